@@ -10,7 +10,7 @@ from minutehand.domain.archive_keys import tenant_prefix
 from minutehand.domain.names import check_tenant
 
 from .queues import InstallationQueues
-from .store import ARCHIVED, BATCH, PAYLOADS, READ, RESULTS, InstallationStore
+from .store import ARCHIVED, BATCH, DELETE, PAYLOADS, READ, RESULTS, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
@@ -92,7 +92,7 @@ def allow_scheduling(
     store.allow(grantee, "schedules", _PUT_AND_UPDATE, keys=keys.schedules)
     store.allow(grantee, "revisions", _PUT_AND_UPDATE, keys=keys.owners)
     store.allow(grantee, "runs", _PUT_AND_UPDATE, _STATEMENTS, keys=keys.ledger)
-    store.allow(grantee, "runs", BATCH, keys=keys.dead)  # a purge; nobody deletes from the ledger
+    store.allow(grantee, "runs", DELETE, keys=keys.dead)  # a purge; nobody deletes from the ledger
     store.allow(grantee, "agenda", ("dynamodb:PutItem",), BATCH)
     store.allow_lines(grantee, tenant)
     store.allow_objects(grantee, "s3:PutObject", keys.objects(PAYLOADS))

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import fire_ref, one_off_ref
 from minutehand.domain.run import DeadRunRow
 from minutehand.domain.times import DAY, MINUTE, SECOND
@@ -15,7 +16,7 @@ from minutehand.state.ending import bury
 from minutehand.state.lease import die
 from minutehand.state.transition import Absent, Compare, Condition, all_of
 
-from tests.support.builders import BOOM, NOON, a_one_off, a_run
+from tests.support.builders import BOOM, NOON, a_line, a_one_off, a_run
 from tests.support.engines import Engine
 from tests.support.lease_steps import HOUR, lease_of
 
@@ -159,13 +160,17 @@ def test_what_is_gone_cannot_be_marked(services: Services) -> None:
     assert read(services) == []
 
 
-def test_lines_are_removed_in_batches(services: Services) -> None:
-    deaths = [a_death(NOON + i * 7 * MINUTE) for i in range(60)]
+def test_lines_are_removed_all_or_none_with_the_line_of_the_act(services: Services) -> None:
+    deaths = [a_death(NOON + i * 7 * MINUTE) for i in range(98)]
     put(services, *deaths)
-    gone = [*deaths[10:], a_death(NOON + 1)]  # the last was never there
-    assert services.dead_index.remove(gone) == {line.key for line in gone}
+    purge = a_line("acme", act=AuditAct.PURGE)
+    assert not services.dead_index.remove([*deaths[10:], a_death(NOON + 1)], purge)  # the last was never there
+    assert len(read(services)) == 98
+    assert list(services.audit.lines("acme", purge.day)) == []
+    assert services.dead_index.remove(deaths[10:], purge)
     assert read(services) == deaths[9::-1]
-    assert services.dead_index.remove([]) == frozenset()
+    assert services.dead_index.remove(deaths[:10], a_line("acme", act=AuditAct.PURGE))
+    assert next(each.line for each in services.audit.lines("acme", purge.day)) is not None
 
 
 def test_the_ledger_takes_no_line_for_a_run(services: Services) -> None:

@@ -273,10 +273,25 @@ def test_a_request_without_a_partition_is_no_way_around_the_tenant(grants: Grant
 
 def test_nobody_deletes_from_the_ledger(grants: Grants) -> None:
     for given in (grants.scheduling, grants.of_tenant):
-        assert is_allowed(Need("dynamodb:BatchWriteItem", "runs", (dead_owner("acme", 20_000),)), given)
-        assert not is_allowed(Need("dynamodb:BatchWriteItem", "runs", (schedule_owner("acme", "a"),)), given)
-        forbidden = {"dynamodb:DeleteItem", "dynamodb:Scan", "dynamodb:DeleteTable", "sqs:ReceiveMessage"}
+        assert is_allowed(Need("dynamodb:DeleteItem", "runs", (dead_owner("acme", 20_000),)), given)
+        for action in ("dynamodb:DeleteItem", "dynamodb:BatchWriteItem"):
+            assert not is_allowed(Need(action, "runs", (schedule_owner("acme", "a"),)), given)
+        forbidden = {"dynamodb:Scan", "dynamodb:DeleteTable", "sqs:ReceiveMessage"}
         assert not forbidden & {action for statement in given for action in _actions(statement)}
+
+
+def test_who_schedules_adds_lines_to_the_audit_and_nothing_else(grants: Grants) -> None:
+    for given in (grants.scheduling, grants.of_tenant):
+        assert is_allowed(Need("dynamodb:PutItem", "audit", ("acme#2026-01-01", "~days#2026-01-01")), given)
+        assert is_allowed(Need("dynamodb:ConditionCheckItem", "audit", ("acme#~shut",)), given)
+        for action in ("UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLUpdate", "PartiQLDelete", "PartiQLInsert"):
+            assert not is_allowed(Need(f"dynamodb:{action}", "audit", ("acme#2026-01-01",)), given)
+        for place in ("acme#~shut", "acme#~close", "~done"):
+            assert not is_allowed(Need("dynamodb:PutItem", "audit", (place,)), given)
+    assert not is_allowed(Need("dynamodb:PutItem", "audit", ("acme2#2026-01-01",)), grants.of_tenant)
+    assert not is_allowed(Need("dynamodb:Query", "audit", ("acme2#2026-01-01",)), grants.of_tenant)
+    for given in (grants.reading, grants.reading_tenant):
+        assert not is_allowed(Need("dynamodb:PutItem", "audit", ("acme#2026-01-01",)), given)
 
 
 def test_a_tenant_that_is_none_is_refused(tmp_path: Path) -> None:

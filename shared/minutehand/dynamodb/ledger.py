@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from minutehand.domain.audit import AuditLine
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import TERMINAL, WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
 from minutehand.domain.times import DAY, SECOND, stamp
+from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.rows import (
     attempt_row,
     beside_prefix,
@@ -62,6 +64,15 @@ class RowLedger:
                 unreadable.add(ref)
         return ClaimResult(created=frozenset(created), existing=existing, unreadable=frozenset(unreadable))
 
+    def put(self, run: RunRow, line: AuditLine) -> RunRow | None:
+        claim = put_new(RUNS, claim_row(run, self._retention))
+        if transact(self._tables, "put", [claim], f"run {run.ref}", line):
+            return None
+        row = self._tables.get("claimed", RUNS, **_key(run.ref))
+        if row is None:
+            raise Unavailable(f"run {run.ref} is being written by another process; try again")
+        return run_of(row)
+
     def _with_stored_rows(self, answers: Mapping[RunRef, Answer]) -> dict[RunRef, Row | None]:
         """The rows that refused claims, None for those that were applied. Some engines refuse without the row: it is read."""
         unknown = [ref for ref, (applied, row) in answers.items() if not applied and row is None]
@@ -69,13 +80,15 @@ class RowLedger:
         known = {ref: None if applied else row for ref, (applied, row) in answers.items() if ref not in unknown}
         return known | stored
 
-    def submit(self, run: RunRow) -> RunRow | None:
-        row = run_row(run)
+    def submit(self, run: RunRow, line: AuditLine | None = None) -> RunRow | None:
+        row, about = run_row(run), f"run {run.ref}"
         if len(str(row.get("payload", "")).encode()) > INLINE_PAYLOAD:
             # In one transaction: a payload without its run could be taken for another's.
             sibling = _key(_payload_ref(run.ref)) | {"payload": row.pop("payload")}
             writes = [put_new(RUNS, row | {"payload_beside": True}), RowWrite(table=RUNS, row=sibling, kind="put")]
-            applied = self._tables.transact("submit", writes, f"run {run.ref}")
+            applied = transact(self._tables, "submit", writes, about, line)
+        elif line is not None:
+            applied = transact(self._tables, "submit", [put_new(RUNS, row)], about, line)
         else:
             applied, _ = self._tables.write("submit", put_new(RUNS, row))
         if applied:
@@ -87,12 +100,18 @@ class RowLedger:
 
     # Transitions.
 
-    def move(self, ref: RunRef, transition: Transition) -> TransitionResult:
-        applied, row = self._tables.write(transition.name, _write(ref, transition), returning=True)
+    def move(self, ref: RunRef, transition: Transition, line: AuditLine | None = None) -> TransitionResult:
+        applied, row = self._moved(ref, transition, line)
         if applied and row and "payload_beside" in row and "ttl" in transition.changes:
             expiry = _key(_payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
             self._tables.write("expire_payload", RowWrite(table=RUNS, row=expiry))
         return _result(transition, (applied, row))
+
+    def _moved(self, ref: RunRef, transition: Transition, line: AuditLine | None) -> Answer:
+        if line is None:
+            return self._tables.write(transition.name, _write(ref, transition), returning=True)
+        applied = transact(self._tables, transition.name, [_write(ref, transition)], f"run {ref}", line)
+        return applied, self._tables.get("moved", RUNS, **_key(ref))  # a transaction returns no row
 
     def move_all(self, moves: Moves) -> Mapping[RunRef, bool]:
         return {

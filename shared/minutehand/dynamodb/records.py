@@ -9,8 +9,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from minutehand.domain.audit import AuditLine
 from minutehand.domain.run import DeadRunRow, RunState, parse_dead_key, partitions
 from minutehand.domain.times import SECOND
+from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import RUNS, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
 from minutehand.ports.records import Record
@@ -27,8 +29,10 @@ class RowRecords:
         row = self._tables.get("record", RUNS, owner=owner, key=key)
         return None if row is None else record_of(row)
 
-    def write(self, record: Record) -> bool:
+    def write(self, record: Record, line: AuditLine | None = None) -> bool:
         write = record_write(record)
+        if line is not None:
+            return transact(self._tables, "write_record", [write], f"record {record.key} of {record.owner}", line)
         applied, refused = self._tables.write("write_record", write)
         return applied or (refused is not None and all(refused.get(n) == value for n, value in write.row.items()))
 
@@ -94,9 +98,12 @@ class RowDeadIndex:
         row, is_there = _key(dead) | {"redriven_as": redriven_as}, Compare("owner", "=", dead.owner)
         return self._tables.write("mark_redriven", RowWrite(table=RUNS, row=row, only_if=is_there))[0]
 
-    def remove(self, dead: Sequence[DeadRunRow]) -> frozenset[str]:
-        deletes = [RowWrite(table=RUNS, row=_key(line), kind="delete") for line in dead]
-        return self._tables.store("remove_dead", deletes)
+    def remove(self, dead: Sequence[DeadRunRow], line: AuditLine) -> bool:
+        deletes = [
+            RowWrite(table=RUNS, row=_key(each), only_if=Compare("owner", "=", each.owner), kind="delete")
+            for each in dead
+        ]
+        return transact(self._tables, "remove_dead", deletes, f"the purge of {line.target}", line)
 
 
 def _key(dead: DeadRunRow) -> Row:

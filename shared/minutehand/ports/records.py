@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from minutehand.domain.audit import AuditLine
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowPage:
@@ -32,8 +34,11 @@ class Records(Protocol):
     def read(self, owner: str, key: str) -> Record | None:
         """One record; None if there is none."""
 
-    def write(self, record: Record) -> bool:
-        """Put a record if the stored version is one less (version 1: if there is none). True as well if it is stored already."""
+    def write(self, record: Record, line: AuditLine | None = None) -> bool:
+        """Put a record if the stored version is one less (version 1: if there is none). True as well if it is stored already.
+
+        With the ``line`` of an act it is a transaction: False as well if the record is stored already.
+        """
 
     def remove(self, record: Record) -> bool:
         """Delete a record if it still has this version. True as well if it is deleted already."""

@@ -131,7 +131,7 @@ class DeadRunMethods(SchedulerBase):
         """
         _require_condition("until", (job, schedule, until, error_type))
         conditions = self._filter(None, until, job, schedule, error_type, redriven=True, ever=True)
-        return redriving.purge(self.tenant, conditions, self._services, dry_run=check_flag("dry_run", dry_run))
+        return redriving.purge(self.tenant, conditions, self._context, dry_run=check_flag("dry_run", dry_run))
 
     def _filter(
         self,

@@ -64,6 +64,7 @@ class RunMethods(SchedulerBase):
             payload=text,
             payload_ref=ref,
             overrides=policies.encode(),
+            actor=self._caller.actor,
             queue=queue_name,
         )
         return views.run_view(submitting.submit(run, self._context, same_time=run_at is not None))
@@ -113,7 +114,7 @@ class RunMethods(SchedulerBase):
 
         Returns the run: CANCELLED, RUNNING with ``cancel_requested``, or ended before. Raises InvalidInput, NotFound.
         """
-        return views.run_view(cancelling.cancel_run(self._read(run_id).ref, self._context))
+        return views.run_view(cancelling.cancel_run(self._read(run_id), self._context))
 
     def cancel_runs(
         self,
@@ -134,14 +135,14 @@ class RunMethods(SchedulerBase):
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
         after, upto = (to_ms(moment, f"between[{place}]") for place, moment in enumerate(between))
         check_flag("dry_run", dry_run)
-        count, held = 0, list[LedgerRun]()
+        count, held, context = 0, list[LedgerRun](), self._context
         for run in services.ledger.window(owner, after=after, upto=upto):
             if stop is not None and stop.is_set():
                 break
             if not run.is_terminal:
                 count += 1
                 if not dry_run:
-                    held += held_leases([cancelling.ask_to_end(run.ref, services, self._clock)], self._clock())
+                    held += held_leases([cancelling.ask_to_end(run, context)], self._clock())
                 if on_progress is not None:
                     on_progress(count)
         wait_for_held(held, services)
@@ -149,4 +150,4 @@ class RunMethods(SchedulerBase):
 
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
-        return views.run_view(cancelling.hasten_run(self._read(run_id).ref, self._context))
+        return views.run_view(cancelling.hasten_run(self._read(run_id), self._context))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from minutehand.domain.run import Failure, RunState
@@ -161,6 +161,11 @@ def failure_changes(failure: Failure | None) -> dict[str, Change]:
         return {}
     changes: dict[str, Change] = {"error_type": failure.kind[:ERROR_TEXT], "error": failure.message[:ERROR_TEXT]}
     return changes | ({"error_code": failure.code[:ERROR_TEXT]} if failure.code else {})
+
+
+def signed(transition: Transition, actor: str | None) -> Transition:
+    """The same transition, which also writes who makes it; None leaves that as it is."""
+    return transition if actor is None else replace(transition, changes={**transition.changes, "actor": actor})
 
 
 class EndWords(TypedDict):

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from minutehand.domain.audit import AuditLine
 from minutehand.domain.message import reading
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Revision
@@ -261,8 +262,10 @@ def read_backfill(owner: str, identity: str, services: Services) -> StoredBackfi
     return None if record is None else _backfill_of(record)
 
 
-def write_backfill(backfill: StoredBackfill, services: Services) -> StoredBackfill | None:
-    """Write it over the version that was read; None if the record has changed since."""
+def write_backfill(
+    backfill: StoredBackfill, services: Services, line: AuditLine | None = None
+) -> StoredBackfill | None:
+    """Write it over the version that was read, with the line of an act; None if the record has changed since."""
     after = replace(backfill, version=backfill.version + 1)
     record = Record(
         owner=after.owner,
@@ -271,7 +274,7 @@ def write_backfill(backfill: StoredBackfill, services: Services) -> StoredBackfi
         body=after.as_body(),
         expires=None if after.ended_at is None else after.ended_at + services.retention,
     )
-    return after if services.records.write(record) else None
+    return after if services.records.write(record, line) else None
 
 
 def backfills_of(owner: str, services: Services) -> Iterator[StoredBackfill]:

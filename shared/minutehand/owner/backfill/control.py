@@ -19,12 +19,14 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.message import Message
 from minutehand.domain.names import shard_of
 from minutehand.domain.run import TERMINAL, WAITING, AgendaEntry, EntryKind, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Conflict, MinutehandError, NotFound, Unavailable
+from minutehand.fires.acts import line_of
 from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
 from minutehand.owner.backfill.advance import (
     ROUNDS,
@@ -50,6 +52,11 @@ _WRITES = 20  # writes of one backfill in one tick
 _RACES = 100  # lost races before the caller is told: each run that ends is a write
 _STARTED = (RunState.SUCCEEDED, RunState.DEAD)  # ends of a run that no stop can have refused
 _ROUNDS = 5  # times that a run may move between being seen and being taken back
+_ACTS = {
+    BackfillState.PAUSED: AuditAct.PAUSE_BACKFILL,
+    BackfillState.RUNNING: AuditAct.RESUME_BACKFILL,
+    BackfillState.CANCELLED: AuditAct.CANCEL_BACKFILL,
+}
 _REASONS = {BackfillState.PAUSED: "backfill paused", BackfillState.CANCELLED: "backfill cancelled"}
 
 
@@ -68,9 +75,9 @@ def start(planned: StoredBackfill, context: FireContext, token: ClientToken | No
     if token is not None:
         planned = replace(planned, id=remember_word(token, planned.id, services, clock()))
     if planned.total == 0:
-        return _created(planned.in_state(BackfillState.DONE, now=clock(), reason="nothing is due"), services)
+        return _created(planned.in_state(BackfillState.DONE, now=clock(), reason="nothing is due"), context)
     entry = _put_entry(planned, context)
-    started = _created(planned, services)
+    started = _created(planned, context)
     extra = {"schedule": started.owner, "backfill": started.id, "fires": started.total}
     log.info("backfill.started", extra=extra)
     return _begun(started, context, entry)
@@ -116,14 +123,22 @@ def _moved(owner: str, identity: str, to: BackfillState, context: FireContext) -
         if state in ENDED:
             raise Conflict(f"id={identity!r}: it is {state} and stays so; start another backfill for the rest")
         reason = "requested" if to in ENDED else None
-        moved = write_backfill(backfill.in_state(to, now=context.clock(), reason=reason), context.services)
+        line = line_of(_ACTS[to], _target(backfill), context)
+        moved = write_backfill(backfill.in_state(to, now=context.clock(), reason=reason), context.services, line)
         if moved is not None:
             return moved
     raise Conflict(f"id={identity!r}: others changed it {_RACES} times meanwhile; try again")
 
 
-def _created(backfill: StoredBackfill, services: Services) -> StoredBackfill:
-    created = write_backfill(backfill, services)
+def _target(backfill: StoredBackfill) -> str:
+    """The backfill, for the audit."""
+    return f"{backfill.owner}#backfill/{backfill.id}"
+
+
+def _created(backfill: StoredBackfill, context: FireContext) -> StoredBackfill:
+    span = {"start": backfill.start, "end": backfill.end, "total": backfill.total}
+    line = line_of(AuditAct.BACKFILL, _target(backfill), context, **span)
+    created = write_backfill(backfill, context.services, line)
     if created is None:
         raise Conflict(f"backfill {backfill.id} of {backfill.owner!r} is there already; try again")
     return created
@@ -254,7 +269,8 @@ def look_after(entry: AgendaEntry, context: FireContext, _counts: TickCounts) ->
     if ready is Readiness.ORPHANED and backfill.state not in ENDED:
         # The deletion took back the waiting runs. After a lost race the next tick tries again.
         ended = backfill.in_state(BackfillState.CANCELLED, now=clock(), reason="schedule deleted")
-        backfill = write_backfill(ended, services) or backfill
+        line = line_of(AuditAct.CANCEL_BACKFILL, _target(backfill), context, reason=ended.reason)
+        backfill = write_backfill(ended, services, line) or backfill
     if backfill.state in _REASONS:
         take_back(backfill, context)  # in case its owner's process crashed before that
     if backfill.state is BackfillState.PAUSED:

@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
-from minutehand.domain.names import RunRef
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import RunRow, RunState
 from minutehand.errors import Conflict, Unavailable
+from minutehand.fires.acts import line_of
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext, run_must_exist
 from minutehand.fires.withdraw import held_leases, wait_for_held
-from minutehand.ports.services import Clock, Services
 from minutehand.state.ending import cancel, hasten, request_cancel
+from minutehand.state.transition import signed
 
+_BETWEEN_ATTEMPTS = (RunState.RETRYING, RunState.CONTINUED)
 _ROUNDS = 5  # times that a run may change between the read and the write
 
 
-def cancel_run(ref: RunRef, context: FireContext) -> RunRow:
-    """A waiting run is CANCELLED; the worker of a running one is asked to end it; an ended one stays as it is."""
-    run = ask_to_end(ref, context.services, context.clock)
+def cancel_run(run: RunRow, context: FireContext) -> RunRow:
+    """A waiting run is CANCELLED; the worker of a running one is asked to end it; an ended one stays as it is.
+
+    ``run`` as it was just read.
+    """
+    run = ask_to_end(run, context)
     wait_for_held(held_leases([run], context.clock()), context.services)
     return run
 
 
-def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
+def ask_to_end(run: RunRow, context: FireContext) -> RunRow:
     """The same, but the job of a run that was leased before its instant may still begin: see ``held_leases``."""
+    ref, services = run.ref, context.services
     for _ in range(_ROUNDS):
-        now = clock()
-        moved = services.ledger.move(ref, cancel(now=now, expires=now + services.retention))
-        run = run_must_exist(ref, moved.run)
-        if moved.applied or run.is_terminal:
+        if run.is_terminal or run.cancel_requested:
             return run
-        if run.state is RunState.RUNNING:
-            asked = services.ledger.move(ref, request_cancel())
-            if asked.applied and asked.run is not None:
-                return asked.run
+        now = context.clock()
+        waiting = run.state is not RunState.RUNNING
+        move = cancel(now=now, expires=now + services.retention) if waiting else request_cancel()
+        line = line_of(AuditAct.CANCEL, str(ref), context)
+        moved = services.ledger.move(ref, signed(move, line.actor), line)
+        run = run_must_exist(ref, moved.run)
+        if moved.applied:
+            return run
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
 
 
-def hasten_run(ref: RunRef, context: FireContext) -> RunRow:
-    """Start the next attempt of a run now, for which it waits."""
-    services = context.services
-    moved = services.ledger.move(ref, hasten(now=context.clock()))
-    run = run_must_exist(ref, moved.run)
-    if not moved.applied:
+def hasten_run(run: RunRow, context: FireContext) -> RunRow:
+    """Start the next attempt of a run now, for which it waits. ``run`` as it was just read."""
+    ref, services, now = run.ref, context.services, context.clock()
+    is_hastened = run.state in _BETWEEN_ATTEMPTS and run.not_before <= now  # by a call whose message was not accepted
+    if not is_hastened:
+        moved = services.ledger.move(ref, hasten(now=now), line_of(AuditAct.RETRY, str(ref), context))
+        run = run_must_exist(ref, moved.run)
+        is_hastened = moved.applied
+    if not is_hastened:
         raise Conflict(
             f"run_id={str(ref)!r}: it is {run.state}, so there is no attempt to hasten; "
             "replay_run() makes a new run with the same payload"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import RunRef, one_off_ref
 from minutehand.domain.payload import run_of_object
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
+from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
 from minutehand.owner.runs.submit import Stored, submit
 from minutehand.ports.records import RowPage
@@ -21,7 +23,7 @@ from minutehand.state.transition import Absent, Compare, Condition, all_of
 
 AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
 LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
-_REMOVED_AT_ONCE = 100  # lines
+_REMOVED_AT_ONCE = 98  # lines: a transaction has 100 actions, and two are the audit's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,18 +70,35 @@ def dead_runs(
     return index.read(tenant, after=wanted.after, upto=wanted.upto, only=wanted.clause, before=before, page=page)
 
 
-def purge(tenant: str, wanted: DeadRunFilter, services: Services, *, dry_run: bool) -> int:
+def purge(tenant: str, wanted: DeadRunFilter, context: FireContext, *, dry_run: bool) -> int:
     """Remove dead runs from the index; how many. Their rows stay in the ledger until the retention ends."""
-    lines, count = dead_runs(tenant, wanted, services), 0
+    lines, count = dead_runs(tenant, wanted, context.services), 0
     while batch := list(islice(lines, _REMOVED_AT_ONCE)):
-        gone = len(batch) if dry_run else len(services.dead_index.remove(batch))
-        count += gone
-        if gone < len(batch):
-            raise Unavailable(f"{count} dead runs are purged, the next were not accepted; call again to go on")
+        try:
+            count += len(batch) if dry_run else _remove(tenant, batch, context)
+        except Unavailable as problem:
+            said = f"{count} dead runs are purged, the next were not accepted; call again to go on: {problem}"
+            raise Unavailable(said) from problem
     return count
 
 
-def replay(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stored | None = None) -> RunRow:
+def _remove(tenant: str, batch: Sequence[DeadRunRow], context: FireContext) -> int:
+    """Remove some from the index, with a line of the audit that names them; how many. Others may have removed some meanwhile."""
+    line = line_of(AuditAct.PURGE, tenant, context, runs=[str(dead.run) for dead in batch])
+    if context.services.dead_index.remove(batch, line):
+        return len(batch)
+    half = len(batch) // 2
+    return _remove(tenant, batch[:half], context) + _remove(tenant, batch[half:], context) if half else 0
+
+
+def replay(
+    original: RunRow,
+    ref: RunRef,
+    context: FireContext,
+    *,
+    payload: Stored | None = None,
+    act: AuditAct = AuditAct.REPLAY,
+) -> RunRow:
     """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
 
     ``payload`` replaces the original's. Raises Conflict for a run that has not ended, NotFound if its payload has left
@@ -89,7 +108,8 @@ def replay(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stor
     if wanted.payload_ref is not None and run_of_object(wanted.payload_ref) is not None:  # it goes with the original
         text = context.services.payloads.get(wanted.payload_ref)
         wanted = replace(wanted, payload_ref=context.services.payloads.put(ref.tenant, text, ref))
-    run = submit(wanted, context, same_time=False)
+    line = line_of(act, str(original.ref), context, replay=str(ref))
+    run = submit(replace(wanted, actor=line.actor), context, same_time=False, line=line)
     if run.replay_of != wanted.replay_of:
         raise AlreadyExists(f"idempotency_key: run {ref} exists and is no replay of {original.ref}; use another key")
     return run
@@ -218,7 +238,7 @@ def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:
         plan(run, ref, how.context, payload=how.payload)
         return dead
     try:
-        again = replay(run, ref, how.context, payload=how.payload)
+        again = replay(run, ref, how.context, payload=how.payload, act=AuditAct.REDRIVE)
     except AlreadyExists as problem:
         index.mark(dead, redriven_as=str(ref))
         raise AlreadyExists(

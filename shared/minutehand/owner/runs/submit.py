@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from minutehand.domain.audit import AuditAct, AuditLine
 from minutehand.domain.message import reading
 from minutehand.domain.names import RunRef, aside_ref, shard_of
 from minutehand.domain.payload import is_same_content
@@ -24,6 +25,7 @@ from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunSt
 from minutehand.domain.schedule import Head
 from minutehand.domain.times import MINUTE
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError, Unavailable
+from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import LOOKAHEAD, FireContext
 from minutehand.owner.schedules.client_tokens import ScheduleCall
@@ -38,14 +40,14 @@ _TOKEN = 32  # characters of the token in a triggered run's key
 ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
 
 
-def submit(run: RunRow, context: FireContext, *, same_time: bool = True) -> RunRow:
-    """Accept a run; returns the run in the ledger: this one, or the run that its key already has.
+def submit(run: RunRow, context: FireContext, *, same_time: bool = True, line: AuditLine | None = None) -> RunRow:
+    """Accept a run; returns the run in the ledger: this one, or the run that its key already has. ``line``: of a trigger or replay.
 
     Raises AlreadyExists if that run has other content, or with ``same_time`` another due time; Unavailable.
     """
     services, clock = context.services, context.clock
     entry = _put_entry(run, services, clock())
-    existing = services.ledger.submit(run)
+    existing = services.ledger.submit(run, line)
     if existing is not None:
         # The new entry is removed, unless it is the same entry with which that run still waits.
         if existing.state not in WAITING or existing.not_before != run.not_before:
@@ -117,8 +119,9 @@ def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunR
         created_at=now,
         payload=text,
         payload_ref=place,
+        actor=actor_of(context),
     )
-    return submit(run, context)
+    return submit(run, context, line=line_of(AuditAct.TRIGGER, str(ref), context, key=spec.key))
 
 
 def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:

@@ -12,15 +12,18 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+from minutehand.domain.audit import AuditAct, AuditLine
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import RunRow, RunState
-from minutehand.errors import Conflict, Unavailable
+from minutehand.errors import Conflict, Unreadable
+from minutehand.fires.acts import line_of
 from minutehand.fires.claim import FireClaim
 from minutehand.fires.context import FAR, FireContext, revision_of
 from minutehand.fires.plan import timetable_of
 from minutehand.owner.schedules.client_tokens import ScheduleCall, remember_word, remembered_word
 from minutehand.ports.services import Services
 from minutehand.state.before_start import skip
+from minutehand.state.transition import signed
 from minutehand.timing import fires
 
 REASON = "skip_next"
@@ -50,22 +53,22 @@ def skip_next(call: ScheduleCall, context: FireContext, *, act: str) -> RunRow:
     for fire in islice(upcoming, _MOST):
         now = clock()
         wanted = FireClaim(revision, fire).run(now)
-        skipped = _skip_fire(replace(wanted, state=RunState.SKIPPED, ended_at=now, reason=REASON, act=act), services)
+        line = line_of(AuditAct.SKIP, str(wanted.ref), context)
+        wanted = replace(wanted, state=RunState.SKIPPED, ended_at=now, reason=REASON, act=act, actor=line.actor)
+        skipped = _skip_fire(wanted, line, services)
         if skipped is not None:
             return skipped
     raise Conflict(f"name={call.name!r}: there is no further fire to skip")
 
 
-def _skip_fire(wanted: RunRow, services: Services) -> RunRow | None:
+def _skip_fire(wanted: RunRow, line: AuditLine, services: Services) -> RunRow | None:
     """Skip one fire; None if it has started, ended or been skipped before."""
-    claimed = services.ledger.claim([wanted])
-    if wanted.ref in claimed.created:
-        return wanted
-    there = claimed.existing.get(wanted.ref)
-    if there is None:
-        if wanted.ref not in claimed.unreadable:
-            raise Unavailable(f"run {wanted.ref}: the ledger did not answer; look at the run, then call again")
+    try:
+        there = services.ledger.put(wanted, line)
+    except Unreadable:
         return None
+    if there is None:
+        return wanted
     if there.state is RunState.SKIPPED and there.act == wanted.act:  # by this call, whose response was lost
         return there
     queued = there.state is RunState.QUEUED
@@ -74,5 +77,5 @@ def _skip_fire(wanted: RunRow, services: Services) -> RunRow | None:
     now = wanted.created_at
     expires = max(now, wanted.due) + services.retention
     write = skip(queued=queued, revision=wanted.revision, now=now, expires=expires, reason=REASON, act=wanted.act or "")
-    moved = services.ledger.move(wanted.ref, write)
+    moved = services.ledger.move(wanted.ref, signed(write, line.actor), line)
     return moved.run if moved.applied else None
