@@ -44,8 +44,8 @@ class AuditorFunction(Construct):
         store.allow(self.function, "revisions", READ)
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
-        store.allow(self.function, "audit", READ, ("dynamodb:ConditionCheckItem", "dynamodb:PutItem"))  # it closes days
         store.allow(self.function, "history", READ, WRITE, BATCH, DELETE)
+        store.allow_closing(self.function)
         store.allow_removal(self.function, RUN_PAYLOADS)
         store.allow_compacting(self.function)
         store.allow_key(self.function)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
 from minutehand.domain.archive_keys import tenant_prefix
+from minutehand.domain.audit import ANCHORS
 from minutehand.domain.names import check_tenant
 
 from .queues import InstallationQueues
@@ -79,6 +80,7 @@ def allow_reading(
     for objects in (PAYLOADS, RESULTS):
         store.allow_objects(grantee, "s3:GetObject", keys.objects(objects))
     store.allow_archive_reads(grantee, keys.archive)
+    store.allow_objects(grantee, "s3:GetObject", keys.objects(f"{ANCHORS}*"), bucket=store.archive_bucket)
     store.allow_key(grantee, encrypt=False)
     queues.allow_list(grantee)
 

@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from minutehand.domain import archive_keys
+from minutehand.domain.audit import ANCHORS
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of
@@ -84,6 +85,11 @@ class InstallationStore(Construct):
     def _allow_found(self, grantee: iam.IGrantable, keys: str, bucket: s3.Bucket) -> None:
         self.allow_objects(grantee, "s3:GetObject", keys, bucket=bucket)
         self._allow_listing(grantee, {"StringLike": {"s3:prefix": keys}}, bucket=bucket)
+
+    def allow_closing(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee``, the auditor, close the audit's days and put the closes into the archive's bucket."""
+        self.allow(grantee, "audit", READ, ("dynamodb:ConditionCheckItem", "dynamodb:PutItem"))
+        self.allow_objects(grantee, "s3:PutObject", f"{ANCHORS}*", bucket=self.archive_bucket)
 
     def allow_lines(self, grantee: iam.IGrantable, tenant: str | None = None) -> None:
         """Let ``grantee`` add lines to the audit, of all tenants or of one: neither change nor remove one, nor close a day."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.auditor.audit import audit
+from minutehand.auditor.closing import close_days
 from minutehand.auditor.history import check_history
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
@@ -20,6 +21,7 @@ from functions.observe import count, logger, metrics, services
 _MARGIN = (
     2 * MINUTE
 )  # of the function's time: a step that has begun reads a shard of the agenda, or a part of the ledger
+_CLOSING = 3 * MINUTE  # the same
 _COMPACTION = 3 * MINUTE  # of the function's time at the most
 _FOLDING = 3 * MINUTE  # the same
 
@@ -28,6 +30,7 @@ _FOLDING = 3 * MINUTE  # the same
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (Lambda passes it)
     """Audit and repair within the function's time, write the counts."""
+    _close()
     _compact()
     _look_after_history()
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
@@ -41,6 +44,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
         AuditStopped=report.stopped,
     )
     return dict(vars(report))
+
+
+def _close() -> None:
+    """Close the days of the audit. What cannot be closed is left to the next hour."""
+    try:
+        count(AuditDaysClosed=close_days(services(), clock=system_clock, budget=_CLOSING))
+    except MinutehandError as problem:
+        logger.error("audit.not_closed", extra={"error": str(problem)})
 
 
 def _compact() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from random import Random
 
 from minutehand.auditor.audit import AuditReport, audit
+from minutehand.auditor.closing import close_days
 from minutehand.auditor.history import check_history
 from minutehand.daemon.event_sink import with_events
 from minutehand.daemon.memory import limit_arenas
@@ -139,8 +140,12 @@ def _log_round(report: FollowReport) -> None:
 
 
 def run_auditor(settings: Settings) -> AuditReport:
-    """Audit once, and look after the history."""
+    """Audit once, close the days of the record of acts, and look after the history."""
     services = connect(settings)
+    try:
+        close_days(services, clock=system_clock)
+    except MinutehandError as problem:  # the live data is audited all the same
+        log.warning("audit.not_closed", extra={"error": str(problem)})
     report = audit(services, clock=system_clock)
     if settings.history:
         fold(services, clock=system_clock, budget=DAY)

@@ -26,6 +26,7 @@ MAX_REASON = 1_000  # characters
 CLAIMED = "app:"  # an actor that an application claims
 RESERVED = ("iam:", "key:", "oidc:", "system:")  # what Minutehand itself has found out; an application cannot claim it
 LATE = HOUR  # ms after its end at which a day closes: a stalled process may still write its line until then
+ANCHORS = "audit/"  # the keys of closes in the archive's bucket begin so
 GATES = 16  # items by which the transactions of one day check that it is open: they conflict on a shared item
 
 
@@ -202,6 +203,11 @@ class DayClose:
     def document(self) -> dict[str, Any]:
         """As JSON."""
         return vars(self) | {"day": date_of(self.day)}
+
+
+def anchor_key(tenant: str, number: int) -> str:
+    """The object of a close in the archive's bucket."""
+    return f"{ANCHORS}{tenant}/{number:08d}.json.gz"
 
 
 def _hash(text: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from minutehand.domain.audit import GATES, AuditAct, AuditLine, DayClose, Via, date_of, digest_of
@@ -22,7 +23,7 @@ from minutehand.domain.times import STAMP_DIGITS
 from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import AUDIT, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
 from minutehand.errors import Unavailable, Unreadable
-from minutehand.ports.audit import StoredLine
+from minutehand.ports.audit import StoredClose, StoredLine
 from minutehand.ports.records import RowPage
 from minutehand.state.transition import Absent, Condition
 
@@ -90,16 +91,21 @@ class RowAudit:
     def tenants(self, day: int) -> Sequence[str]:
         return [row["key"] for row in self._tables.rows("tenants", begins_with(AUDIT, _days(day), ""))]
 
-    def is_shut(self, tenant: str, day: int) -> bool:
-        return self._tables.get("gate", AUDIT, **_gate_key(tenant, day, 0)) is not None
+    def shut_days(self, tenant: str, first: int, last: int) -> frozenset[int]:
+        bounds = {"first": date_of(first), "last": date_of(last) + "$"}  # "$" sorts after "#"
+        rows = self._tables.rows("shut_days", RowQuery(table=AUDIT, partition=f"{tenant}#~shut", **bounds))
+        return frozenset(int(row["day"]) for row in rows)
 
     def shut(self, tenant: str, day: int, *, now: int) -> None:
-        rows = [_gate_key(tenant, day, gate) | {"at": now} for gate in range(GATES)]
+        rows = [_gate_key(tenant, day, gate) | {"day": day, "at": now} for gate in range(GATES)]
         puts = [RowWrite(table=AUDIT, row=row, kind="put") for row in rows]
         self._tables.transact("shut", puts, f"the close of {tenant}'s {date_of(day)}")
 
-    def closes(self, tenant: str) -> Sequence[DayClose]:
-        return [close_of(row) for row in self._tables.rows("closes", begins_with(AUDIT, f"{tenant}#~close", ""))]
+    def closes(self, tenant: str, *, newest: int | None = None) -> Sequence[StoredClose]:
+        query = begins_with(AUDIT, f"{tenant}#~close", "", newest_first=True, limit=newest)
+        rows = list(islice(self._tables.rows("closes", query), newest))
+        found = [(close_of(row), row) for row in reversed(rows)]
+        return [StoredClose(close=close, is_genuine=row.get("digest") == close.digest) for close, row in found]
 
     def close(self, close: DayClose) -> bool:
         return self._tables.write("close_day", put_new(AUDIT, close_row(close)))[0]

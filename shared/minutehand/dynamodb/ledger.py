@@ -66,7 +66,7 @@ class RowLedger:
 
     def put(self, run: RunRow, line: AuditLine) -> RunRow | None:
         claim = put_new(RUNS, claim_row(run, self._retention))
-        if transact(self._tables, "put", [claim], f"run {run.ref}", line):
+        if transact(self._tables, "claim", [claim], f"run {run.ref}", line):
             return None
         row = self._tables.get("claimed", RUNS, **_key(run.ref))
         if row is None:

@@ -22,6 +22,14 @@ class StoredLine:
     is_erased: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class StoredClose:
+    """A close as it was found in the table."""
+
+    close: DayClose
+    is_genuine: bool  # the stored digest is that of the close
+
+
 class Audit(Protocol):
     """Lines are only ever added, closes only ever put where there is none."""
 
@@ -41,14 +49,14 @@ class Audit(Protocol):
     def tenants(self, day: int) -> Sequence[str]:
         """The tenants that may have lines of a day."""
 
-    def is_shut(self, tenant: str, day: int) -> bool:
-        """Whether ``shut`` was called."""
+    def shut_days(self, tenant: str, first: int, last: int) -> frozenset[int]:
+        """The days of an interval, both included, of which ``shut`` was called."""
 
     def shut(self, tenant: str, day: int, *, now: int) -> None:
         """From the return on no line of that day is accepted."""
 
-    def closes(self, tenant: str) -> Sequence[DayClose]:
-        """All closes of a tenant, the first one first."""
+    def closes(self, tenant: str, *, newest: int | None = None) -> Sequence[StoredClose]:
+        """All closes of a tenant, or so many of the newest, in the order of their numbers. Raises Unreadable."""
 
     def close(self, close: DayClose) -> bool:
         """Put a close; False, and nothing is written, if its number exists."""

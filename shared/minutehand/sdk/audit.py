@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
+from minutehand.auditor.verification import AuditVerdict, verify
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.policies import word
@@ -83,3 +84,28 @@ class AuditMethods(SchedulerBase):
         page = list_lines(self.tenant, wanted, self._services, limit=most, cursor=position)
         items = [views.view_of(AuditLine, line, act=str(line.act), via=str(line.via)) for line in page.items]
         return Page(items=items, cursor=listing.next(page.cursor))
+
+    def verify_audit(
+        self, *, day: date | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> AuditVerdict:
+        """Whether the audit is as it was written: of one UTC ``day``, or from ``since`` to ``until`` (aware; default: the last 30 days).
+
+        Finds lines that were changed, removed or added since their day was closed, days without a close, and closes that were
+        changed or removed; with the archive's bucket also those that were replaced together. An open day has no close yet: of its
+        lines only a change is found. Reads all lines of the interval and all closes. Raises InvalidInput, Unavailable.
+        """
+        now = self._clock()
+        if day is not None:
+            if since is not None or until is not None:
+                raise InvalidInput("day", day, "was given together with an interval", "give one of the two")
+            if not isinstance(day, date) or isinstance(day, datetime):
+                raise InvalidInput("day", day, "is not a date", "pass a datetime.date, in UTC")
+            first = last = (day - date(1970, 1, 1)).days
+        else:
+            end = now if until is None else to_ms(until, "until")
+            start = end - SPAN if since is None else to_ms(since, "since")
+            first, last = start // DAY, min(end, now) // DAY
+        if not 0 <= first <= last:
+            remedy = "give a time before until, and not in the future"
+            raise InvalidInput("since" if day is None else "day", since or day, "leaves nothing to verify", remedy)
+        return verify(self.tenant, first, last, self._services, now=now)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from minutehand import Scheduler
+from minutehand.domain.names import one_off_ref
+from minutehand.domain.run import DeadRunRow
+from minutehand.domain.times import DAY
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.testing import Crash
 from minutehand.testing.memory.installation import IDENTITY
@@ -119,6 +124,95 @@ def test_a_repeated_call_has_one_line() -> None:
     world.scheduler.pause_schedule("s")
     world.scheduler.pause_schedule("s")
     assert acts(world) == ["create", "pause"]
+
+
+def test_every_act_on_runs_and_backfills_has_a_line() -> None:
+    world = World()
+    owner = world.owner().acting_as("alice")
+    owner.create_schedule("s", "note", "rate(20 seconds)")
+    skipped = owner.skip_next("s")
+    triggered = owner.trigger("s", idempotency_key="k")
+    owner.trigger("s", idempotency_key="k")
+    once = owner.submit("note", delay=500)
+    owner.cancel_run(once.id)
+    owner.cancel_run(once.id)
+    weak = owner.submit("bad")
+    world.live(5)
+    assert owner.retry_run(weak.id).id == weak.id
+    owner.retry_run(weak.id)  # its message may not have been accepted
+    replay = owner.replay_run(triggered.id, idempotency_key="r")
+    owner.replay_run(triggered.id, idempotency_key="r")
+    world.live(600)
+    owner.redrive(weak.id)
+    owner.redrive(weak.id)
+    owner.purge(job="bad")
+    owner.purge(job="bad")
+    past = owner.backfill("s", at(-3_600), at(-3_000), current=True, concurrency=1, dry_run=False)
+    for act in (owner.pause_backfill, owner.resume_backfill, owner.cancel_backfill):
+        act("s", str(past.id))
+        act("s", str(past.id))
+    owner.cancel_runs("s", between=(at(0), at(10_000)))
+    lines = [line for line in world.memory.audit_lines() if str(line.via) == "sdk"]
+    targets = {str(line.act): line.target for line in lines}
+    assert [str(line.act) for line in lines] == [
+        *("create", "skip", "trigger", "cancel", "retry", "replay", "redrive", "purge"),
+        *("backfill", "pause-backfill", "resume-backfill", "cancel-backfill"),
+        *["cancel"] * (len(lines) - 12),
+    ]
+    assert {line.actor for line in lines} == {"app:alice"}
+    assert targets["skip"] == skipped.id
+    assert targets["trigger"] == triggered.id
+    assert targets["retry"] == targets["redrive"] == weak.id
+    assert targets["replay"] == triggered.id
+    assert targets["backfill"] == targets["cancel-backfill"] == f"acme/s#backfill/{past.id}"
+    assert targets["purge"] == "acme"
+    details = {str(line.act): line.detail for line in lines}
+    assert details["replay"] == {"replay": replay.id}
+    assert weak.id in details["purge"]["runs"]
+    for run in (skipped, triggered, once, replay):
+        assert owner.get_run(run.id).actor == "app:alice"
+    cancels = {line.call for line in lines[12:]}
+    assert len(cancels) <= 1, "the runs of one call share its id"
+
+
+def test_a_submitted_run_names_the_actor_that_is_claimed_and_asks_nobody() -> None:
+    world = World()
+    asked: list[None] = []
+    services = replace(world.process(), identity=lambda: asked.append(None) or "iam:me")
+    owner = Scheduler("acme", services=services, clock=world.clock, check_jobs=False)
+    assert owner.get_run(owner.submit("note").id).actor is None
+    run = owner.acting_as("alice").submit("note")
+    assert owner.get_run(run.id).actor == "app:alice"
+    assert (asked, world.memory.audit_rows()) == ([], [])
+    owner.create_schedule("s", "note", DAILY)
+    assert asked
+
+
+def test_a_purge_removes_in_transactions_and_names_the_runs_it_removed() -> None:
+    world = World()
+    for number in range(120):
+        put_dead(world, number)
+    other = world.owner()
+    faults = Faults().at("remove_dead", before=lambda: other.purge(error_type="E7"))
+    assert world.owner(faults).purge(job="note") == 119
+    lines = [line for line in world.memory.audit_lines() if str(line.act) == "purge"]
+    removed = [run for line in lines for run in line.detail["runs"]]
+    assert len(removed) == len(set(removed)) == 120
+    assert world.scheduler.list_dead(since=at(-1_000)).items == []
+
+
+def put_dead(world: World, number: int) -> None:
+    dead = DeadRunRow(
+        run=one_off_ref("acme", f"d{number}"),
+        job="note",
+        ended_at=world.clock() - number,
+        fence=1,
+        attempts=1,
+        reason="failed",
+        error_type=f"E{number}",
+        error="boom",
+    )
+    assert world.process().dead_index.put(dead, expires=world.clock() + DAY)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

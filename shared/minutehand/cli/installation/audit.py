@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import Annotated
 
 import typer
 
 from minutehand import logs
 from minutehand.cli.parameters import Cursor, Limit, read_moment
-from minutehand.cli.shell import Shell
+from minutehand.cli.shell import ExitCode, Shell
 from minutehand.daemon.roles import run_auditor
+from minutehand.errors import InvalidInput
 
 app = typer.Typer()
 
@@ -59,3 +61,35 @@ def list_(
         cursor=cursor,
     )
     shell.page(page, _LISTED)
+
+
+@app.command()
+def verify(
+    shell: Shell,
+    day: Annotated[str | None, typer.Option(help="This day alone (UTC), e.g. 2026-12-24.")] = None,
+    since: Annotated[str | None, typer.Option(help="From this time on. Default: 30 days ago.")] = None,
+    until: Annotated[str | None, typer.Option(help="Up to this time. Default: now.")] = None,
+) -> None:
+    """Check that no line was changed, removed or added, and that every day is closed. The exit code is 1 if something is wrong."""
+    span = {"since": read_moment(since, "since"), "until": read_moment(until, "until")}
+    verdict = shell.scheduler.verify_audit(day=None if day is None else _date(day), **span)
+    if shell.as_json:
+        shell.show(verdict)
+    else:
+        for problem in verdict.problems:
+            where = " ".join(filter(None, (problem.day, problem.key)))
+            shell.say(f"{problem.kind}  {where}  {problem.text}", style="red")
+        erased = f", {verdict.erased} of them erased" if verdict.erased else ""
+        shell.say(
+            f"{verdict.lines} lines{erased} on {verdict.days} days, {verdict.closes} closes, {verdict.anchored} of them anchored: "
+            f"{len(verdict.problems) or 'no'} problem{'' if len(verdict.problems) == 1 else 's'}"
+        )
+    if verdict.problems:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput("--day", text, "is not a date", "write e.g. 2026-12-24") from None

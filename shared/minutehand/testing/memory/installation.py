@@ -255,7 +255,7 @@ class Memory:
 
     def audit_lines(self) -> list[AuditLine]:
         """The lines of all tenants in order of time."""
-        rows = [row for row in self.audit_rows() if row["partition"][0] != "~"]
+        rows = [row for row in self.audit_rows() if "~" not in row["partition"]]
         return sorted((line_of(row) for row in rows), key=lambda line: line.key)
 
     # Writes without a request.

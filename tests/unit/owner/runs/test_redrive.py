@@ -351,13 +351,13 @@ WRITES = ("UpdateItem", "PutItem", "DeleteItem", "BatchWriteItem", "TransactWrit
 
 
 def test_what_one_costs(world: World) -> None:
-    """Beside its execution: four writes and a message."""
+    """Beside its execution: four writes and a message; and once a day a process names its tenant in the audit."""
     world.scheduler.create_schedule("s", "hopeless", "* * * * *")
     world.live(60)
     seen = Faults()
     redrive(world, hook=seen, **EVERYTHING)
     written = [detail.verb for operation, detail in seen.calls if operation in WRITES]
-    assert written == ["put", "submit", "remove", "mark_redriven"]
+    assert written == ["register", "put", "submit", "remove", "mark_redriven"]
     read = [detail.verb for operation, detail in seen.calls if operation in ("GetItem", "BatchGetItem")]
     assert read == ["read", "revisions", "shards"]  # the last once a process
 

@@ -1,0 +1,313 @@
+"""The close of the audit's days, and what ``verify`` finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from minutehand.auditor.closing import close_days
+from minutehand.auditor.verification import AuditVerdict
+from minutehand.domain.audit import AuditAct, anchor_key, root_of
+from minutehand.domain.times import DAY, HOUR, MINUTE
+from minutehand.dynamodb.audit import close_of, close_row, line_row
+from minutehand.dynamodb.tables import AUDIT, RowWrite
+from minutehand.errors import InvalidInput, Unavailable
+from minutehand.testing import Crash
+
+from tests.support.builders import a_line
+from tests.support.scenes.world import START, Faults, World, crash, fails
+
+DAILY = "0 0 * * *"
+FIRST = START.date()  # the day on which a story begins, at noon
+
+
+class Story:
+    """Three days with lines of two tenants."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.owner = self.world.owner()
+        self.other = type(self.owner)("other", services=self.world.process(), clock=self.world.clock, check_jobs=False)
+        self.owner.create_schedule("s", "note", DAILY)
+        self.other.create_schedule("t", "note", DAILY)
+        for number in range(5):
+            self.pass_time(12)
+            self.owner.acting_as("alice").update_schedule("s", description=str(number))
+
+    def pass_time(self, hours: float) -> None:
+        self.world.clock.advance(timedelta(hours=hours))
+
+    def close(self, hook: Any = None) -> int:
+        return close_days(self.world.process(hook), clock=self.world.clock)
+
+    def verify(self, **span: Any) -> AuditVerdict:
+        return self.owner.verify_audit(**span)
+
+    def rows(self, partition: str) -> list[dict[str, Any]]:
+        return [row for row in self.world.memory.audit_rows() if row["partition"] == partition]
+
+    def lines(self, day: int = 0) -> list[dict[str, Any]]:
+        return self.rows(f"acme#{FIRST + timedelta(days=day)}")
+
+    def put(self, row: dict[str, Any]) -> None:
+        self.tamper(RowWrite(table=AUDIT, row=row, kind="put"))
+
+    def delete(self, row: dict[str, Any]) -> None:
+        self.tamper(RowWrite(table=AUDIT, row=row, kind="delete"))
+
+    def tamper(self, write: RowWrite) -> None:
+        services: Any = self.world.process()
+        services.audit._tables.write("tamper", write)
+
+
+def kinds(verdict: AuditVerdict) -> list[tuple[str, str | None]]:
+    return [(str(problem.kind), problem.day) for problem in verdict.problems]
+
+
+def day(number: int) -> str:
+    return (FIRST + timedelta(days=number)).isoformat()
+
+
+def test_days_close_an_hour_after_their_end_and_once() -> None:
+    story = Story()  # it is midnight: the third day has begun
+    assert story.world.now() == START + timedelta(hours=60)
+    story.pass_time(0.99)
+    assert story.close() == 3  # two days of acme, one of other
+    story.pass_time(0.02)
+    assert story.close() == 1  # of acme's third day
+    assert story.close() == 0
+    closes = story.rows("acme#~close")
+    assert [(row["number"], row["lines"]) for row in closes] == [(1, 1), (2, 2), (3, 2)]
+    assert [row["previous"] for row in closes] == ["", *(row["digest"] for row in closes[:-1])]
+    assert kinds(story.verify()) == []
+
+
+def test_a_whole_audit_verifies() -> None:
+    story = Story()
+    story.pass_time(26)
+    story.close()
+    found = story.verify()
+    assert (found.lines, found.days, found.closes, found.anchored, found.erased) == (6, 4, 4, 4, 0)
+    assert found.problems == []
+    assert story.other.verify_audit().problems == []
+
+
+def test_no_line_comes_into_a_closed_day() -> None:
+    story = Story()
+    behind = story.world.process()
+    slow = type(story.owner)("acme", services=behind, clock=lambda: story.world.clock() - 26 * HOUR, check_jobs=False)
+    slow.update_schedule("s", description="a day behind")  # no auditor has come yet
+    story.pass_time(2)
+    story.close()
+    with pytest.raises(Unavailable, match="is closed"):
+        slow.update_schedule("s", description="nothing of it is written")
+    assert story.owner.get_schedule("s").description == "a day behind"
+    story.owner.update_schedule("s", description="the right time")
+
+
+@pytest.mark.parametrize("verb", ["shut", "lines", "close_day"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_line_that_comes_while_its_day_is_closed_is_in_the_close_or_refused(verb: str, moment: str) -> None:
+    story = Story()
+    late = type(story.owner)(
+        "acme", services=story.world.process(), clock=lambda: story.world.clock() - 2 * HOUR, check_jobs=False
+    )
+    story.pass_time(1.5)
+    results = []
+
+    def act() -> None:
+        try:
+            late.update_schedule("s", description="late")
+        except Unavailable:
+            results.append("refused")
+        else:
+            results.append("written")
+
+    when: Any = {moment: act}
+    story.close(Faults().at(verb, skip=3, **when))
+    assert results == ["written" if (verb, moment) == ("shut", "before") else "refused"]
+    assert kinds(story.verify()) == []
+
+
+def test_an_auditor_that_dies_anywhere_is_followed_by_another() -> None:
+    for verb in ("tenants", "closes", "shut", "lines", "close_day"):
+        for moment in ("before", "after"):
+            story = Story()
+            story.pass_time(2)
+            when: Any = {moment: crash}
+            with pytest.raises(Crash):
+                story.close(Faults().at(verb, skip=1, **when))
+            story.close()
+            assert kinds(story.verify()) == [], (verb, moment)
+            assert story.verify().closes == 3
+
+
+def test_two_auditors_close_each_day_once() -> None:
+    story = Story()
+    story.pass_time(2)
+    story.close(Faults().at("close_day", before=story.close))
+    assert len(story.rows("acme#~close")) == 3
+    assert kinds(story.verify()) == []
+
+
+def test_a_tenant_that_fails_stops_no_other() -> None:
+    story = Story()
+    story.pass_time(2)
+    assert story.close(Faults().at("closes", before=fails, times=2)) < 4
+    story.close()
+    assert {row["tenant"] for row in story.world.memory.audit_rows() if row["partition"].endswith("~close")} == {
+        "acme",
+        "other",
+    }
+
+
+def test_after_an_outage_of_the_auditor_all_days_are_closed_late() -> None:
+    story = Story()
+    story.pass_time(24 * 20)
+    assert {problem.kind for problem in story.verify().problems} == {"unclosed"}
+    story.close()
+    assert kinds(story.verify()) == []
+    reads = Faults()
+    story.close(reads)
+    assert reads.count("Query") < 8, "days that are done are not read again"
+
+
+def changed(story: Story) -> None:
+    story.put(story.lines(1)[0] | {"actor": "app:mallory"})
+
+
+def changed_with_its_digest(story: Story) -> None:
+    (line, *_) = story.world.memory.audit_lines()
+    story.put(line_row(a_line("acme/s", at=line.at, id=line.id)))
+
+
+def removed(story: Story) -> None:
+    story.delete(story.lines(1)[0])
+
+
+def all_removed(story: Story) -> None:
+    for row in story.lines(1):
+        story.delete(row)
+
+
+def added(story: Story) -> None:
+    line = story.world.memory.audit_lines()[0]
+    story.put(line_row(a_line("acme/s", at=line.at + MINUTE, act=AuditAct.DELETE)))
+
+
+def swapped(story: Story) -> None:
+    removed(story)
+    line = story.world.memory.audit_lines()[0]
+    story.put(line_row(a_line("acme/s", at=line.at + DAY, act=AuditAct.DELETE)))
+
+
+def close_removed(story: Story) -> None:
+    story.delete(story.rows("acme#~close")[1])
+
+
+def last_close_removed(story: Story) -> None:
+    story.delete(story.rows("acme#~close")[-1])
+
+
+def close_changed(story: Story) -> None:
+    story.put(story.rows("acme#~close")[0] | {"lines": 7})
+
+
+def close_replaced(story: Story) -> None:
+    """With lines and digests that fit: only the close after it, or the bucket, shows it."""
+    removed(story)
+    close = close_of(story.rows("acme#~close")[1])
+    digests = [row["digest"] for row in story.lines(1)]
+    story.put(close_row(replace(close, lines=len(digests), root=root_of(digests))))
+
+
+@pytest.mark.parametrize(
+    ("tamper", "found"),
+    [
+        (changed, [("changed", day(1))]),
+        (changed_with_its_digest, [("changed", day(0))]),
+        (removed, [("removed", day(1))]),
+        (all_removed, [("removed", day(1))]),
+        (added, [("added", day(0))]),
+        (swapped, [("changed", day(1))]),
+        (close_removed, [("chain", day(2)), ("anchor", None), ("unclosed", day(1))]),
+        (last_close_removed, [("anchor", None), ("unclosed", day(2))]),
+        (close_changed, [("chain", day(0)), ("chain", day(1)), ("anchor", day(0)), ("removed", day(0))]),
+        (close_replaced, [("chain", day(2)), ("anchor", day(1))]),
+    ],
+)
+def test_tampering_is_found(tamper: Callable[[Story], None], found: list[tuple[str, str | None]]) -> None:
+    story = Story()
+    story.pass_time(6)
+    story.close()
+    assert kinds(story.verify()) == []
+    tamper(story)
+    assert sorted(kinds(story.verify()), key=str) == sorted(found, key=str)
+    assert story.other.verify_audit().problems == []
+
+
+def test_a_changed_line_of_an_open_day_is_found_by_its_digest() -> None:
+    story = Story()
+    story.pass_time(0.5)
+    story.close()
+    story.put(story.lines(2)[0] | {"reason": "another"})
+    assert kinds(story.verify()) == [("changed", day(2))]
+
+
+def test_the_newest_close_that_was_replaced_is_found_by_its_object_in_the_bucket() -> None:
+    story = Story()
+    story.pass_time(2)
+    story.close()
+    key = anchor_key("acme", 3)
+    assert key in story.world.memory.archived
+    story.world.memory.archived[key] = b"not even gzip"
+    assert kinds(story.verify()) == [("anchor", day(2))]
+
+
+def test_a_bucket_that_does_not_answer_is_tried_again() -> None:
+    story = Story()
+    story.pass_time(2)
+    story.close(Faults().at("put", before=fails, times=None))
+    story.close()
+    assert story.verify().anchored == 3
+
+
+def test_an_erased_line_leaves_its_digest_and_the_day_verifies() -> None:
+    story = Story()
+    story.pass_time(2)
+    story.close()
+    row = story.lines(1)[0]
+    story.put({"partition": row["partition"], "key": row["key"], "digest": row["digest"], "erased": 1})
+    verdict = story.verify()
+    assert (kinds(verdict), verdict.erased, verdict.lines) == ([], 1, 6)
+    assert len(story.owner.audit().items) == 5
+
+
+@pytest.mark.parametrize(
+    ("field", "span"),
+    [
+        ("day", {"day": "2026-05-04"}),
+        ("day", {"day": datetime(2026, 5, 4, tzinfo=UTC)}),
+        ("day", {"day": FIRST, "since": START}),
+        ("since", {"since": START + timedelta(days=9)}),
+        ("since", {"since": "yesterday"}),
+        ("day", {"day": date(1960, 1, 1)}),
+    ],
+)
+def test_what_to_verify_is_checked(field: str, span: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as problem:
+        World().scheduler.verify_audit(**span)
+    assert problem.value.field == field
+
+
+def test_one_day_can_be_verified_alone() -> None:
+    story = Story()
+    story.pass_time(6)
+    story.close()
+    removed(story)
+    assert kinds(story.verify(day=FIRST)) == []
+    assert kinds(story.verify(day=FIRST + timedelta(days=1))) == [("removed", day(1))]
+    assert kinds(story.verify(since=START + timedelta(days=2))) == []
