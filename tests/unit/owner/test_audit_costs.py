@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 from minutehand import Scheduler
+from minutehand.domain.names import one_off_ref
+from minutehand.domain.run import DeadRunRow
+from minutehand.domain.times import DAY
+from minutehand.owner.backfill.advance import write_backfill
+from minutehand.state.backfill import BackfillOrder, BackfillState, StoredBackfill
 from minutehand.testing.memory.tables import MemoryTables
 
-from tests.support.scenes.world import Faults, World, at
+from tests.support.scenes.world import NOON, Faults, World, at
 
 UNITS = {"transact": 2, "write_all": 1, "store": 1}
+AGENDA = 2  # the run's entry, put and removed
 FAR = "0 0 1 1 *"  # nothing is due within the look-ahead
 
 
@@ -74,8 +80,51 @@ def test_an_acts_line_costs_four_units_and_no_request(act: Callable[[Scheduler],
 
 
 @pytest.mark.parametrize(
+    ("act", "units", "reads"),
+    [
+        (lambda owner: owner.skip_next("s"), 2, 0),
+        (lambda owner: owner.trigger("s"), 2 + AGENDA, 0),
+        (lambda owner: owner.replay_run("acme/~ended#once"), 2 + AGENDA, 0),
+        (lambda owner: owner.cancel_run("acme/~waits#once"), 2, 1),
+        (lambda owner: owner.retry_run("acme/~retries#once"), 2, 1),
+        (lambda owner: owner.pause_backfill("s", "b"), 2, 0),
+        (lambda owner: owner.resume_backfill("s", "paused"), 2 + 2, 0),  # its entry; and it is over at once
+        (lambda owner: owner.cancel_backfill("s", "b"), 2, 0),
+        (lambda owner: owner.freeze(at(60)), 2, 1),
+    ],
+    ids=["skip", "trigger", "replay", "cancel", "retry", "pause", "resume", "cancel backfill", "freeze"],
+)
+def test_an_act_on_a_run_becomes_a_transaction(act: Callable[[Scheduler], object], units: int, reads: int) -> None:
+    """``units`` beside the line's four; ``reads``: of what a transaction does not return."""
+    world, faults = a_world(), Faults()
+    owner = world.owner(faults)
+    owner.update_schedule("s", tags={"x": "y"})
+    faults.calls.clear()
+    with counted() as found:
+        act(owner)
+    assert found.pop("audit") == 4
+    assert sum(found.values()) == units
+    assert sum(detail.verb in ("moved", "revisions") for _, detail in faults.calls) >= reads
+
+
+def test_a_purge_costs_two_units_a_run_and_four_for_98() -> None:
+    world = a_world()
+    for number in range(100):
+        dead = DeadRunRow(
+            run=one_off_ref("acme", f"d{number}"), job="x", ended_at=NOON - number, fence=1, attempts=1, reason="r"
+        )
+        world.process().dead_index.put(dead, expires=NOON + DAY)
+    with counted() as found:
+        assert world.scheduler.purge(job="x") == 100
+    assert found == {"runs": 200, "audit": 8}
+
+
+@pytest.mark.parametrize(
     "act",
     [
+        lambda owner: owner.cancel_run("acme/~ended#once"),
+        lambda owner: owner.pause_backfill("s", "paused"),
+        lambda owner: owner.purge(job="nothing"),
         lambda owner: owner.update_schedule("s", description=""),
         lambda owner: owner.upsert_schedule("s", "note", FAR),
         lambda owner: owner.pause_schedule("paused"),
@@ -83,7 +132,7 @@ def test_an_acts_line_costs_four_units_and_no_request(act: Callable[[Scheduler],
         lambda owner: owner.thaw(),
         lambda owner: owner.bulk("retag", prefix="s", tags={"a": None}),
     ],
-    ids=["update", "upsert", "pause", "resume", "thaw", "retag"],
+    ids=["cancel", "pause backfill", "purge", "update", "upsert", "pause", "resume", "thaw", "retag"],
 )
 def test_what_changes_nothing_writes_nothing(act: Callable[[Scheduler], object]) -> None:
     world = a_world()
@@ -98,7 +147,33 @@ def a_world() -> World:
     world.scheduler.create_schedule("s", "note", FAR)
     world.scheduler.create_schedule("paused", "note", FAR)
     world.scheduler.pause_schedule("paused")
+    for key, job, delay in (("ended", "note", 0), ("retries", "bad", 0), ("waits", "note", 3_600)):
+        world.scheduler.submit(job, idempotency_key=key, delay=delay)
+    world.work()
+    world.work()
+    for identity, state in (("b", BackfillState.RUNNING), ("paused", BackfillState.PAUSED)):
+        write_backfill(a_backfill(identity, state), world.process())
     return world
+
+
+def a_backfill(identity: str, state: BackfillState) -> StoredBackfill:
+    """One without a fire, so that nothing but its state is written."""
+    return StoredBackfill(
+        tenant="acme",
+        name="s",
+        id=identity,
+        born=NOON,
+        state=state,
+        start=NOON - DAY,
+        end=NOON,
+        order=BackfillOrder.OLDEST,
+        concurrency=1,
+        total=1,
+        spans=(),
+        first=None,
+        last=None,
+        created_at=NOON,
+    )
 
 
 def test_a_submission_costs_what_it_did() -> None:

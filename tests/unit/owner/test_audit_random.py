@@ -1,0 +1,297 @@
+"""A thousand random acts under a hundred faults: every act has its line, and no line is without its act."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from minutehand import Scheduler
+from minutehand.auditor.closing import close_days
+from minutehand.domain.audit import AuditAct, AuditLine, digest_of
+from minutehand.domain.schedule import ScheduleState
+from minutehand.domain.times import SECOND
+from minutehand.dynamodb.tables import AUDIT, RUNS, SCHEDULES, Row
+from minutehand.errors import MinutehandError, Unavailable
+from minutehand.testing import Crash, Detail, Hook
+from minutehand.testing.memory.tables import MemoryTables
+
+from tests.support.scenes.world import NOON, World, at
+
+ACTS = 1_000
+FAULTS = 100
+NAMES = [f"s{number}" for number in range(6)]
+EXPRESSIONS = ("rate(90 seconds)", "rate(5 minutes)", "0 0 * * *", "0 0 1 1 *")
+# Changes of a head that are no acts: a failure is counted, or an incident is over.
+QUIET = {"failing", "failed_at", "failed_run", "incident", "version", "updated_at"}
+
+
+@dataclass
+class Chance(Hook):
+    """Requests of an owner's process that fail, are throttled, lose their response, or at which the process dies."""
+
+    random: random.Random
+    likely: float = 0.0
+    made: Counter[str] = field(default_factory=Counter)
+    _after: str = ""
+
+    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+        if operation not in ("TransactWriteItems", "PutItem", "UpdateItem", "BatchWriteItem"):
+            return ()
+        kind = self.random.choices(("crash", "fail", "throttle", "lose", "die", ""), self._weights())[0]
+        self._after = kind if kind in ("lose", "die") else ""
+        if kind:
+            self.made[kind] += 1
+        if kind == "crash":
+            raise Crash
+        if kind == "fail":
+            raise Unavailable("injected")
+        return range(len(detail.items)) if kind == "throttle" else ()
+
+    def after_call(self, operation: str, detail: Detail) -> None:
+        kind, self._after = self._after, ""
+        if kind == "die":
+            raise Crash
+        if kind == "lose":
+            raise Unavailable("injected: the response is lost")
+
+    def _weights(self) -> list[float]:
+        return [self.likely] * 5 + [1 - 5 * self.likely]
+
+
+@dataclass
+class Witness:
+    """Sees every write that is applied to the tables, and whether the lines beside it are those of its act."""
+
+    acts: Counter[tuple[str, str]] = field(default_factory=Counter)  # by act and object, as the rows tell them
+    lines: Counter[tuple[str, str]] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def saw(self, before: dict[Any, Row | None], writes: Any, tables: MemoryTables) -> None:
+        """One request that took effect."""
+        acts, lines = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for write in writes:
+            key = (write.table.suffix, *write.key.values())
+            old, new = before[key], tables._stored(write.table, write.key)
+            if write.table is AUDIT and write.kind == "put" and "digest" in write.row and "act" in write.row:
+                lines[str(write.row["act"]), str(write.row["object"])] += 1
+                if old is not None:
+                    self.problems.append(f"a line was written twice: {key}")
+            elif (act := told(write.table, write.key, old, new)) is not None:
+                acts[act] += 1
+        acts = Counter(dict.fromkeys(acts, 1))  # a purge removes many rows
+        if Counter({(kind(act), where): 1 for act, where in lines}) != Counter(
+            {(kind(act), where): 1 for act, where in acts}
+        ):
+            self.problems.append(f"acts {dict(acts)} with lines {dict(lines)}")
+        self.acts += acts
+        self.lines += lines
+
+
+def kind(act: str) -> str:
+    """Acts between which the rows do not tell."""
+    return {"replay": "redrive", "update": "change", "retag": "change"}.get(act, act)
+
+
+def told(table: Any, key: Row, old: Row | None, new: Row | None) -> tuple[str, str] | None:
+    """The act that a write of a row was, by the row before and after it."""
+    old, new = old or {}, new or {}
+    if table is SCHEDULES:
+        return head_act(old, new, f"{key['tenant']}/{key['name']}")
+    if table.suffix == "revisions" and key["number"] == 0 and old != new:
+        return ("freeze" if new["until"] > new["created_at"] else "thaw"), key["owner"].partition("/")[0]
+    if table is RUNS and "#dead#" in key["owner"]:
+        return ("purge", key["owner"].partition("#")[0]) if old and not new else None
+    if table is RUNS and key["key"].startswith("~backfill~"):
+        return backfill_act(old, new, f"{key['owner']}#backfill/{key['key'].removeprefix('~backfill~')}")
+    if table is RUNS and "state" in new:
+        return run_act(old, new, f"{key['owner']}#{key['key']}")
+    return None
+
+
+def head_act(old: Row, new: Row, name: str) -> tuple[str, str] | None:
+    if {n: v for n, v in old.items() if n not in QUIET} == {n: v for n, v in new.items() if n not in QUIET}:
+        return None
+    state = old.get("state"), new["state"]
+    if not old or (state[0] == ScheduleState.DELETED and state[1] != ScheduleState.DELETED):
+        return "create", name
+    if new.get("actor", "").startswith("system:") and state[1] in (ScheduleState.COMPLETED, ScheduleState.DELETED):
+        return "complete", name
+    if state[1] == ScheduleState.DELETED:
+        return "delete", name
+    if state[1] == ScheduleState.PAUSED and (state[0] != state[1] or old.get("resume_at") != new.get("resume_at")):
+        return "pause", name
+    return ("resume" if state == (ScheduleState.PAUSED, ScheduleState.ACTIVE) else "change"), name
+
+
+def backfill_act(old: Row, new: Row, name: str) -> tuple[str, str] | None:
+    states = [json.loads(row["body"])["state"] if row else None for row in (old, new)]
+    if states[0] == states[1] or states == ["RUNNING", "DONE"]:
+        return None
+    acts = {"PAUSED": "pause-backfill", "CANCELLED": "cancel-backfill", "RUNNING": "resume-backfill"}
+    return ("backfill" if states[0] is None else acts[states[1]]), name
+
+
+def run_act(old: Row, new: Row, run: str) -> tuple[str, str] | None:
+    if not old and "~trigger-" in run:
+        return "trigger", run
+    if not old and "replay_of" in new:
+        return "redrive", new["replay_of"]
+    if new.get("reason") == "skip_next" and old.get("reason") != "skip_next":
+        return "skip", run
+    if new.get("cancel_requested") and not old.get("cancel_requested"):
+        return "cancel", run
+    between = ("RETRYING", "CONTINUED")
+    if old.get("state") in between and new["state"] in between and new["not_before"] < old["not_before"]:
+        return "retry", run
+    return None
+
+
+@pytest.fixture
+def witness(monkeypatch: pytest.MonkeyPatch) -> Witness:
+    seen = Witness()
+    apply, real = MemoryTables._apply, MemoryTables.transact
+
+    def one(self: MemoryTables, write: Any) -> Any:
+        key = (write.table.suffix, *write.key.values())
+        before = {key: self._stored(write.table, write.key)}
+        answer = apply(self, write)
+        if answer[0] and not transacting:
+            seen.saw(before, [write], self)
+        return answer
+
+    transacting: list[bool] = []
+
+    def many(self: MemoryTables, verb: str, writes: Any, about: str) -> bool:
+        calls = self._calls
+
+        class Once:
+            @staticmethod
+            def one(operation: str, place: str, name: str, effect: Any, *items: Any, **how: Any) -> Any:
+                def watched() -> bool:
+                    before = {(w.table.suffix, *w.key.values()): self._stored(w.table, w.key) for w in writes}
+                    transacting.append(True)
+                    try:
+                        done: bool = effect()
+                    finally:
+                        transacting.pop()
+                    if done:
+                        seen.saw(before, writes, self)
+                    return done
+
+                return calls.one(operation, place, name, watched, *items, **how)
+
+        self._calls = Once()  # type: ignore[assignment]
+        try:
+            return real(self, verb, writes, about)
+        finally:
+            self._calls = calls
+
+    monkeypatch.setattr(MemoryTables, "_apply", one)
+    monkeypatch.setattr(MemoryTables, "transact", many)
+    return seen
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.check)])
+def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> None:
+    world, chance = World(), random.Random(seed)
+    hook = Chance(chance)
+    results = Counter[str]()
+    for number in range(ACTS):
+        hook.likely = 0.0
+        if number % 40 == 39:
+            world.live(chance.choice((5, 45, 90)))
+            close_days(world.process(), clock=world.clock)
+        if number % 100 == 99:
+            world.clock.advance(timedelta(hours=chance.choice((1, 9))))
+            world.live(5)
+        hook.likely = 0.024 if sum(hook.made.values()) < FAULTS else 0.0
+        owner = world.owner(hook).acting_as(f"u{number % 3}")
+        try:
+            act_once(owner, world, chance)
+        except Crash:
+            results["crashed"] += 1
+        except Unavailable:
+            results["unanswered"] += 1
+        except MinutehandError as problem:
+            results[type(problem).__name__] += 1
+        else:
+            results["done"] += 1
+    hook.likely = 0.0
+    assert witness.problems == []
+    assert sum(hook.made.values()) >= FAULTS
+    assert set(hook.made) == {"crash", "fail", "throttle", "lose", "die"}
+    assert results["done"] > ACTS / 2, results
+    assert witness.lines.total() > ACTS / 3
+    missing = set(AuditAct) - {AuditAct(act) for act, _ in witness.lines}
+    assert missing <= {AuditAct.COMPLETE}, f"never tried: {missing}"
+    check_rows(world, witness)
+
+
+def check_rows(world: World, witness: Witness) -> None:
+    """The table has exactly the lines that were seen, whole, and verifies."""
+    lines: list[AuditLine] = world.memory.audit_lines()
+    assert Counter((str(line.act), line.target) for line in lines) == witness.lines
+    assert all(digest_of(row) == row["digest"] for row in world.memory.audit_rows() if "act" in row)
+    world.clock.advance(timedelta(hours=26))
+    close_days(world.process(), clock=world.clock)
+    verdict = world.scheduler.verify_audit(since=at(0))
+    assert verdict.problems == []
+    assert verdict.lines == len(lines)
+
+
+def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
+    """One random act of an owner."""
+    name, other = chance.choice(NAMES), chance.choice(EXPRESSIONS)
+    there = world.memory.runs()[-200:]
+    runs = [str(run.ref) for run in there]
+    run = chance.choice(runs) if runs else "acme/~none#once"
+    failed = [str(run.ref) for run in there if run.state in ("DEAD", "LOST", "EXPIRED")]
+    waiting = [str(run.ref) for run in there if run.state == "RETRYING"]
+    backfills = [(name, each) for name in NAMES for each in world.scheduler.list_backfills(name)]
+    open_ones = [(name, str(each.id)) for name, each in backfills if each.state in ("RUNNING", "PAUSED")]
+    which = chance.choice(open_ones) if open_ones else (name, "none")
+    token = chance.choice([None, None, f"t{chance.randrange(20)}"])
+    job = chance.choice(("note", "bad"))
+    soon = at((world.clock() - NOON) / SECOND + chance.choice((30, 3_000)))
+    past = at((world.clock() - NOON) / SECOND - 400), at((world.clock() - NOON) / SECOND - 200)
+    acts: list[Any] = [
+        lambda: owner.create_schedule(name, job, other, client_token=token, pause_on_failure=3),
+        lambda: owner.create_schedule(name, job, other),
+        lambda: owner.upsert_schedule(name, job, other, pause_on_failure=3),
+        lambda: owner.update_schedule(name, expression=other, client_token=token),
+        lambda: owner.update_schedule(name, description=str(chance.randrange(3))),
+        lambda: owner.pause_schedule(name, note="n", client_token=token),
+        lambda: owner.pause_schedule(name, until=soon),
+        lambda: owner.resume_schedule(name, client_token=token),
+        lambda: owner.resume_schedule(name),
+        lambda: owner.skip_next(name, client_token=token),
+        lambda: owner.trigger(name, idempotency_key=token, payload={"a": "x" * chance.choice((1, 2_000))}),
+        lambda: owner.submit(job, idempotency_key=token),
+        lambda: owner.submit(job, delay=100),
+        lambda: owner.cancel_run(run),
+        lambda: owner.cancel_runs(name, between=(past[0], soon)),
+        lambda: owner.retry_run(chance.choice(waiting) if waiting else run),
+        lambda: owner.replay_run(run, idempotency_key=token),
+        lambda: owner.redrive(chance.choice(failed) if failed else run),
+        lambda: owner.redrive(job="bad", since=past[0], limit=3, rate=1_000.0),
+        lambda: owner.backfill(name, *past, current=True, concurrency=2, dry_run=False, client_token=token),
+        lambda: owner.pause_backfill(*which),
+        lambda: owner.resume_backfill(*which),
+        lambda: owner.cancel_backfill(*which),
+        lambda: owner.bulk("retag", prefix="s", tags={"a": str(chance.randrange(3))}),
+    ]
+    if chance.random() < 0.12:
+        acts = [
+            lambda: owner.freeze(soon, note="n"),
+            owner.thaw,
+            lambda: owner.purge(job="bad"),
+            lambda: owner.delete_schedule(name),
+            lambda: owner.bulk("pause", prefix="s1"),
+        ]
+    return chance.choice(acts)()
