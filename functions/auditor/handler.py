@@ -52,6 +52,7 @@ def _close() -> None:
         count(AuditDaysClosed=close_days(services(), clock=system_clock, budget=_CLOSING))
     except MinutehandError as problem:
         logger.error("audit.not_closed", extra={"error": str(problem)})
+        count(AuditDaysNotClosed=1)
 
 
 def _compact() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from minutehand.domain.audit import AuditAct, AuditLine, DayClose, root_of
@@ -28,7 +29,7 @@ def lines(services: Services, day: int = TODAY) -> list[AuditLine | None]:
 
 def test_a_change_of_a_schedule_writes_its_line_or_neither(services: Services) -> None:
     made, lost = a_line(act=AuditAct.CREATE, before=None, after=1, version=1), a_line(act=AuditAct.CREATE)
-    new = {"previous": None, "revision": a_revision(), "entry": an_entry()}
+    new: Any = {"previous": None, "revision": a_revision(), "entry": an_entry()}
     assert services.schedules.arm(a_head(actor="app:alice"), expected=0, line=made, **new)
     assert not services.schedules.arm(a_head(), expected=0, line=lost, **new)
     assert lines(services) == [made]
@@ -100,7 +101,7 @@ def test_a_record_is_written_with_its_line_or_neither(services: Services) -> Non
 
 def test_a_closed_day_takes_no_line_and_no_act(services: Services) -> None:
     services.audit.shut("acme", TODAY, now=NOON + DAY)
-    new = {"previous": None, "revision": a_revision(), "entry": None}
+    new: Any = {"previous": None, "revision": a_revision(), "entry": None}
     for _ in range(20):  # through every gate
         with pytest.raises(Unavailable, match="is closed, so nothing was written"):
             services.schedules.arm(a_head(), expected=0, line=a_line(), **new)

@@ -92,8 +92,9 @@ class RowAudit:
         return [row["key"] for row in self._tables.rows("tenants", begins_with(AUDIT, _days(day), ""))]
 
     def shut_days(self, tenant: str, first: int, last: int) -> frozenset[int]:
-        bounds = {"first": date_of(first), "last": date_of(last) + "$"}  # "$" sorts after "#"
-        rows = self._tables.rows("shut_days", RowQuery(table=AUDIT, partition=f"{tenant}#~shut", **bounds))
+        beyond = date_of(last) + "$"  # "$" sorts after "#"
+        gates = RowQuery(table=AUDIT, partition=f"{tenant}#~shut", first=date_of(first), last=beyond)
+        rows = self._tables.rows("shut_days", gates)
         return frozenset(int(row["day"]) for row in rows)
 
     def shut(self, tenant: str, day: int, *, now: int) -> None:

@@ -142,7 +142,7 @@ class RunMethods(SchedulerBase):
             if not run.is_terminal:
                 count += 1
                 if not dry_run:
-                    held += held_leases([cancelling.ask_to_end(run, context)], self._clock())
+                    held += held_leases([cancelling.end_run(run, context)], self._clock())
                 if on_progress is not None:
                     on_progress(count)
         wait_for_held(held, services)

@@ -16,8 +16,9 @@ not stopped: so each transition is conditional on the run's backfill.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.message import Message
@@ -136,7 +137,7 @@ def _target(backfill: StoredBackfill) -> str:
 
 
 def _created(backfill: StoredBackfill, context: FireContext) -> StoredBackfill:
-    span = {"start": backfill.start, "end": backfill.end, "total": backfill.total}
+    span: Mapping[str, Any] = {"start": backfill.start, "end": backfill.end, "total": backfill.total}
     line = line_of(AuditAct.BACKFILL, _target(backfill), context, **span)
     created = write_backfill(backfill, context.services, line)
     if created is None:

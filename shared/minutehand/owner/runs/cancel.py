@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from minutehand.domain.audit import AuditAct
+from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
 from minutehand.errors import Conflict, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext, run_must_exist
 from minutehand.fires.withdraw import held_leases, wait_for_held
+from minutehand.ports.services import Clock, Services
 from minutehand.state.ending import cancel, hasten, request_cancel
 from minutehand.state.transition import signed
 
@@ -21,13 +23,31 @@ def cancel_run(run: RunRow, context: FireContext) -> RunRow:
 
     ``run`` as it was just read.
     """
-    run = ask_to_end(run, context)
+    run = end_run(run, context)
     wait_for_held(held_leases([run], context.clock()), context.services)
     return run
 
 
-def ask_to_end(run: RunRow, context: FireContext) -> RunRow:
-    """The same, but the job of a run that was leased before its instant may still begin: see ``held_leases``."""
+def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
+    """The same for the overlap policy, which has no line in the audit.
+
+    The job of a run that was leased before its instant may still begin: see ``held_leases``.
+    """
+    for _ in range(_ROUNDS):
+        now = clock()
+        moved = services.ledger.move(ref, cancel(now=now, expires=now + services.retention))
+        run = run_must_exist(ref, moved.run)
+        if moved.applied or run.is_terminal:
+            return run
+        if run.state is RunState.RUNNING:
+            asked = services.ledger.move(ref, request_cancel())
+            if asked.applied and asked.run is not None:
+                return asked.run
+    raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
+
+
+def end_run(run: RunRow, context: FireContext) -> RunRow:
+    """The same for an owner; ``run`` as it was just read."""
     ref, services = run.ref, context.services
     for _ in range(_ROUNDS):
         if run.is_terminal or run.cancel_requested:
