@@ -177,8 +177,13 @@ def test_every_act_on_runs_and_backfills_has_a_line() -> None:
 
 def test_a_submitted_run_names_the_actor_that_is_claimed_and_asks_nobody() -> None:
     world = World()
-    asked: list[None] = []
-    services = replace(world.process(), identity=lambda: asked.append(None) or "iam:me")
+    asked: list[str] = []
+
+    def identity() -> str:
+        asked.append("once more")
+        return "iam:me"
+
+    services = replace(world.process(), identity=identity)
     owner = Scheduler("acme", services=services, clock=world.clock, check_jobs=False)
     assert owner.get_run(owner.submit("note").id).actor is None
     run = owner.acting_as("alice").submit("note")

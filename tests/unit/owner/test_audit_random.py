@@ -134,7 +134,7 @@ def backfill_act(old: Row, new: Row, name: str) -> tuple[str, str] | None:
     if states[0] == states[1] or states == ["RUNNING", "DONE"]:
         return None
     acts = {"PAUSED": "pause-backfill", "CANCELLED": "cancel-backfill", "RUNNING": "resume-backfill"}
-    return ("backfill" if states[0] is None else acts[states[1]]), name
+    return ("backfill" if states[0] is None else acts[str(states[1])]), name
 
 
 def run_act(old: Row, new: Row, run: str) -> tuple[str, str] | None:
