@@ -123,7 +123,7 @@ class AuditLine:
 
     tenant: str  # whose
     at: int  # UTC ms
-    id: str  # hexadecimal; its first byte chooses the gate
+    id: str  # hexadecimal; its first six digits choose the gate
     call: str  # id of the call: the acts of a bulk call share it
     act: AuditAct
     target: str  # "tenant/name" of a schedule, a run's id, "tenant/name#backfill/id", or the tenant
@@ -157,7 +157,7 @@ class AuditLine:
 
     @property
     def gate(self) -> int:
-        return int(self.id[:2], 16) % GATES
+        return int(self.id[:6], 16) % GATES
 
 
 def date_of(day: int) -> str:

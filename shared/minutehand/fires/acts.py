@@ -12,8 +12,9 @@ from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY
 from minutehand.fires.context import FireContext
 
+_TURNS = 1 << 24
 # The lines of one process go through the gates in turn, so that acts at the same time do not meet at one.
-_turns = count(secrets.randbelow(256))
+_turns = count(secrets.randbelow(_TURNS))
 
 
 def actor_of(context: FireContext) -> str:
@@ -42,7 +43,7 @@ def line_of(
     return AuditLine(
         tenant=tenant,
         at=now,
-        id=f"{next(_turns) % 256:02x}{secrets.token_hex(7)}",
+        id=f"{next(_turns) % _TURNS:06x}{secrets.token_hex(5)}",
         call=caller.call or secrets.token_hex(8),
         act=act,
         target=target,
