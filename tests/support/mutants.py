@@ -23,6 +23,7 @@ from queue import SimpleQueue
 
 from tests.support.arguments import number
 from tests.support.history_mutants import HISTORY_MUTANTS
+from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,7 @@ RECORDS = (
     "tests/unit/sdk/test_workers.py",
     "tests/unit/sdk/test_run_views.py",
 )
+WHY = ("tests/unit/why", "tests/unit/timing/test_absence.py", "tests/proof/test_why.py")
 VIEWS = ("tests/unit/sdk/test_describe.py", "tests/proof/test_described.py")
 PATIENCE = 600  # seconds for one mutant
 
@@ -837,6 +839,7 @@ MUTANTS = (
     ),
     *(Mutant(*each, HISTORY) for each in HISTORY_MUTANTS),
     *(Mutant(*each, RECORDS) for each in WORKER_MUTANTS),
+    *(Mutant(*each, WHY) for each in WHY_MUTANTS),
 )
 
 

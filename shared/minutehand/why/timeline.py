@@ -97,8 +97,13 @@ def _by_audit(facts: Facts, first: Revision, last: int) -> tuple[Verdict, None] 
     lines = [one for one in facts.acts if one.act in _STOPPING and first.number <= (one.before or 0) <= last]
     if facts.at > since + ACTS or not any(abs(line.at - since) < AROUND for line in lines):
         return None
-    done = [line for line in lines if line.at < facts.at] or lines[-1:]  # newest first
-    return _STOPPING[done[0].act], None
+    done = [line for line in lines if line.at < facts.at] or [min(lines, key=_version)]
+    return _STOPPING[max(done, key=_version).act], None
+
+
+def _version(line: AuditLine) -> int:
+    """The version of the head after an act: the order of acts, whatever clocks say."""
+    return line.version or 0
 
 
 def _kind(facts: Facts, revision: Revision, until: int | None) -> tuple[Verdict, str | None]:
