@@ -22,10 +22,10 @@ WHY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "            if now is not None:\n",
     ),
     (
-        "a gap of any revision",
+        "a gap that ended before",
         "why/needs.py",
-        "        if revision.active_from < facts.at <= revision.bound(facts.at) and",
-        "        if",
+        "and covers(row, facts.at) and",
+        "and",
     ),
     (
         "what a pause took back is late",

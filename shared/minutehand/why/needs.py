@@ -61,9 +61,7 @@ def gaps(facts: Facts) -> Iterator[RunRow]:
         return
     for row in facts.before:
         revision = facts.revision(row.revision)
-        if revision is None or not covers(row, facts.at):
-            continue
-        if revision.active_from < facts.at <= revision.bound(facts.at) and absence_of(revision, facts.at) is None:
+        if revision is not None and covers(row, facts.at) and absence_of(revision, facts.at) is None:
             yield row
 
 

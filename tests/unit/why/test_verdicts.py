@@ -16,6 +16,7 @@ from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.ports.records import Record
 from minutehand.state.backpressure import HoldLog, QueueHolds
 from minutehand.testing import Detail, Harness, Hook
+from minutehand.ticker.tick import tick
 from minutehand.timing import Rule
 
 MORNING = datetime(2026, 5, 4, 8, tzinfo=UTC)
@@ -696,6 +697,28 @@ def test_a_reason_is_told() -> None:
     stage.pass_time(20)
     assert "was by app:bob, as iam:" in str(stage.why("08:10"))
     assert "by way of sdk. The reason given: INC-123" in str(stage.why("08:10"))
+
+
+class Ticking(Hook):
+    """A ticker claims the fire after the first request with this verb."""
+
+    def __init__(self, stage: Stage, verb: str) -> None:
+        self.stage, self.verb, self.ticked = stage, verb, False
+
+    def after_call(self, operation: str, detail: Detail) -> None:
+        if detail.verb == self.verb and not self.ticked:
+            self.ticked = True
+            tick(self.stage.memory.connect(), clock=self.stage.harness.clock, holder="another")
+
+
+@pytest.mark.parametrize("verb", ["head", "history", "due", "latest", "page", "look", "quarantined"])
+def test_a_fire_that_is_claimed_meanwhile_is_not_missed(verb: str) -> None:
+    stage = Stage()
+    not_claimed(stage)
+    hook = Ticking(stage, verb)
+    answer = Scheduler("acme", services=stage.memory.connect(hook), clock=stage.harness.clock).why("s", at("08:10"))
+    assert hook.ticked or verb == "quarantined"
+    assert answer.verdict in (Verdict.WAITING, Verdict.NOT_CLAIMED)
 
 
 def test_every_verdict_has_its_story() -> None:
