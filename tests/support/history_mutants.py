@@ -167,4 +167,60 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "if name != begin and (self._is_over() or len(self._call.runs) >= self._spec.limit):",
         "if name != begin and self._is_over():",
     ),
+    # Folded hours.
+    (
+        "a late page is not noted",
+        "dynamodb/history.py",
+        "late = {hour: page.written} if page.written",
+        "late = {} if page.written",
+    ),
+    (
+        "an hour is folded while it is written to",
+        "historian/fold.py",
+        "self._closed = (self._now - MARGIN) // HOUR - 1",
+        "self._closed = (self._now - MARGIN) // HOUR",
+    ),
+    (
+        "what is late is forgotten before it is folded",
+        "historian/fold.py",
+        "if late.written <= self._closed and self._day(late.tenant, book, late.day):",
+        "if self._day(late.tenant, book, late.day):",
+    ),
+    (
+        "a folded hour is read without its late pages",
+        "history/read.py",
+        "appended = not is_settled or day.late.get(number, 0) > folded or",
+        "appended = not is_settled or",
+    ),
+    (
+        "the pages of an hour are told after its index",
+        "dynamodb/history.py",
+        'self._store("append", [self._row(page, body=True) for page in large])  # before what names them\n',
+        "",
+    ),
+    # The rebuild.
+    (
+        "a correction holds against later changes",
+        "state/history/entries.py",
+        "return order + 1 if",
+        "return order + 1_000_000 if",
+    ),
+    (
+        "a rebuild adds nothing",
+        "historian/rebuild.py",
+        "self._made[book].append(entry_of(run, at, corrected(0)))",
+        "pass",
+    ),
+    (
+        "a rebuild withdraws nothing",
+        "historian/rebuild.py",
+        "if not is_here and not entry.withdrawn:",
+        "if False:",
+    ),
+    (
+        "a stream whose position is trimmed has no gap",
+        "historian/follow.py",
+        "        self._note_gap(position, str(problem), report)\n",
+        "        return\n",
+    ),
 )

@@ -30,7 +30,7 @@ from tests.support.histories.explained import Explained
 from tests.support.histories.filling import Filling
 from tests.support.histories.history import FAR, History
 from tests.support.histories.pressed import Pressed
-from tests.support.histories.recorded import Recorded
+from tests.support.histories.recorded import Recorded, Unfollowed
 from tests.support.histories.rich import Brief, Rich
 from tests.support.histories.shrink import about, shrink
 from tests.support.histories.simulator import CALM, HOSTILE, ROUGH, WILD, Faults
@@ -44,7 +44,7 @@ class Patient(Filling):
 
 KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Patient, History, Brief) * 3, Dense, Pressed)
 # Played when asked for by name.
-ALONE: dict[str, type[History]] = {"described": Described, "history": Recorded, "why": Explained}
+ALONE: dict[str, type[History]] = {"described": Described, "history": Recorded, "gap": Unfollowed, "why": Explained}
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
     ROUGH,

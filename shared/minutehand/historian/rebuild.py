@@ -71,6 +71,7 @@ class _Rebuilding:
         self.report = RebuildReport()
 
     def run(self) -> RebuildReport:
+        began = self._clock()
         for tenant in self._tenants():
             for book in Book:
                 self._correct(tenant, book)
@@ -81,7 +82,8 @@ class _Rebuilding:
         self._write(at_once=True)
         if self._spec.tenant is None and not self.report.stopped:
             try:
-                mark_filled(self._services, after=self._spec.after, upto=self._spec.upto)
+                # What is found missing later may be of changes that came after the ledger was read.
+                mark_filled(self._services, after=self._spec.after, upto=min(self._spec.upto, began))
             except Misconfigured as problem:  # the caller may write the history, and not the table of runs
                 log.warning("historian.gap_not_marked", extra={"error": str(problem)})
         return self.report

@@ -8,7 +8,7 @@ from random import Random
 
 from minutehand import Scheduler
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunRow
+from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY
 from minutehand.domain.transition_line import TransitionKind, TransitionLine
@@ -43,9 +43,10 @@ class Projections:
 
     def violations(self, ledger: Sequence[RunRow]) -> list[str]:
         """What does not hold. ``ledger``: all runs that are there now."""
-        return [*self._ledger(ledger), *self._marks(), *self._archive(), *self._pages()]
+        return [*self._ledger(ledger), *self._marks(), *self._archive(), *self.pages()]
 
-    def _pages(self) -> Iterator[str]:
+    def pages(self) -> Iterator[str]:
+        """What pages and lists say otherwise."""
         rows = [row for ref, row in self.last.items() if ref not in self.gone]
         for tenant in self.tenants:
             oracle = PagesOracle(tenant, rows, self.tags if tenant == "acme" else {}, self.now)
@@ -70,12 +71,25 @@ class Projections:
     def _archive(self) -> Iterator[str]:
         wanted = ArchiveFilter(since=self.now - DAY, until=self.now + DAY)
         lines = [line for tenant in self.tenants for line in read_archive(self.services.archive, tenant, wanted)]
+        rebuilt = [line for line in lines if line.kind is TransitionKind.REBUILT]
+        yield from self._was_so(rebuilt)
+        lines = [line for line in lines if line.kind is not TransitionKind.REBUILT]
         yield from self._each_once(lines)
         by_run: dict[RunRef, list[TransitionLine]] = defaultdict(list)
         for line in sorted(lines, key=lambda line: line.sequence):
             by_run[line.ref].append(line)
         for ref, row in self.last.items():
             yield from self._leads_to(by_run[ref], row)
+
+    def _was_so(self, rebuilt: Sequence[TransitionLine]) -> Iterator[str]:
+        """A rebuild told what the ledger was at some time."""
+        states: dict[RunRef, set[RunState]] = defaultdict(set)
+        for change in self.changes:
+            if change.new is not None:
+                states[change.ref].add(change.new.state)
+        yield from (
+            f"rebuilt: {line.ref} never was {line.after}" for line in rebuilt if line.after not in states[line.ref]
+        )
 
     def _each_once(self, lines: Sequence[TransitionLine]) -> Iterator[str]:
         there = Counter((line.ref, line.sequence) for line in lines)

@@ -12,10 +12,13 @@ from unittest.mock import patch
 from minutehand import Context, Retry
 from minutehand.auditor.audit import audit
 from minutehand.domain.run import RunRow
-from minutehand.domain.times import HOUR, MINUTE, SECOND
+from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
 from minutehand.errors import MinutehandError
 from minutehand.historian import pages
+from minutehand.historian import rebuild as rebuilding
 from minutehand.historian.archive_compaction import compact_archive
+from minutehand.historian.fold import fold
+from minutehand.historian.marks import OWNER, gaps
 
 from tests.support.histories.projections import Projections
 from tests.support.histories.recorded_feed import Feed, Witness
@@ -43,10 +46,11 @@ class Recorded(Rich):
         self.feed = Feed(self.stage, self.witness, local=seed % 3 != 0, function=seed % 3 != 1)
         self.cast = Cast(self)
         self.scenes = list(SCENES)
-        self.next_compaction = NOON + MINUTE
+        self.next_care = NOON + MINUTE
 
     def run(self) -> list[str]:
-        with patch.multiple(pages, LARGE=8, MANY=20, MOST=15):  # so that few entries make pages of every kind
+        # So that few entries make pages of every kind, and a rebuild reads few parts of the ledger.
+        with patch.multiple(pages, LARGE=8, MANY=20, MOST=15), patch.object(rebuilding, "SEGMENTS", 2):
             return self._run()
 
     def _run(self) -> list[str]:
@@ -64,16 +68,32 @@ class Recorded(Rich):
             self._live(NOON + self.busy + REST)
             self.expire(lambda run: hash_of(run) % 3 == 0)
             self._live(NOON + self.busy + REST + LATE)
-            return self._violations()
+            return self._violations() or self._later()
         finally:
             stage.close()
+
+    def _later(self) -> list[str]:
+        """The hours are over, and folded while a historian that was away writes into them."""
+        for hours in (2, 2, 3):
+            self.cast.late()
+            self.stage.now += hours * HOUR
+            self.next_tick = self.stage.now
+            self.stage.faults = self.faults
+            self._live(self.stage.now + 4 * MINUTE)
+            self.rest()
+            self._live(self.stage.now + LATE)
+            found = self._violations()
+            if found:
+                return found
+        return []
 
     def _arrivals(self, quiet: bool) -> None:
         super()._arrivals(quiet)
         self.feed.arrivals()
-        if self.stage.now >= self.next_compaction:
-            self.next_compaction += 3 * MINUTE
-            self.stage.process("compactor", self._compact)
+        if self.stage.now >= self.next_care:
+            self.next_care += (2 if self.stage.now < NOON + self.busy else 20) * MINUTE
+            for name, care in (("compactor", self._compact), ("folder", self._fold), ("rebuilder", self._rebuild)):
+                self.stage.process(name, care)
         while self.scenes and self.stage.now >= NOON + self.scenes[0][0] * SECOND:
             _, scene = self.scenes.pop(0)
             try:
@@ -84,6 +104,15 @@ class Recorded(Rich):
     def _compact(self, process: Process) -> None:
         """As if the hour were over."""
         compact_archive(process.services.archive, clock=lambda: process.clock() + 2 * HOUR, budget=HOUR)
+
+    def _fold(self, process: Process) -> None:
+        fold(process.services, clock=process.clock, budget=HOUR)
+
+    def _rebuild(self, process: Process) -> None:
+        """In half of the histories, for a rebuild would repair what a historian does wrong."""
+        if self.stage.seed % 2:
+            return
+        rebuilding.rebuild(_spec(process.clock()), process.services, clock=process.clock)
 
     def _slow(self, ctx: Context, payload: object) -> None:
         self._begins(ctx)
@@ -108,6 +137,58 @@ class Recorded(Rich):
         memory = self.stage.memory
         compared = Projections(self.witness.changes, memory.connect(), self.stage.now, TAGS)
         return found + compared.violations(memory.runs())
+
+
+class Unfollowed(Recorded):
+    """Recorded histories whose historian is away for 25 hours in which runs end, and whose history is then made again."""
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        super().__init__(seed, faults)
+        self.feed = Feed(self.stage, self.witness, local=True, function=False)
+
+    def _run(self) -> list[str]:
+        stage = self.stage
+        try:
+            self._live(NOON + self.busy)
+            found = self._violations()
+            self.feed.leave()
+            self.next_care = NOON + 100 * HOUR
+            self._live(NOON + 2 * self.busy)
+            self.cast.late()
+            self.rest()
+            stage.process("owner", self._come_to_rest)
+            self._live(NOON + REST)
+            self.witness.look()  # before the stream forgets
+            stage.now += 25 * HOUR
+            self.next_tick = stage.now
+            self.cast.late()
+            self.feed.come_back()
+            self.stage.faults = self.faults
+            stage.process("rebuilder", self._made_again_beside)
+            self._live(stage.now + 5 * MINUTE)
+            self.rest()
+            self._live(stage.now + LATE)
+            return [*found, *self._made_again()]
+        finally:
+            stage.close()
+
+    def _made_again_beside(self, process: Process) -> None:
+        """A rebuild beside the historian, which may die on the way."""
+        rebuilding.rebuild(_spec(process.clock()), process.services, clock=process.clock)
+
+    def _made_again(self) -> list[str]:
+        behind = [] if self.feed.catch_up() else ["behind: the historians do not catch up"]
+        self.witness.look()
+        memory, now = self.stage.memory, self.stage.now
+        services = memory.connect()
+        reported = [] if list(services.records.listed(OWNER, "~gap~")) else ["no gap was reported"]
+        rebuilding.rebuild(_spec(now), services, clock=lambda: now)
+        left = [f"gap: {gap} is filled" for gap in gaps(services)]
+        return [*behind, *reported, *left, *Projections(self.witness.changes, services, now, TAGS).pages()]
+
+
+def _spec(now: int) -> rebuilding.RebuildSpec:
+    return rebuilding.RebuildSpec(tenant=None, after=now - 3 * DAY, upto=now + 100 * DAY)
 
 
 def hash_of(run: RunRow) -> int:

@@ -89,11 +89,23 @@ class Feed:
         self._stage, self._witness, self._local = stage, witness, local
         self._sources = [_Source(number) for number in range(SHARDS)] if function else []
         self._follower: Process | None = None
+        self._is_away = False
         self._rounds = 0  # of followers, to the end of the stream
         stage.memory.stream_shards = SHARDS
 
+    def leave(self) -> None:
+        """All historians die, and none is started."""
+        self._is_away = True
+        for process in self._stage.processes:
+            process.dead = process.dead or process.name.startswith("historian")
+
+    def come_back(self) -> None:
+        self._is_away = False
+
     def arrivals(self) -> None:
         """Start the historians that are missing."""
+        if self._is_away:
+            return
         if self._local and self._is_missing(self._follower):
             self._follower = self._stage.process("historian", self._follow)
         for source in self._sources:

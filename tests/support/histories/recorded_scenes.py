@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from minutehand import Scheduler
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.times import DAY, SECOND, from_ms
+from minutehand.domain.times import DAY, HOUR, SECOND, from_ms
 from minutehand.fires.context import FireContext
+from minutehand.historian.archive_compaction import compact_archive
 from minutehand.sdk.views import Run
 from minutehand.state.lease import SKEW
 from minutehand.testing import Crash, Detail, Hook
@@ -47,6 +48,7 @@ class Cast:
         self.hung: dict[str, tuple[Hand, InFlightMessage]] = {}
         self.runs: dict[str, Run] = {}  # by a name of the scene
         self.entry: Any = None  # of the chain that is held back
+        self.submitted = 0
 
     def of_tenant(self, tenant: str) -> Scheduler:
         return Scheduler(tenant, jobs=self.history.jobs, services=self.services, clock=self.clock)
@@ -97,6 +99,13 @@ class Cast:
         if others:
             queue.hide(others, 0)
         return found
+
+    def late(self) -> None:
+        """Runs that nobody has recorded yet when their hour is over."""
+        for _ in range(5):
+            self.submitted += 1
+            run = self.owner.submit(["work", "frail"][self.submitted % 2], idempotency_key=f"k-late{self.submitted}")
+            self.work_on(run)
 
     def bury(self) -> None:
         bury_all(self.services, self.clock)
@@ -212,6 +221,13 @@ def _revived(cast: Cast) -> None:
     cast.owner.backfill("z-revived", start, end, current=True, dry_run=False)
 
 
+def _compacted(cast: Cast) -> None:
+    """The archive is compacted as if the hour were over, by a process that dies at its first write, and by one that does not."""
+    for services in (cast.stage.memory.connect(_DiesAtPut()), cast.services):
+        with suppress(Crash):
+            compact_archive(services.archive, clock=lambda: cast.stage.now + 2 * HOUR, budget=HOUR)
+
+
 def _expired(cast: Cast) -> None:
     """DynamoDB removes rows of one-offs that ended a while ago, and their attempts stay a little longer."""
     cast.history.expire(lambda run: run.ref.is_one_off and run.ref.key.startswith("k"))
@@ -233,6 +249,7 @@ SCENES: tuple[tuple[int, Callable[[Cast], None]], ...] = (
     (170, _revived),
     (200, _tagged),
     (205, _expired),
+    (230, _compacted),
     (290, _gap),
     (340, _expired),
 )
