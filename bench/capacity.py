@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from minutehand.domain.times import MINUTE
 
 from bench.modelled.assumptions import ASSUMPTIONS, DISTRIBUTIONS
+from bench.modelled.history import history_of
 from bench.modelled.markdown import page
 from bench.modelled.scenarios import (
     HASTY,
@@ -86,5 +87,6 @@ def main(arguments: Sequence[str]) -> None:
     ]
     Table("assumptions", assumed + drawn).show()
     Table("capacity, modelled", rows).show()
+    Table("the history of one tenant, modelled", [history_of(rate) for rate in (10, 100, 1_000, 10_000)]).show()
     if given.markdown:
         print(f"\n{page(rows)}")

@@ -17,7 +17,9 @@ from .installation import InstallationSettings
 from .store import BATCH, InstallationStore
 
 MOST = 1_000  # changes at the most; Lambda cuts a batch off at 6 MB
-WINDOW = Duration.seconds(3)  # for which changes are collected: fewer and fuller pages, and a history 3 s late
+WINDOW = Duration.seconds(
+    10
+)  # for which changes are collected: a new table has four shards, and pages of 20 runs cost a twentieth
 MEMORY = 512  # MB
 TIMEOUT = Duration.minutes(2)
 # Of a batch that fails. Each takes a minute or more where a service does not answer, because the function itself waits: an outage of

@@ -29,7 +29,7 @@ def test_it_reads_the_stream_of_runs_in_order_and_gives_up_what_it_cannot_handle
             "FunctionName": {"Ref": Match.string_like_regexp("JobsHistorianFunction.*")},
             "StartingPosition": "TRIM_HORIZON",
             "BatchSize": 1_000,
-            "MaximumBatchingWindowInSeconds": 3,
+            "MaximumBatchingWindowInSeconds": 10,
             "ParallelizationFactor": 1,
             "BisectBatchOnFunctionError": True,
             "MaximumRetryAttempts": 600,

@@ -32,7 +32,7 @@ from minutehand.dynamodb.history_rows import (
     text_of,
 )
 from minutehand.dynamodb.rows import present, readable
-from minutehand.dynamodb.tables import HISTORY, Row, RowQuery, RowTables, RowWrite, begins_with
+from minutehand.dynamodb.tables import HISTORY, Row, RowQuery, RowTables, RowWrite
 from minutehand.errors import Unavailable
 from minutehand.ports.history import Day, Hour, LateDay, Page, PagePut, ReadMeter
 from minutehand.state.transition import Absent, Compare, any_of
@@ -40,7 +40,7 @@ from minutehand.state.transition import Absent, Compare, any_of
 SPREADS = 8  # partitions of a day with many pages at a time: each takes 1,000 write units a second
 LATE = 2  # hours after an hour's begin from which a write into it is late: an index of the hour may be there
 INLINE = 4_096  # bytes of an hour's pages that lie in its index
-_FIRST_ROWS, _MOST_ROWS = 25, 200  # of one query of pages
+_FIRST_ROWS, _MOST_ROWS = 25, 100  # of one query of pages
 _REMEMBERED = 100_000  # days
 
 
@@ -128,8 +128,11 @@ class RowHistory:
             return []
         return list(readable(self._read("days", query, meter), day_of, "history.unreadable"))
 
-    def hours(self, tenant: str, book: Book, day: int, meter: ReadMeter) -> Mapping[int, Hour]:
-        query = begins_with(HISTORY, partition_of(tenant, book, day), "c#")
+    def hours(
+        self, tenant: str, book: Book, day: int, meter: ReadMeter, *, first: int = 0, last: int = 23
+    ) -> Mapping[int, Hour]:
+        place = partition_of(tenant, book, day)
+        query = RowQuery(table=HISTORY, partition=place, first=f"c#{first:02d}", last=f"c#{last:02d}")
         found = readable(self._read("hours", query, meter), hour_of, "history.unreadable")
         return {hour.number: hour for hour in found}
 

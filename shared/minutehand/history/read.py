@@ -109,10 +109,16 @@ class Reading:
             return
         days = self._history.days(self._tenant, self._book, first=first // DAY, last=last // DAY, meter=self._meter)
         for day in days:
-            hours = self._history.hours(self._tenant, self._book, day.number, self._meter) if day.folded else {}
+            hours = self._hours(day, first, last) if day.folded else {}
             for segment in _segments_of(day, hours):
                 if segment.first <= last and segment.last >= first:
                     yield replace(segment, first=max(segment.first, first))
+
+    def _hours(self, day: Day, first: int, last: int) -> Mapping[int, Hour]:
+        """The folded hours of a day that have places in ``[first, last]``."""
+        begin = day.number * 24
+        span = {"first": max(first // HOUR - begin, 0), "last": min(last // HOUR - begin, 23)}
+        return self._history.hours(self._tenant, self._book, day.number, self._meter, **span)
 
     def _of_segment(self, segment: _Segment, start: Position) -> Iterator[HistoryEntry]:
         streams = _Streams(self._streams(segment, start))

@@ -102,8 +102,10 @@ class History(Protocol):
     def days(self, tenant: str, book: Book, *, first: int, last: int, meter: ReadMeter) -> Sequence[Day]:
         """The days in ``[first, last]`` (since 1970) that have pages, the latest first."""
 
-    def hours(self, tenant: str, book: Book, day: int, meter: ReadMeter) -> Mapping[int, Hour]:
-        """The folded hours of a day."""
+    def hours(
+        self, tenant: str, book: Book, day: int, meter: ReadMeter, *, first: int = 0, last: int = 23
+    ) -> Mapping[int, Hour]:
+        """The folded ones among these hours of a day."""
 
     def pages(
         self, tenant: str, book: Book, day: int, spread: int, *, first: int, last: int, meter: ReadMeter

@@ -24,7 +24,7 @@ from minutehand.sdk.views import Page
 from minutehand.sdk.workers import InstallationMethods
 from minutehand.state.history.search import Search
 
-MOST_UNITS = 250  # read units after which a page of an answer ends
+MOST_UNITS = 200  # read units after which a page of an answer ends: the request under way then ends within 250
 MOST_SECONDS = 0.3  # the same: of the wall clock
 _FAR = 200 * 365 * DAY  # ms ahead: no run is due later
 _Word = TypeVar("_Word", RunState, RunKind)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from minutehand.domain.times import MINUTE, SECOND
 
-from bench.modelled.assumptions import ASSUMPTIONS, COLD_START, DOUBLING, TICK_CPU, overhead
+from bench.modelled.assumptions import ASSUMPTIONS, COLD_START, DOUBLING, PARTITION_WRITES, TICK_CPU, overhead
 from bench.modelled.counted import World
+from bench.modelled.history import history_of
 from bench.modelled.lateness import Lateness
 from bench.modelled.scenarios import (
     EARLIER,
@@ -255,3 +256,11 @@ def test_the_overhead_of_a_start_is_a_distribution_with_a_tail() -> None:
 def test_every_assumption_says_where_it_comes_from() -> None:
     assert all(each.source and each.unit and each.value > 0 for each in ASSUMPTIONS)
     assert len({each.what for each in ASSUMPTIONS}) == len(ASSUMPTIONS)
+
+
+def test_the_history_of_one_tenant_with_10_000_runs_a_second_fits_into_one_partition() -> None:
+    busy = history_of(10_000)
+    units = busy["units/s"]
+    assert isinstance(units, int)
+    assert units < PARTITION_WRITES.value / 2
+    assert all(float(str(history_of(rate)["units a run"])) <= 0.05 for rate in (10, 30, 100, 1_000, 10_000))

@@ -8,7 +8,9 @@ from itertools import islice
 from minutehand.domain.history import HistoryEntry
 from minutehand.domain.run import RunState
 
-PART = 4_000  # entries that a listing reads to sort them: 60 to 120 KB
+PART = (
+    12_000  # entries that a listing reads to sort them: 200 to 400 KB; fewer would be less of one job than fills a page
+)
 PAGE = 1_000  # entries of a page: what a search reads or passes over
 _LEAST = 250  # entries of a page that ends where a job ends
 
