@@ -12,8 +12,8 @@ WHY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the ledger is read before the agenda",
         "why/evidence.py",
-        "        facts = self._with_agenda(facts)\n        facts = self._with_rows(facts, at, exact=ref is not None)\n",
-        "        facts = self._with_rows(facts, at, exact=ref is not None)\n        facts = self._with_agenda(facts)\n",
+        "            facts = self._with_agenda(facts)\n            facts = self._with_rows(facts, at, exact=ref is not None)\n",
+        "            facts = self._with_agenda(facts)\n",
     ),
     (
         "a head that moved is not read again",

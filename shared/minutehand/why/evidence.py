@@ -1,7 +1,8 @@
-"""Evidence: reads what there is about one fire or run. At most about fifteen reads, and as of one instant of its schedule.
+"""Evidence: reads what there is about one fire or run. Six to sixteen reads, and as of one instant of its schedule.
 
-The order matters: a chain's entry is moved on after its fires are claimed, so the agenda is read before the ledger; then a fire without a
-row whose entry lies beyond it has really none. The head is read first and last: if it has moved, all is read again.
+A chain's entry is moved on after its fires are claimed. So for a fire without a row the agenda is read, and then the ledger again: if the
+entry lies beyond the fire, and there is no row still, there is really none. The head is read first and last: if it has moved, all is read
+again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from minutehand.state.overlap import SLOT, Slot
 from minutehand.state.worker_record import KEY, WorkerRow, owner_of, parse_record
 from minutehand.why.delay import LATE
 from minutehand.why.facts import Chain, Facts
-from minutehand.why.needs import gaps, in_that_second, is_exclusive, times_of_acts, was_late
+from minutehand.why.needs import gaps, in_that_second, is_exclusive, needs_agenda, times_of_acts, was_late
 from minutehand.why.timeline import AROUND
 
 _T = TypeVar("_T")
@@ -97,8 +98,10 @@ class EvidenceReader:
         )
         if ref is None:
             facts = in_that_second(facts)
-        facts = self._with_agenda(facts)
         facts = self._with_rows(facts, at, exact=ref is not None)
+        if needs_agenda(facts):
+            facts = self._with_agenda(facts)
+            facts = self._with_rows(facts, at, exact=ref is not None)
         if ref is not None and facts.run is None and not ref.is_fire:
             return None
         return self._completed(self._with_acts(facts))

@@ -34,6 +34,14 @@ def in_that_second(facts: Facts) -> Facts:
     return facts
 
 
+def needs_agenda(facts: Facts) -> bool:
+    """Whether it is a fire without a row, so that its chain says whether it is still to come."""
+    place = facts.governing
+    if facts.run is not None or facts.gaps or place is None or not active_at(facts, place):
+        return False
+    return absence_of(facts.revisions[place], facts.at) is None
+
+
 def times_of_acts(facts: Facts) -> Iterator[tuple[int, int]]:
     """From when until when (UTC ms) acts of owners may have ended what the question is about."""
     run, head, place = facts.run, facts.head, facts.governing
