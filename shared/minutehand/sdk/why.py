@@ -18,7 +18,7 @@ class WhyMethods(SchedulerBase):
         """Why the fire of a schedule at ``at`` (aware) ran, ran late, did not run, or was none; also of a deleted schedule.
 
         The answer has a verdict and sentences, each with the row, record or rule that it rests on. What the evidence does not tell is
-        said so. A fire in the second that begins at ``at`` is meant, too. Costs about ten reads.
+        said so. A fire in the second that begins at ``at`` is meant, too. Costs about eight reads.
         Raises InvalidInput, NotFound (no schedule ever had this name), Conflict (others change it all the time), Unavailable.
         """
         facts = self._evidence.of_fire(check_name(name), to_ms(at, "at"))
