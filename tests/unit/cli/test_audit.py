@@ -1,0 +1,76 @@
+"""``minutehand audit list`` and ``verify``, and ``--actor`` and ``--reason``, as one types them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from minutehand import Settings
+from minutehand.dynamodb.audit import line_row
+from minutehand.dynamodb.tables import AUDIT, RowWrite
+from minutehand.services import connect, system_clock
+
+from tests.support.builders import a_line
+from tests.support.command_line import Say
+
+pytestmark = pytest.mark.cloud
+
+DAILY = ("daily", "report", "0 9 * * *")
+
+
+def test_who_did_what_is_listed_newest_first(said: Say) -> None:
+    said("--actor", "alice@acme", "--reason", "INC-1", "schedules", "create", *DAILY)
+    said("schedules", "pause", "daily", "--note", "move")
+    listed = said("audit", "list", "--json").json
+    assert [(line["act"], line["via"], line["reason"]) for line in listed] == [
+        ("pause", "cli", "move"),
+        ("create", "cli", "INC-1"),
+    ]
+    assert listed[1]["actor"] == "app:alice@acme"
+    assert listed[1]["identity"] == listed[0]["actor"]
+    text = said("audit", "list", "--schedule", "daily", "--act", "create").out
+    assert "app:alice@acme" in text
+    assert "pause" not in text
+    assert said("audit", "list", "--actor", "bob").out.count("\n") == 1
+    assert said("--json", "schedules", "describe", "daily").json[0]["revisions"][0]["actor"] == "app:alice@acme"
+
+
+def test_it_verifies_and_says_what_it_found(said: Say, local_settings: Settings) -> None:
+    said("schedules", "create", *DAILY)
+    fine = said("audit", "verify")
+    assert (fine.code, fine.out) == (0, "1 lines on 1 days, 0 closes, 0 of them anchored: no problems\n")
+    row = line_row(a_line("default/daily", at=system_clock())) | {"actor": "app:mallory"}
+    services: object = connect(local_settings).audit
+    vars(services)["_tables"].write("tamper", RowWrite(table=AUDIT, row=row, kind="put"))
+    found = said("audit", "verify")
+    assert found.code == 1
+    assert "the line is not as it was written" in found.out
+    verdict = json.loads(said("audit", "verify", "--json").out)
+    assert [problem["kind"] for problem in verdict["problems"]] == ["changed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("audit", "list", "--act", "dance"), "--act"),
+        (("audit", "list", "--since", "someday"), "--since"),
+        (("audit", "list", "--run", "x"), "--run"),
+        (("audit", "verify", "--day", "today"), "--day"),
+        (("audit", "verify", "--day", "2999-01-01", "--since", "2026-01-01T00:00:00Z"), "--day"),
+        (("--actor", "iam:me", "frozen"), "--actor"),
+        (("--reason", "x" * 1_001, "frozen"), "--reason"),
+    ],
+)
+def test_what_is_refused_names_option_value_and_remedy(said: Say, words: tuple[str, ...], field: str) -> None:
+    problem = said("--json", *words).problem
+    assert problem["field"] == field
+    assert problem["remedy"]
+
+
+def test_the_variable_names_an_actor_too(said: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINUTEHAND_ACTOR", "cron@host")
+    said("schedules", "create", *DAILY)
+    assert said("audit", "list", "--json").json[0]["actor"] == "app:cron@host"
+    monkeypatch.setenv("MINUTEHAND_ACTOR", "system:ticker")
+    problem = said("--json", "schedules", "list").problem
+    assert problem["field"] == "MINUTEHAND_ACTOR"
