@@ -129,7 +129,7 @@ def test_everything_that_ended_and_what_waits_are_listed(world: World) -> None:
         ({"name": "billing/a", "state": "QUEUED"}, {("billing/a", "works", RunState.QUEUED)}),
         ({"name": "billing/a", "tag": ("team", "blue")}, set()),
     ],
-    ids=str,
+    ids=lambda each: str(each) if isinstance(each, dict) else "",
 )
 def test_filters(world: World, conditions: dict[str, Any], expected: set[Any]) -> None:
     assert set(world.found(**conditions)) == expected
