@@ -133,8 +133,9 @@ def paused_and_resumed(stage: Stage) -> Answer:
     stage.create()
     stage.pass_time(12)
     stage.scheduler.pause_schedule("s")
+    stage.pass_time(3)
     stage.scheduler.update_schedule("s", description="moved", expression="*/5 * * * *")
-    stage.pass_time(20)
+    stage.pass_time(17)
     stage.scheduler.resume_schedule("s")
     stage.pass_time(20)
     return stage.why("08:20")
@@ -243,6 +244,14 @@ def never_claimed(stage: Stage) -> Answer:
 
 
 # To come.
+
+
+def about_to_be_taken_over(stage: Stage) -> Answer:
+    stage.create("*/2 * * * *")
+    stage.pass_time(1)
+    stage.scheduler.update_schedule("s", payload={"n": 2})
+    stage.row(stage.ref("08:02"), rev=1)  # the ticker has not come to it
+    return stage.why("08:02")
 
 
 def to_come(stage: Stage) -> Answer:
@@ -516,6 +525,7 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     taken_back_with_drain: (Verdict.DELETED, (Cause.DELETION,), "because its schedule was deleted with drain"),
     long_ago: (Verdict.GONE, (Cause.RETENTION,), "Rows leave the ledger 90 d after their end"),
     never_claimed: (Verdict.GONE, (Cause.RETENTION,), "Rows leave the ledger 90 d after their end"),
+    about_to_be_taken_over: (Verdict.UPCOMING, (), "It is to come, in 1 min"),
     to_come: (Verdict.UPCOMING, (), "still to come, in 40 min"),
     to_come_and_claimed: (Verdict.UPCOMING, (), "It was claimed at"),
     to_come_in_a_freeze: (Verdict.UPCOMING, (Cause.FREEZE,), "we move the database"),
