@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from minutehand import DeadRun
@@ -12,10 +14,11 @@ from minutehand.domain.run import RunState
 from minutehand.errors import Conflict
 from minutehand.state.lease import LEASE, SKEW
 from minutehand.testing import Crash, Hook
+from minutehand.testing.process import bury_all
 from minutehand.undertaker.bury import bury_one
 
 from tests.support.scenes.dead_runs import bury_again, crash_everywhere, listed
-from tests.support.scenes.world import World
+from tests.support.scenes.world import Faults, World, crash
 
 Step = Callable[[World, Hook], None]
 
@@ -170,3 +173,17 @@ def test_a_worker_that_finds_an_abandoned_run_reports_it() -> None:
     world.work()
     bury_again(world)
     assert [(dead.id, dead.state) for dead in listed(world)] == [(run.id, RunState.LOST)]
+
+
+def test_a_worker_whose_clock_is_behind_reports_what_another_found_overdue_and_died() -> None:
+    world = World()
+    run_id = overdue(world)
+    with pytest.raises(Crash):
+        world.work(world.worker(Faults().at("expire", after=crash)))
+    assert world.scheduler.get_run(run_id).state is RunState.EXPIRED
+    assert listed(world) == []
+    world.clock.advance(timedelta(seconds=100))  # its message comes back
+    behind = replace(world.worker(), clock=lambda: world.clock() - 2 * LEASE)
+    world.work(behind)
+    bury_all(world.process(), world.clock)
+    assert [line.id for line in listed(world)] == [run_id]

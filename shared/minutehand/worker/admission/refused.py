@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 RETRY_AFTER = 5 * SECOND  # before a message comes back whose run others keep moving
 _OTHERWISE = 10 * SECOND  # before a message comes back whose new order was not accepted
 _VANISHED = "worker vanished in the last attempt"
+_REPORTED = (RunState.LOST, RunState.EXPIRED)  # whose letter is sent after their end
 _SPENT = "no attempt is left"  # its job allows fewer attempts than it did
 
 
@@ -67,6 +68,10 @@ def refused(worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int
     )
     match answer.action:
         case OnRefusedLease.DROP:
+            if (
+                run.state in _REPORTED
+            ):  # who ended it may have died before its letter; by this clock it may not have ended
+                report(run, worker.services)
             return Outcome.refused(message, answer.why)
         case OnRefusedLease.WAIT:
             return Outcome.kept(message, answer.why, at=answer.until + SECOND, action=Action.WAITING)
