@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +13,8 @@ from minutehand.services import connect
 
 
 @pytest.fixture(autouse=True)
-def _unknown(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_known", {})
-    return
 
 
 class Sts:
@@ -51,7 +49,7 @@ def test_without_an_answer_the_line_says_why_and_it_is_asked_again_later(
 ) -> None:
     sts, now = Sts(problem, "arn:aws:iam::1:user/u"), [1_000.0]
     monkeypatch.setattr(identity, "Client", sts)
-    monkeypatch.setattr(identity.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("minutehand.aws.identity.time.monotonic", lambda: now[0])
     who = CallerIdentity(Settings(region="eu-west-1"), AwsSession())
     assert who() == who() == f"iam:unknown ({problem})"
     assert sts.asked == 1
