@@ -161,12 +161,6 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "            spec.upto if search.schedule is None else min(spec.upto, self._now - WAITED)\n",
         "            spec.upto\n",
     ),
-    (
-        "a page of an answer that is full is the last one",
-        "history/find.py",
-        "if name != begin and (self._is_over() or len(self._call.runs) >= self._spec.limit):",
-        "if name != begin and self._is_over():",
-    ),
     # Folded hours.
     (
         "a late page is not noted",
@@ -181,21 +175,15 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "self._closed = (self._now - MARGIN) // HOUR",
     ),
     (
-        "what is late is forgotten before it is folded",
-        "historian/fold.py",
-        "if late.written <= self._closed and self._day(late.tenant, book, late.day):",
-        "if self._day(late.tenant, book, late.day):",
-    ),
-    (
         "a folded hour is read without its late pages",
         "history/read.py",
         "appended = not is_settled or day.late.get(number, 0) > folded or",
         "appended = not is_settled or",
     ),
     (
-        "the pages of an hour are told after its index",
+        "the bodies of large pages are not stored",
         "dynamodb/history.py",
-        'self._store("append", [self._row(page, body=True) for page in large])  # before what names them\n',
+        '        self._store("append", [self._row(page, body=True) for page in large])  # before what names them\n',
         "",
     ),
     # The rebuild.

@@ -14,6 +14,8 @@ from minutehand.domain.times import DAY
 from minutehand.domain.transition_line import TransitionKind, TransitionLine
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.historian.marks import changes_set_aside, gaps
+from minutehand.history.statistics import daily
+from minutehand.ports.history import ReadMeter
 from minutehand.ports.services import Services
 
 from tests.support.histories.listed import ListOracle
@@ -65,6 +67,21 @@ class Projections:
         """Nothing was set aside, and nothing is said to be missing."""
         yield from (f"set aside: {change}" for change in changes_set_aside(self.services))
         yield from (f"gap: {gap}" for gap in gaps(self.services))
+
+    def statistics(self) -> Iterator[str]:
+        """Runs by job and state, all days together."""
+        for tenant in self.tenants:
+            days = daily(tenant, first=0, last=self.now // DAY + 1, services=self.services, meter=ReadMeter())
+            told = Counter[tuple[str, str]]()
+            for stats in days.values():
+                for job, tally in stats.jobs.items():
+                    told.update({(job, state): number for state, number in tally.outcomes.items()})
+            there = Counter[tuple[str, str]]()
+            for ref, row in self.last.items():
+                if ref.tenant == tenant and ref not in self.gone and row.is_terminal:
+                    there[row.job, str(row.state)] += row.skipped or 1
+            if told != there:
+                yield f"statistics: {tenant} has {dict(there - told)} more and {dict(told - there)} fewer than are counted"
 
     # The archive.
 

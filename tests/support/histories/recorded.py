@@ -85,7 +85,16 @@ class Recorded(Rich):
             found = self._violations()
             if found:
                 return found
-        return []
+        return self._counted()
+
+    def _counted(self) -> list[str]:
+        """Once all hours are folded, the statistics are those of the ledger."""
+        stage = self.stage
+        stage.now += 3 * HOUR
+        services = stage.memory.connect()
+        fold(services, clock=lambda: stage.now, budget=HOUR)
+        projections = Projections(self.witness.changes, services, stage.now, TAGS)
+        return list(projections.statistics())
 
     def _arrivals(self, quiet: bool) -> None:
         super()._arrivals(quiet)

@@ -17,6 +17,7 @@ from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import DAY, HOUR, SECOND, from_ms
 from minutehand.fires.context import FireContext
+from minutehand.historian import rebuild as rebuilding
 from minutehand.historian.archive_compaction import compact_archive
 from minutehand.sdk.views import Run
 from minutehand.state.lease import SKEW
@@ -147,10 +148,17 @@ def _held_gap(cast: Cast) -> None:
 
 
 def _gap(cast: Cast) -> None:
-    """A ticker whose clock is fast passes fires over, writes their row and dies; one whose clock is slow claims some of them."""
+    """A ticker whose clock is fast passes fires over, writes their row and dies."""
     dying = replace(cast.stage.memory.connect(_DiesAtPut()), wait=lambda seconds: None)
     with suppress(Crash):
         dispatch([cast.entry], FireContext(services=dying, clock=lambda: cast.stage.now + SKEW))
+    if cast.stage.seed % 2 == 0:  # the other half has nobody who repairs what historians do wrong
+        spec = rebuilding.RebuildSpec(tenant=None, after=NOON - DAY, upto=NOON + DAY)
+        rebuilding.rebuild(spec, cast.services, clock=cast.clock)
+
+
+def _recounted(cast: Cast) -> None:
+    """One whose clock is slow claims some of them."""
     dispatch([cast.entry], FireContext(services=cast.services, clock=lambda: cast.stage.now - SKEW))
 
 
@@ -251,6 +259,7 @@ SCENES: tuple[tuple[int, Callable[[Cast], None]], ...] = (
     (205, _expired),
     (230, _compacted),
     (290, _gap),
+    (292, _recounted),
     (340, _expired),
 )
 TAGS = {"z-over": [{"team": "blue"}, {"team": "green"}], "z-revived": [{"team": "red"}]}
