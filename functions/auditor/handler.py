@@ -61,7 +61,8 @@ def _compact() -> None:
     if not store.is_on:
         return
     try:
-        count(ArchiveCompacted=compact_archive(store, clock=system_clock, budget=_COMPACTION))
+        report = compact_archive(store, clock=system_clock, budget=_COMPACTION)
+        count(ArchiveCompacted=report.removed, ArchiveUnreadable=report.unreadable)
     except MinutehandError as problem:
         logger.error("archive.not_compacted", extra={"error": str(problem)})
         count(ArchiveNotCompacted=1)

@@ -126,7 +126,7 @@ def parse_line(text: str | bytes) -> TransitionLine:
     try:
         row: Mapping[str, Any] = json.loads(text)
         fields: dict[str, Any] = {name: row[name] for name in _PLAIN if name in row}
-        fields |= {name: _ms(row[name]) for name in _TIMES if name in row}
+        fields |= {name: ms_of(row[name]) for name in _TIMES if name in row}
         return TransitionLine(
             ref=parse_run_id(row["run"]),
             kind=TransitionKind(row["kind"]),
@@ -144,7 +144,8 @@ def iso(ms: int | None) -> str | None:
     return None if ms is None else from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _ms(text: str) -> int:
+def ms_of(text: str) -> int:
+    """The reverse of ``iso``."""
     return round(datetime.fromisoformat(text).astimezone(UTC).timestamp() * 1_000)
 
 

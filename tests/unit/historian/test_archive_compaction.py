@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import logging
 import random
 
 import pytest
@@ -47,7 +49,7 @@ def filled(*, most: int = 4) -> Memory:
 
 
 def compact(memory: Memory, *, at: int, hook: Hook | None = None, budget: int = HOUR) -> int:
-    return compact_archive(memory.connect(hook).archive, clock=lambda: at, budget=budget)
+    return compact_archive(memory.connect(hook).archive, clock=lambda: at, budget=budget).removed
 
 
 def orders(memory: Memory, hook: Hook | None = None) -> list[list[tuple[int, int, str]]]:
@@ -160,4 +162,56 @@ def test_what_does_not_answer_is_continued_by_the_next_call(memory: Memory) -> N
         compact(memory, at=START + DAY, hook=Down())
     assert orders(memory) == before
     assert compact(memory, at=START + DAY) > 0
+    assert orders(memory) == before
+
+
+def first_of_inbox(memory: Memory) -> str:
+    return min(key for key in memory.archived if key.startswith(INBOX))
+
+
+def lines_of(memory: Memory) -> set[bytes]:
+    return {line for content in memory.archived.values() for line in gzip.decompress(content).splitlines()}
+
+
+def test_lines_of_a_later_release_are_moved_byte_for_byte(memory: Memory) -> None:
+    """In a rolling deployment the auditor may be older than the historian."""
+    key = first_of_inbox(memory)
+    text = gzip.decompress(memory.archived[key]).replace(b'"kind":"', b'"shard":{"b":1, "a":[ ]},"kind":"new_', 1)
+    memory.archived[key] = gzip.compress(text)
+    before, read = lines_of(memory), orders(memory)
+    compact(memory, at=START + DAY)
+    assert not any(each.startswith(INBOX) for each in memory.archived)
+    assert lines_of(memory) == before
+    assert orders(memory) == read
+
+
+DAMAGES = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "changed": lambda content: content[:20] + b"\xff\xff\xff\xff" + content[24:],
+    "not compressed": gzip.decompress,
+    "no tenant": lambda content: gzip.compress(gzip.decompress(content).replace(b'"tenant"', b'"owner"', 1)),
+    "a tenant that is none": lambda content: gzip.compress(
+        gzip.decompress(content).replace(b'"tenant":"', b'"tenant":"../', 1)
+    ),
+    "no time": lambda content: gzip.compress(gzip.decompress(content).replace(b'"at":"', b'"at":"x', 1)),
+    "no line": lambda content: gzip.compress(gzip.decompress(content) + b"{\n"),
+    "no object": lambda content: gzip.compress(gzip.decompress(content) + b"[1]\n"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_cannot_be_placed_stays_as_it_is_and_stops_nothing_else(
+    memory: Memory, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = first_of_inbox(memory)
+    left = memory.archived[key] = DAMAGES[damage](memory.archived[key])
+    before = orders(memory)
+    with caplog.at_level(logging.ERROR, "minutehand.historian.archive_compaction"):
+        report = compact_archive(memory.connect().archive, clock=lambda: START + DAY, budget=HOUR)
+    assert report.unreadable == 1
+    assert report.removed > 0
+    assert {each: memory.archived[each] for each in memory.archived if each.startswith(INBOX)} == {key: left}
+    assert [(record.message, record.key) for record in caplog.records if "left" in record.message] == [  # type: ignore[attr-defined]
+        ("archive.object_left", key)
+    ]
     assert orders(memory) == before
