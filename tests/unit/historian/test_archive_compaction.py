@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import logging
 import random
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -185,7 +186,7 @@ def test_lines_of_a_later_release_are_moved_byte_for_byte(memory: Memory) -> Non
     assert orders(memory) == read
 
 
-DAMAGES = {
+DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
     "cut off": lambda content: content[: len(content) // 2],
     "changed": lambda content: content[:20] + b"\xff\xff\xff\xff" + content[24:],
     "not compressed": gzip.decompress,
