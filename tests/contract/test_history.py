@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 from minutehand.domain.history import Book
 from minutehand.domain.names import fire_ref
@@ -10,7 +10,7 @@ from minutehand.domain.run import RunState
 from minutehand.domain.times import DAY, HOUR, MINUTE
 from minutehand.historian.pages import LARGE, MANY, pages_of
 from minutehand.history.read import Reading
-from minutehand.ports.history import Day, Hour, Page, PagePut, ReadMeter
+from minutehand.ports.history import Hour, Page, PagePut, ReadMeter
 from minutehand.ports.services import Services
 from minutehand.state.history.codec import decode, encode
 from minutehand.state.history.entries import entry_of
@@ -66,13 +66,23 @@ def test_days_and_tenants_are_noted(services: Services) -> None:
     assert meter.units == 2
 
 
-def test_a_late_write_is_noted_with_its_hour(services: Services) -> None:
+def test_what_is_written_into_a_closed_hour_is_late(services: Services) -> None:
+    def late() -> Mapping[int, int]:
+        (day,) = services.history.days("acme", Book.ENDED, first=0, last=TODAY, meter=ReadMeter())
+        return day.late
+
+    hour = NOON // HOUR
+    services.history.close(hour)
     services.history.append(some(1))
-    late = [replace(page, written=page.written + 5) for page in some(1)]
-    services.history.append(late)
-    services.history.append([replace(page, written=page.written - 1) for page in late])  # what is noted only grows
-    (day,) = services.history.days("acme", Book.ENDED, first=0, last=TODAY, meter=ReadMeter())
-    assert day == Day(number=TODAY, late={HOUR_OF_DAY: NOW // HOUR + 5})
+    assert late() == {}
+    services.history.close(hour + 1)
+    services.history.close(hour)  # by a process that stalled
+    services.history.append(some(2))  # whatever its clock says
+    assert late() == {HOUR_OF_DAY: hour + 2}
+    services.history.close(hour + 5)
+    services.history.append(some(3))
+    assert late() == {HOUR_OF_DAY: hour + 6}
+    assert [(one.day, one.written) for one in services.history.late(Book.ENDED)] == [(TODAY, hour + 6)]
 
 
 def test_an_hour_is_read_as_it_was_folded(services: Services) -> None:

@@ -115,8 +115,8 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "partitions of a busy day are not noted",
         "dynamodb/history.py",
-        "        spreads = SPREADS if page.spread else 1\n",
-        "        spreads = 1\n",
+        "spreads = (page.tenant, page.book, day), SPREADS if page.spread else 1\n",
+        "spreads = (page.tenant, page.book, day), 1\n",
     ),
     (
         "a day is noted without its tenant's knowledge",
@@ -165,14 +165,14 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a late page is not noted",
         "dynamodb/history.py",
-        "late = {hour: page.written} if page.written",
-        "late = {} if page.written",
+        "        self._note_late(pages)\n",
+        "",
     ),
     (
-        "an hour is folded while it is written to",
+        "an hour is folded that was not closed",
         "historian/fold.py",
-        "self._closed = (self._now - MARGIN) // HOUR - 1",
-        "self._closed = (self._now - MARGIN) // HOUR",
+        "        self._history.close(self._closed)\n",
+        "",
     ),
     (
         "a folded hour is read without its late pages",

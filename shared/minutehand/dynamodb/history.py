@@ -38,10 +38,10 @@ from minutehand.ports.history import Day, Hour, LateDay, Page, PagePut, ReadMete
 from minutehand.state.transition import Absent, Compare, any_of
 
 SPREADS = 8  # partitions of a day with many pages at a time: each takes 1,000 write units a second
-LATE = 2  # hours after an hour's begin from which a write into it is late: an index of the hour may be there
 INLINE = 4_096  # bytes of an hour's pages that lie in its index
 _FIRST_ROWS, _MOST_ROWS = 25, 100  # of one query of pages
-_REMEMBERED = 100_000  # days
+_REMEMBERED = 100_000  # days, or hours
+_CLOSED = ("~closed", "~")  # the row of the hours that are closed
 
 
 class RowHistory:
@@ -50,6 +50,7 @@ class RowHistory:
     def __init__(self, tables: RowTables, *, retention: int) -> None:
         self._tables, self._retention = tables, retention
         self._noted: dict[tuple[str, Book, int], Day] = {}  # as far as this process knows them
+        self._late: dict[tuple[str, Book, int], int] = {}  # by hour: as which hour's this process has noted late pages
 
     # Writes.
 
@@ -59,6 +60,7 @@ class RowHistory:
         large = [page for page in pages if page.summary is not None]
         self._store("append", [self._row(page, body=True) for page in large])  # before what names them
         self._store("append", [self._row(page, body=False) for page in pages])
+        self._note_late(pages)
 
     def _row(self, page: PagePut, *, body: bool) -> Row:
         spread = int(page.digest, 16) % SPREADS if page.spread else 0
@@ -78,40 +80,69 @@ class RowHistory:
             raise Unavailable(f"history: {missing} of {len(rows)} pages were not accepted; deliver the batch again")
 
     def _note(self, page: PagePut) -> None:
-        """Note the page's day: that it is there, how many partitions it has, and that an hour was written to late."""
-        day, hour = divmod(page.last // HOUR, 24)
-        late = {hour: page.written} if page.written >= day * 24 + hour + LATE else {}
-        known = self._noted.get((page.tenant, page.book, day)) or self._day(page.tenant, page.book, day)
-        spreads = SPREADS if page.spread else 1
-        if (
-            known is None
-            or known.spreads < spreads
-            or any(known.late.get(h, 0) < written for h, written in late.items())
-        ):
-            known = self._note_day(page, day, known or Day(number=day), spreads, late)
+        """Note the page's day: that it is there, and how many partitions it has."""
+        day = page.last // DAY
+        place, spreads = (page.tenant, page.book, day), SPREADS if page.spread else 1
+        known = self._noted.get(place) or self._day(*place)
+        if known is None or known.spreads < spreads:
+            known = self._note_day(page, day, known or Day(number=day), spreads)
         if len(self._noted) >= _REMEMBERED:
             self._noted.clear()
-        self._noted[page.tenant, page.book, day] = known
+        self._noted[place] = known
 
-    def _note_day(self, page: PagePut, day: int, known: Day, spreads: int, late: Mapping[int, int]) -> Day:
-        expires = max(page.expires, (day + 1) * DAY + self._retention) // SECOND
+    def _note_day(self, page: PagePut, day: int, known: Day, spreads: int) -> Day:
+        expires = self._expires(page, day)
         tenant: Row = {"partition": tenants_of(page.book, day), "key": page.tenant, "ttl": expires}
         self._tables.write("note", RowWrite(table=HISTORY, row=tenant, kind="put"))
         row = day_key(page.tenant, page.book, day)
         more = {"spreads": spreads} if spreads > known.spreads else {}
         self._tables.write("note", RowWrite(table=HISTORY, row=row | more | {"ttl": expires}))
-        if late:
-            self._note_late(page.tenant, page.book, day, page.written, expires)
-        for hour, written in late.items():
-            name = f"late{hour:02d}"
-            is_later = any_of(Absent(name), Compare(name, "<", written))
-            self._tables.write("note", RowWrite(table=HISTORY, row=row | {name: written}, only_if=is_later))
-        return replace(known, spreads=max(spreads, known.spreads), late={**known.late, **late})
+        return replace(known, spreads=max(spreads, known.spreads))
 
-    def _note_late(self, tenant: str, book: Book, day: int, written: int, expires: int) -> None:
-        row = late_key(tenant, book, day) | {"written": written, "ttl": expires}
-        is_later = any_of(Absent("written"), Compare("written", "<", written))
-        self._tables.write("note", RowWrite(table=HISTORY, row=row, only_if=is_later))
+    def _expires(self, page: PagePut, day: int) -> int:
+        return max(page.expires, (day + 1) * DAY + self._retention) // SECOND
+
+    # Late pages.
+
+    def close(self, hour: int) -> None:
+        if self._closed() < hour:
+            row, is_later = key_of(*_CLOSED) | {"hour": hour}, any_of(Absent("hour"), Compare("hour", "<", hour))
+            self._tables.write("close", RowWrite(table=HISTORY, row=row, only_if=is_later))
+
+    def _closed(self) -> int:
+        partition, key = _CLOSED
+        row = self._tables.get("closed", HISTORY, partition=partition, key=key)
+        return int(row["hour"]) if row else 0
+
+    def _note_late(self, pages: Sequence[PagePut]) -> None:
+        """Note the pages, which are stored, of hours that were closed before: a fold may have passed them by.
+
+        A fold closes hours and then reads them. So it finds these pages, or they find their hour closed: no clock decides which.
+        They are noted for the next close; if that comes meanwhile, its fold may not know yet, and they are for the one after.
+        """
+        closed = self._closed()
+        while late := [page for page in pages if page.last // HOUR < closed and self._noted_late(page) <= closed]:
+            for page in late:
+                if self._noted_late(page) <= closed:
+                    self._note_hour(page, closed + 1)
+            closed = self._closed()
+
+    def _noted_late(self, page: PagePut) -> int:
+        return self._late.get((page.tenant, page.book, page.last // HOUR), 0)
+
+    def _note_hour(self, page: PagePut, written: int) -> None:
+        day, hour = divmod(page.last // HOUR, 24)
+        name, ttl = f"late{hour:02d}", {"ttl": self._expires(page, day)}
+        for row, field in ((late_key(page.tenant, page.book, day) | ttl, "written"), (self._day_key(page), name)):
+            is_later = any_of(Absent(field), Compare(field, "<", written))
+            self._tables.write("note", RowWrite(table=HISTORY, row=row | {field: written}, only_if=is_later))
+        if len(self._late) >= _REMEMBERED:
+            self._late.clear()
+        self._late[page.tenant, page.book, page.last // HOUR] = written
+
+    @staticmethod
+    def _day_key(page: PagePut) -> Row:
+        return day_key(page.tenant, page.book, page.last // DAY)
 
     # Reads.
 

@@ -1,7 +1,7 @@
 """Fold hours that are over: the pages of an hour as few large ones, which the hour's index names.
 
-Nothing is removed and no page is changed, so a fold that dies at any step, or runs twice, is only done again. An hour is folded when
-nothing can be written into it any more that is not noted as late; what is late is folded with the rest the next time.
+Nothing is removed and no page is changed, so a fold that dies at any step, or runs twice, is only done again. Hours are closed before
+they are read: what is written into them later, by whatever clock, is noted as late, and folded with the rest the next time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from minutehand.state.history.stats import decode as decode_stats
 
 log = logging.getLogger(__name__)
 
-MARGIN = 10 * MINUTE  # ms after an hour in which historians may still write what they began in it
+MARGIN = (
+    10 * MINUTE
+)  # ms after an hour in which historians write most of what belongs to it: more would be folded twice
 MOST = 1_000_000  # entries of an hour that are folded; the pages of a busier tenant are large as they are
 _LOOKED = 100  # open runs that are read at once
 _OWNER, _KEY = "~minutehand/~history", "~folded"  # the record of how far all days are folded
@@ -53,12 +55,13 @@ class _Folding:
         self._services, self._clock, self._end = services, clock, end
         self._history = services.history
         self._now = clock()
-        self._closed = (self._now - MARGIN) // HOUR - 1  # hours since 1970: the last one whose writes have ended
+        self._closed = (self._now - MARGIN) // HOUR - 1  # hours since 1970: those before are folded
         self.report = FoldReport()
 
     def run(self) -> FoldReport:
         record = self._services.records.read(_OWNER, _KEY)
         begin = int(record.body["hour"]) if record else (self._now - self._services.retention) // HOUR
+        self._history.close(self._closed)
         done = True
         for book in Book:
             done = self._days(book, begin) and self._late(book) and done

@@ -36,7 +36,7 @@ class PagePut:
     book: Book
     first: int  # UTC ms: the earliest place in it
     last: int  # UTC ms: the latest; both are in one hour
-    written: int  # hours since 1970: the hour in which it is written
+    written: int  # hours since 1970: when it is written, by the clock of who writes it; nothing rests on that
     body: bytes  # see ``state.history.codec``
     digest: str  # of tenant, book and body
     summary: (
@@ -65,12 +65,10 @@ class Day:
 
     number: int  # days since 1970, UTC
     spreads: int = 1  # partitions in use
-    folded: int = (
-        0  # hours since 1970: everything that was written up to the end of that hour is folded, or noted as late
-    )
+    folded: int = 0  # hours since 1970: the hours before are folded; what was written into them after they were closed is noted as late
     late: Mapping[int, int] = field(
         default_factory=dict
-    )  # by hour of the day: the last hour (since 1970) of late writes into it
+    )  # by hour of the day: the close (an hour since 1970) whose fold finds all late writes into it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +76,7 @@ class Hour:
     """The index of an hour that was folded."""
 
     number: int  # 0 to 23
-    folded: int  # hours since 1970: it holds what was written until the end of that hour
+    folded: int  # hours since 1970: it holds what was written before the close of that name
     kept: bool = False  # its pages were large already: it was not folded, and is read as they are
     pages: Sequence[Page] = ()
 
@@ -90,14 +88,17 @@ class LateDay:
     tenant: str
     book: Book
     day: int  # days since 1970
-    written: int  # hours since 1970: the last hour of such a write
+    written: int  # hours since 1970: the close whose fold finds all such writes
 
 
 class History(Protocol):
     """Entries of all tenants. Places are UTC ms; days and hours are those of UTC. Reads add their cost to ``meter``."""
 
     def append(self, pages: Sequence[PagePut]) -> None:
-        """Put pages, and note their days. Raises Unavailable if not all are stored; the same call again is harmless."""
+        """Put pages, note their days, and what is late. Raises Unavailable if not all is done; the same call again is harmless."""
+
+    def close(self, hour: int) -> None:
+        """Before hours before this one (since 1970) are folded: what is appended into them from now on is noted as late."""
 
     def days(self, tenant: str, book: Book, *, first: int, last: int, meter: ReadMeter) -> Sequence[Day]:
         """The days in ``[first, last]`` (since 1970) that have pages, the latest first."""
@@ -127,7 +128,7 @@ class History(Protocol):
         """The statistics of days in ``[first, last]``: of their hours, or of whole days, by day and hour (None)."""
 
     def note_folded(self, tenant: str, book: Book, day: int, written: int) -> None:
-        """Note up to which hour a day's writes are folded."""
+        """Note up to which hour (since 1970) a day is folded."""
 
     def tenants(self, book: Book, day: int, *, begin: str = "") -> Iterator[str]:
         """The tenants that have pages of a day, in order of their names, from ``begin`` on."""

@@ -25,6 +25,7 @@ SHARDS = 3
 PERIOD = 2.0  # seconds between two rounds
 PATIENCE = 60 * SECOND  # ms after which a silent historian is taken for dead
 BATCH = 40  # changes of a batch, at most
+SLOW = (0, 0, 0, 20 * MINUTE, 150 * MINUTE)  # ms that a historian's clock is slow: its hours may be folded already
 CATCH_UP = 20 * MINUTE  # what stalled comes back within ten
 
 
@@ -80,6 +81,7 @@ class _Source:
     left: list[Sequence[RunChange]] = field(default_factory=list)
     process: Process | None = None
     since: int = 0  # UTC ms of the invocation
+    slow: int = 0  # ms that the process's clock is
 
 
 class Feed:
@@ -142,13 +144,14 @@ class Feed:
             source.left = [batch]
         if source.left:
             batch = source.left[0]
+            source.slow = self._stage.random.choice(SLOW)
             source.process = self._stage.process("historian", lambda process: self._deliver(source, batch, process))
             if self._stage.strikes("batch twice", self._stage.faults.repeat):
                 self._stage.process("historian", lambda process: deliver(batch, process.services, process.clock()))
 
     def _deliver(self, source: _Source, batch: Sequence[RunChange], process: Process) -> None:
         try:
-            deliver(batch, process.services, process.clock())
+            deliver(batch, process.services, process.clock() - source.slow)
         except MinutehandError:
             self._stage.count("batch failed")
             if source.process is process and source.left and source.left[0] is batch and len(batch) > 1:

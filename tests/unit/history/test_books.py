@@ -17,7 +17,7 @@ from minutehand.domain.history import Book, HistoryEntry
 from minutehand.domain.names import RunRef, aside_ref, fire_ref, one_off_ref
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.domain.run_change import RunChange
-from minutehand.domain.times import HOUR, MINUTE, SECOND, from_ms
+from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
 from minutehand.dynamodb.rows import run_row
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.fold import fold
@@ -126,6 +126,19 @@ class Kill(Hook):
             raise Crash
 
 
+class Stall(Hook):
+    """Holds the process up before one of its requests, while something else happens."""
+
+    def __init__(self, at: int, meanwhile: Callable[[], object]) -> None:
+        self._left, self._meanwhile = at, meanwhile
+
+    def before_call(self, operation: str, detail: Detail) -> Any:
+        self._left -= 1
+        if self._left == 0:
+            self._meanwhile()
+        return ()
+
+
 def deliver(changes: Sequence[RunChange], services: Services, now: int) -> None:
     write_pages(changes, HistorianContext(services=services, now=now, batch="shard#1"))
 
@@ -223,6 +236,80 @@ def test_the_books_equal_the_ledger(seed: int) -> None:
     check(memory.connect(), story)
     listed = {entry.run for entry in read(memory.connect(), Book.OPEN)}  # after the fold: no run that has ended
     assert listed <= {row.ref for row in story.rows.values() if not row.is_terminal}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_books_equal_the_ledger_whatever_the_clocks_of_historians_say(seed: int) -> None:
+    """Clocks are hours off, historians stall at any request while hours are folded, and so do the folds."""
+    random = Random(2_000 + seed)
+    clock = ManualClock(from_ms(NOON))
+    story, memory = Story(random, spread=random.choice([3, 30]) * HOUR), Memory(clock)
+    for row in story.rows.values():
+        memory.put_row(row.ref, run_row(row))
+
+    def stalled(most: int, meanwhile: Callable[[], object]) -> Services:
+        return memory.connect(*([Stall(random.randrange(1, most), meanwhile)] if random.random() < 0.4 else []))
+
+    def fold_it(services: Services) -> None:
+        skew = random.choice([0, 0, -HOUR, HOUR])
+        fold(services, clock=lambda: clock() + skew, budget=HOUR)
+
+    def fold_meanwhile() -> None:
+        clock.advance(timedelta(minutes=random.choice([0, 30, 200])))
+        fold_it(memory.connect())
+
+    for batch in batches(story.changes, random):
+        at = max([clock(), *(change.at + SECOND for change in batch)])
+        clock.advance(timedelta(milliseconds=at - clock()))
+        now = clock() + random.choice([0, 0, -20 * MINUTE, -3 * HOUR, 3 * HOUR])
+        deliver(batch, stalled(12, fold_meanwhile), now)
+        if random.random() < 0.3:
+            fold_it(stalled(60, partial(deliver, batch, memory.connect(), now)))
+    check(memory.connect(), story)
+    clock.advance(timedelta(days=2))
+    assert fold(memory.connect(), clock=clock, budget=HOUR).failed == 0
+    check(memory.connect(), story)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("at", range(1, 14))
+def test_a_page_that_is_written_while_its_hour_is_folded_is_listed_at_once(at: int, *, first: bool) -> None:
+    """The historian stalls before its n-th request; the hour may have been folded before, with nothing in it."""
+    clock = ManualClock(from_ms(NOON))
+    memory = Memory(clock)
+
+    def end(key: str, ended_at: int) -> RunChange:
+        row = _ended_row(one_off_ref(TENANT, key), ended_at)
+        return RunChange(ref=row.ref, sequence=ended_at, at=ended_at, old=None, new=row)
+
+    def fold_later() -> None:
+        clock.advance(timedelta(hours=1))
+        fold(memory.connect(), clock=clock, budget=HOUR)
+
+    deliver([end("a", NOON - (0 if first else HOUR))], memory.connect(), clock())
+    for _ in range(3):
+        fold_later()
+    deliver([end("b", NOON + SECOND)], memory.connect(Stall(at, fold_later)), NOON + SECOND)
+    assert one_off_ref(TENANT, "b") in {entry.run for entry in read(memory.connect())}
+    for _ in range(3):
+        fold_later()
+    (day,) = memory.connect().history.days(TENANT, Book.ENDED, first=0, last=NOON // DAY, meter=ReadMeter())
+    hour = memory.connect().history.hours(TENANT, Book.ENDED, day.number, ReadMeter())[NOON // HOUR % 24]
+    assert sum(page.summary.count for page in hour.pages if page.summary) == 1 + first, "it is folded with the rest"
+    assert len(read(memory.connect())) == 2
+
+
+def _ended_row(ref: RunRef, ended_at: int) -> RunRow:
+    return RunRow(
+        ref=ref,
+        state=RunState.SUCCEEDED,
+        revision=1,
+        job="report",
+        due=NOON,
+        not_before=NOON,
+        created_at=NOON,
+        ended_at=ended_at,
+    )
 
 
 @pytest.mark.parametrize("seed", range(24))
