@@ -57,7 +57,7 @@ class InstallationAlarms(Construct):
         self.topic: sns.ITopic = topic or self._own_topic()
         self.all = [
             *self._of_ticker(),
-            self._of_auditor(),
+            *self._of_auditor(),
             *self._of_dead_runs(queues),
             *self._of_messages(),
             *self._of_workers(queues, worker, workers),
@@ -92,9 +92,9 @@ class InstallationAlarms(Construct):
             _OVER,
         )
 
-    def _of_auditor(self) -> cloudwatch.Alarm:
-        """Nobody looks for what should be impossible."""
-        return self._alarm(
+    def _of_auditor(self) -> Iterator[cloudwatch.Alarm]:
+        """Nobody looks for what should be impossible, or the record of acts was changed."""
+        yield self._alarm(
             "NoAudit",
             "no-audit",
             f"No audit for {UNAUDITED} hours: a lost message or entry would not be found. Look at the auditor's log and its schedule.",
@@ -103,6 +103,14 @@ class InstallationAlarms(Construct):
             threshold=1,
             periods=UNAUDITED,
             missing=cloudwatch.TreatMissingData.BREACHING,
+        )
+
+        yield self._alarm(
+            "AuditContradicted",
+            "audit-contradicted",
+            "The audit's record was changed: a close in the bucket differs from the table. Run `minutehand audit verify`.",
+            self._metric("AuditContradicted", "auditor", "Sum", _HOUR),
+            _OVER,
         )
 
     def _of_dead_runs(self, queues: InstallationQueues) -> Iterator[cloudwatch.Alarm]:

@@ -90,6 +90,11 @@ class InstallationStore(Construct):
         """Let ``grantee``, the auditor, close the audit's days and put the closes into the archive's bucket."""
         self.allow(grantee, "audit", READ, ("dynamodb:ConditionCheckItem", "dynamodb:PutItem"))
         self.allow_objects(grantee, "s3:PutObject", f"{ANCHORS}*", bucket=self.archive_bucket)
+        self.allow_anchors(grantee, f"{ANCHORS}*")
+
+    def allow_anchors(self, grantee: iam.IGrantable, keys: str) -> None:
+        """Let ``grantee`` find and read the closes in the archive's bucket."""
+        self._allow_found(grantee, keys, self.archive_bucket)
 
     def allow_lines(self, grantee: iam.IGrantable, tenant: str | None = None) -> None:
         """Let ``grantee`` add lines to the audit, of all tenants or of one: neither change nor remove one, nor close a day."""

@@ -49,7 +49,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
 def _close() -> None:
     """Close the days of the audit. What cannot be closed is left to the next hour."""
     try:
-        count(AuditDaysClosed=close_days(services(), clock=system_clock, budget=_CLOSING))
+        report = close_days(services(), clock=system_clock, budget=_CLOSING)
+        count(
+            AuditDaysClosed=report.closed,
+            AuditDaysNotClosed=report.failed,
+            AuditContradicted=report.contradicted,
+        )
     except MinutehandError as problem:
         logger.error("audit.not_closed", extra={"error": str(problem)})
         count(AuditDaysNotClosed=1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from minutehand.auditor.closing import anchors
 from minutehand.domain.archive_keys import keys_between, object_key, tenant_prefix
+from minutehand.domain.audit import anchor_key
 from minutehand.domain.times import HOUR
 from minutehand.historian.archive import archive
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
@@ -27,6 +29,16 @@ def test_objects_are_listed_and_read_by_their_keys(services: Services) -> None:
     assert store.get([]) == []
     store.put({found[0]: b"in its place"})
     assert store.get(found[:1]) == [b"in its place"]
+
+
+def test_an_object_is_put_only_where_there_is_none(services: Services) -> None:
+    store, key = services.archive, anchor_key("acme", 1)
+    assert store.put_new(key, b"first")
+    assert not store.put_new(key, b"second")
+    assert not store.put_new(key, b"first")
+    assert store.get([key]) == [b"first"]
+    assert list(anchors("acme", services)) == [key]
+    assert list(anchors("acme", services, after=1)) == []
 
 
 def test_what_is_archived_is_read(services: Services) -> None:

@@ -129,7 +129,16 @@ def test_a_throttled_worker_and_a_queue_that_is_never_empty_are_alarms(template:
     found = [a["Properties"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()]
     alarms = {a["AlarmName"].removeprefix("minutehand-"): a for a in found}
     assert alarms.keys() == {
-        *("no-tick", "no-audit", "behind", "held-back", "dead-runs", "dead-letter-queue", "worker-throttled"),
+        *(
+            "no-tick",
+            "no-audit",
+            "audit-contradicted",
+            "behind",
+            "held-back",
+            "dead-runs",
+            "dead-letter-queue",
+            "worker-throttled",
+        ),
         *("unreadable-messages", "rejected-messages"),
         *("historian-behind", "historian-aside", "historian-set-aside", "historian-errors"),
         *("worker-reports-throttled", "worker-mail-throttled"),

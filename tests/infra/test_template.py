@@ -141,7 +141,7 @@ def test_the_auditor_removes_payloads_of_single_runs_and_nobody_anything_else(te
     assert actions(template, "auditor", "payloads/*/runs/*") == {"s3:DeleteObject"}
     assert actions(template, "auditor", "archive/inbox/*") == {"s3:DeleteObject", "s3:GetObject"}
     listings = [s["Condition"]["StringLike"] for s in statements(template, "auditor") if s["Action"] == "s3:ListBucket"]
-    assert {condition["s3:prefix"] for condition in listings} == {"payloads/*", "archive/inbox/*"}
+    assert {condition["s3:prefix"] for condition in listings} == {"payloads/*", "archive/inbox/*", "audit/*"}
     assert function(template, "auditor")["Environment"]["Variables"]["MINUTEHAND_BUCKET"]["Ref"].startswith("JobsStore")
     for part in set(PARTS) - {"auditor"}:
         assert "s3:Delete" not in json.dumps(statements(template, part))
@@ -426,8 +426,16 @@ def test_three_hours_without_an_audit_are_an_alarm(template: Template) -> None:
     assert no_audit["TreatMissingData"] == "breaching"
 
 
-def test_all_thirteen_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
-    template.resource_count_is("AWS::CloudWatch::Alarm", 13)
+def test_an_audit_that_its_anchors_contradict_is_an_alarm(template: Template) -> None:
+    changed = alarm(template, "audit-contradicted")
+    assert (changed["MetricName"], changed["Statistic"], changed["Threshold"]) == ("AuditContradicted", "Sum", 0)
+    assert changed["Dimensions"] == [{"Name": "service", "Value": "minutehand-auditor"}]
+    assert changed["TreatMissingData"] == "notBreaching", "zeros are not written"
+    assert actions(template, "auditor", "audit/*") == {"s3:GetObject", "s3:PutObject"}
+
+
+def test_all_fourteen_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
+    template.resource_count_is("AWS::CloudWatch::Alarm", 14)
     (topic,) = resources(template, "AWS::SNS::Topic")
     template.all_resources_properties(
         "AWS::CloudWatch::Alarm", {"AlarmActions": [{"Ref": topic}], "OKActions": [{"Ref": topic}]}

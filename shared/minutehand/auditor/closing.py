@@ -1,7 +1,9 @@
 """Close the audit's days, one hour after their end: shut the gates, hash the lines, chain the close to the one before, anchor it.
 
 The gates are shut before the lines are read, so no line comes after its close. The number of a close decides between two auditors.
-A close is put into the archive's bucket as well, where there is one: a bucket with Object Lock keeps it from everybody.
+A close is put into the archive's bucket as well, where there is one, and never in place of another object: this is its anchor. An
+anchor of a close that the table does not have, or has otherwise, says that the record was changed. Then nothing more of that tenant is
+closed, because a new close under the number of a removed one would hide it.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from minutehand.domain.audit import LATE, DayClose, anchor_key, root_of
+from minutehand.domain.audit import LATE, DayClose, anchor_key, anchors_of, root_of
 from minutehand.domain.times import DAY, HOUR
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Clock, Services
@@ -24,43 +28,59 @@ _ANCHORED_FOR = 3 * HOUR  # closes are put into the bucket again for so long: an
 _LAST = 10  # closes that are read of a tenant with recent days only
 
 
-def close_days(services: Services, *, clock: Clock, budget: int | None = None) -> int:
-    """Close all tenants' days that may be closed; how many. A tenant that fails stops no other; the next audit tries again.
+class Contradicted(MinutehandError):
+    """An anchor in the bucket differs from the table: somebody has changed the record."""
+
+
+@dataclass(kw_only=True)
+class ClosingReport:
+    """What became of the days that could be closed: numbers of tenants' days."""
+
+    closed: int = 0
+    failed: int = 0  # not closed, for want of an answer: the next audit tries again
+    contradicted: int = 0  # not closed, because an anchor differs: until somebody has found out why
+
+
+def close_days(services: Services, *, clock: Clock, budget: int | None = None) -> ClosingReport:
+    """Close all tenants' days that may be closed. A tenant that fails stops no other; the next audit tries again.
 
     Nothing is begun after ``budget`` ms. Raises Unavailable.
     """
     began = clock()
     last = (began - LATE) // DAY - 1
     settled = services.audit.done_days()
-    closed = 0
+    report = ClosingReport()
 
     def is_over() -> bool:
         return budget is not None and clock() - began >= budget
 
     for day in (day for day in range(last - OLDEST + 1, last + 1) if day not in settled):
-        count, through = _close_day(day, services, clock, is_over, recent=day > last - RECENT)
-        closed += count
+        through = _close_day(day, services, clock, is_over, report, recent=day > last - RECENT)
         if through and day <= last - RECENT:
             services.audit.mark_done(day)
-    if closed:
-        log.info("audit.closed", extra={"days": closed})
-    return closed
+    if report.closed:
+        log.info("audit.closed", extra={"days": report.closed})
+    return report
 
 
 def _close_day(
-    day: int, services: Services, clock: Clock, is_over: Callable[[], bool], *, recent: bool
-) -> tuple[int, bool]:
-    """Close a day of all tenants: how many, and whether that was all."""
-    closed, through = 0, True
+    day: int, services: Services, clock: Clock, is_over: Callable[[], bool], report: ClosingReport, *, recent: bool
+) -> bool:
+    """Close a day of all tenants; whether that was all."""
+    through = True
     for tenant in services.audit.tenants(day):
         if is_over():
-            return closed, False
+            return False
+        about = {"tenant": tenant, "day": day}
         try:
-            closed += _close(tenant, day, services, clock, newest=_LAST if recent else None)
+            report.closed += _close(tenant, day, services, clock, newest=_LAST if recent else None)
+        except Contradicted as problem:
+            through, report.contradicted = False, report.contradicted + 1
+            log.error("audit.contradicted", extra={**about, "error": str(problem)})
         except MinutehandError as problem:
-            through = False
-            log.error("audit.not_closed", extra={"tenant": tenant, "day": day, "error": str(problem)})
-    return closed, through
+            through, report.failed = False, report.failed + 1
+            log.error("audit.not_closed", extra={**about, "error": str(problem)})
+    return through
 
 
 def _close(tenant: str, day: int, services: Services, clock: Clock, *, newest: int | None) -> bool:
@@ -75,9 +95,12 @@ def _close(tenant: str, day: int, services: Services, clock: Clock, *, newest: i
     services.audit.shut(tenant, day, now=now)
     lines = list(services.audit.lines(tenant, day))
     before = known[-1].close if known else None
+    number = 1 if before is None else before.number + 1
+    if not _is_free(tenant, number, services):
+        return False
     close = DayClose(
         tenant=tenant,
-        number=1 if before is None else before.number + 1,
+        number=number,
         day=day,
         lines=len(lines),
         root=root_of(line.digest for line in lines),
@@ -90,10 +113,54 @@ def _close(tenant: str, day: int, services: Services, clock: Clock, *, newest: i
     return True
 
 
+def _is_free(tenant: str, number: int, services: Services) -> bool:
+    """Whether no close of this number was ever made; False: another auditor makes it now. Raises Contradicted.
+
+    A close is in the table before its anchor is in the bucket, so an anchor without a close is of one that was removed.
+    """
+    found = next(iter(anchors(tenant, services, after=number - 1)), None)
+    if found is None:
+        return True
+    newest = services.audit.closes(tenant, newest=1)
+    if newest and found <= anchor_key(tenant, newest[-1].close.number):
+        return False
+    raise Contradicted(
+        f"{found} is in the bucket, and close {number} of {tenant} is not in the table: it was removed, with all after it. Nothing more "
+        f"is closed; see docs/how-to/audit.md"
+    )
+
+
+def anchors(tenant: str, services: Services, *, after: int = 0) -> Iterator[str]:
+    """The keys of a tenant's anchors after that of the close ``after``, in the order of their numbers."""
+    if not services.archive.is_on:
+        return iter(())
+    prefix = anchors_of(tenant)
+    return services.archive.keys(prefix, after=anchor_key(tenant, after), before=f"{prefix}~")
+
+
 def _anchor(closes: Sequence[DayClose], services: Services) -> None:
-    """Put closes into the archive's bucket. Raises Unavailable, Misconfigured: the next audits try again."""
-    if closes and services.archive.is_on:
-        services.archive.put({anchor_key(each.tenant, each.number): anchor_of(each) for each in closes})
+    """Put closes into the archive's bucket. Raises Unavailable, Misconfigured: the next audits try again; and Contradicted."""
+    if not services.archive.is_on:
+        return
+    for close in closes:
+        key, content = anchor_key(close.tenant, close.number), anchor_of(close)
+        if not services.archive.put_new(key, content) and not _is_anchor(services.archive.get([key])[0], close):
+            raise Contradicted(
+                f"{key} differs from close {close.number} of {close.tenant}: one of the two was replaced"
+            )
+
+
+def _is_anchor(content: bytes | None, close: DayClose) -> bool:
+    return content is None or document_of(content).get("digest") == close.digest
+
+
+def document_of(content: bytes) -> Mapping[str, object]:
+    """The close that an anchor tells, as JSON; nothing if it is not one."""
+    try:
+        found = json.loads(gzip.decompress(content))
+    except (OSError, EOFError, ValueError, zlib.error):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def anchor_of(close: DayClose) -> bytes:

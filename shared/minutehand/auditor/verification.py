@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from minutehand.auditor.closing import anchors, document_of
 from minutehand.domain.audit import DayClose, anchor_key, closes_at, date_of, root_of
 from minutehand.domain.times import HOUR
 from minutehand.ports.audit import StoredClose, StoredLine
 from minutehand.ports.services import Services
 
 PATIENCE = 3 * HOUR  # ms beyond which a day that may be closed should be: auditors come once an hour
-_BEYOND = 3  # numbers after the last close that are looked for in the bucket
 
 
 class ProblemKind(StrEnum):
@@ -96,27 +94,20 @@ def _check_anchors(tenant: str, closes: Sequence[DayClose], services: Services, 
     """Compare closes with their objects in the bucket; a close that was made while there was no bucket has none."""
     if not services.archive.is_on:
         return
-    last = closes[-1].number if closes else 0
-    numbers = range(1, last + 1 + _BEYOND)
-    objects = services.archive.get([anchor_key(tenant, number) for number in numbers])
-    anchors = {number: _document(found) for number, found in zip(numbers, objects, strict=True) if found is not None}
+    keys = list(anchors(tenant, services))
+    found = {key: document_of(content or b"") for key, content in zip(keys, services.archive.get(keys), strict=True)}
     for close in closes:
-        if (anchor := anchors.pop(close.number, None)) is None:
+        if (anchor := found.pop(anchor_key(tenant, close.number), None)) is None:
             continue
         if anchor.get("digest") == close.digest:
             verdict.anchored += 1
         else:
             verdict.add(ProblemKind.ANCHOR, f"close {close.number} differs from the one in the bucket", day=close.day)
-    for number in anchors:
-        verdict.add(ProblemKind.ANCHOR, f"close {number} is in the bucket alone: it was removed from the table")
-
-
-def _document(content: bytes) -> Mapping[str, object]:
-    try:
-        found = json.loads(gzip.decompress(content))
-    except (OSError, EOFError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    for key, anchor in found.items():
+        of_day = f", of {anchor['day']}" if "day" in anchor else ""
+        verdict.add(
+            ProblemKind.ANCHOR, f"the close of {key}{of_day} is in the bucket alone: it was removed from the table"
+        )
 
 
 def _check_lines(day: int, lines: Sequence[StoredLine], verdict: AuditVerdict) -> None:

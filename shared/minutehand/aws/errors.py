@@ -112,7 +112,7 @@ def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # 
     error = response.get("Error", {})
     code, text = str(error.get("Code", "")), str(error.get("Message", ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code == "ConditionalCheckFailedException":
+    if code in ("ConditionalCheckFailedException", "PreconditionFailed"):  # the latter is S3's
         return ConditionFailed(response.get("Item"))
     if code == "TransactionCanceledException":
         codes = {reason.get("Code") for reason in response.get("CancellationReasons", [])}

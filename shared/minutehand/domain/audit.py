@@ -207,7 +207,12 @@ class DayClose:
 
 def anchor_key(tenant: str, number: int) -> str:
     """The object of a close in the archive's bucket."""
-    return f"{ANCHORS}{tenant}/{number:08d}.json.gz"
+    return f"{anchors_of(tenant)}{number:08d}.json.gz"
+
+
+def anchors_of(tenant: str) -> str:
+    """What the keys of a tenant's closes in the bucket begin with."""
+    return f"{ANCHORS}{tenant}/"
 
 
 def _hash(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from minutehand.aws import Client
+from minutehand.aws import Client, ConditionFailed
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.archive_keys import INBOX
 from minutehand.dynamodb.payloads import remove_objects
@@ -49,6 +49,14 @@ class BucketArchive:
         if objects:
             _ = self._client  # made once, before there are threads
             self._pool.map(send, list(objects))
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        about = {"Bucket": self._bucket_of(key), "Key": key, "ContentType": "application/gzip"}
+        try:
+            self._client.call("put_object", Body=content, IfNoneMatch="*", **about)
+        except ConditionFailed:
+            return False
+        return True
 
     def keys(self, prefix: str, *, after: str, before: str) -> Iterator[str]:
         bucket, more = self._bucket_of(prefix), {"StartAfter": after}

@@ -16,6 +16,9 @@ class Archive(Protocol):
     def put(self, objects: Mapping[str, bytes]) -> None:
         """Store objects by their keys, in place of those that have these keys. Raises Unavailable: some may be stored."""
 
+    def put_new(self, key: str, content: bytes) -> bool:
+        """Store an object; False, and nothing is stored, if one has that key. Raises Unavailable."""
+
     def keys(self, prefix: str, *, after: str, before: str) -> Iterator[str]:
         """The keys that begin with ``prefix`` and lie between the two, in their order."""
 

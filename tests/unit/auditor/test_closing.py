@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand.auditor.closing import close_days
+from minutehand.auditor.closing import ClosingReport, close_days
 from minutehand.auditor.verification import AuditVerdict
 from minutehand.domain.audit import AuditAct, anchor_key, root_of
 from minutehand.domain.times import DAY, HOUR, MINUTE
@@ -41,6 +41,9 @@ class Story:
         self.world.clock.advance(timedelta(hours=hours))
 
     def close(self, hook: Any = None) -> int:
+        return self.report(hook).closed
+
+    def report(self, hook: Any = None) -> ClosingReport:
         return close_days(self.world.process(hook), clock=self.world.clock)
 
     def verify(self, **span: Any) -> AuditVerdict:
@@ -267,10 +270,76 @@ def test_the_newest_close_that_was_replaced_is_found_by_its_object_in_the_bucket
     assert kinds(story.verify()) == [("anchor", day(2))]
 
 
+def remove_newest_day(story: Story) -> None:
+    """Lines, close, gates and registration: as if nothing had been done on it."""
+    close = story.rows("acme#~close")[-1]
+    gone = [row for row in story.rows("acme#~shut") if row["day"] == close["day"]]
+    for row in [*story.lines(2), close, *gone, *story.rows(f"~days#{day(2)}")]:
+        story.delete(row)
+
+
+def closed_and_removed() -> Story:
+    story = Story()
+    story.pass_time(6)
+    story.close()
+    remove_newest_day(story)
+    return story
+
+
+@pytest.mark.parametrize("registered", [False, True], ids=["a day later", "the same day again"])
+def test_the_newest_closed_day_that_was_removed_whole_stays_found(*, registered: bool) -> None:
+    """The auditor does not close another day under its number, which would replace the one proof that it was there."""
+    story = closed_and_removed()
+    anchored = dict(story.world.memory.archived)
+    if registered:
+        story.put({"partition": f"~days#{day(2)}", "key": "acme"})
+    else:
+        story.owner.update_schedule("s", description="next")
+    story.other.update_schedule("t", description="next")
+    assert ("anchor", None) in kinds(story.verify())
+    story.pass_time(30)
+    found = [story.report() for _ in range(3)]
+    assert [one.contradicted for one in found] == [1 + registered] * 3  # with the next day, which has a line
+    assert found[0].closed == 1, "of the other tenant"
+    assert {key: story.world.memory.archived[key] for key in anchored} == anchored
+    assert ("anchor", None) in kinds(story.verify())
+    assert f"of {day(2)} is in the bucket alone" in next(
+        one.text for one in story.verify().problems if one.kind == "anchor"
+    )
+    assert story.other.verify_audit().problems == []
+
+
+def test_all_closes_that_were_removed_stay_found() -> None:
+    story = closed_and_removed()
+    for row in story.rows("acme#~close"):
+        story.delete(row)
+    story.close()
+    assert sum(kind == "anchor" for kind, _ in kinds(story.verify())) == 3
+
+
+def test_a_close_that_was_replaced_before_it_was_anchored_again_is_told() -> None:
+    story = Story()
+    story.pass_time(1.5)
+    story.close()
+    close = close_of(story.rows("acme#~close")[-1])
+    story.put(close_row(replace(close, lines=0, root=root_of([]))))
+    assert story.report().contradicted == 1
+    assert ("anchor", day(2)) in kinds(story.verify())
+
+
+def test_two_auditors_at_one_number_contradict_nothing() -> None:
+    story = Story()
+    story.pass_time(2)
+    for verb in ("keys", "put_new"):
+        assert story.report(Faults().at(verb, before=story.close)).contradicted == 0
+    assert kinds(story.verify()) == []
+    assert story.verify().anchored == 3
+
+
 def test_a_bucket_that_does_not_answer_is_tried_again() -> None:
     story = Story()
     story.pass_time(2)
-    story.close(Faults().at("put", before=fails, times=None))
+    assert story.report(Faults().at("put_new", before=fails, times=None)).failed == 4
     story.close()
     assert story.verify().anchored == 3
 

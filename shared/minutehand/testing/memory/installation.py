@@ -97,6 +97,14 @@ class MemoryArchive:
         for key, content in objects.items():
             self._calls.one("PutObject", "archive", "put", partial(self._objects.__setitem__, key, content), key)
 
+    def put_new(self, key: str, content: bytes) -> bool:
+        return self._calls.one("PutObject", "archive", "put_new", lambda: self._put_new(key, content), key)
+
+    def _put_new(self, key: str, content: bytes) -> bool:
+        is_new = key not in self._objects
+        self._objects.setdefault(key, content)
+        return is_new
+
     def keys(self, prefix: str, *, after: str, before: str) -> Iterator[str]:
         there = self._calls.one("ListObjectsV2", "archive", "keys", lambda: sorted(self._objects))
         return (key for key in there if key.startswith(prefix) and after < key < before)
