@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 _LIMIT: Final = 256  # characters
 _AGAIN = 300.0  # seconds until STS is asked again after a failure
 _TIMES = {"connect_timeout": 2, "read_timeout": 3, "retries": {"mode": "standard", "total_max_attempts": 2}}
-_known: dict[tuple[str | None, str | None], str] = {}  # by endpoint and key: of all installations of this process
+_MOST = 64  # keys whose identity is remembered: those of a role are replaced every hour
+_known: dict[tuple[str | None, str], str] = {}  # by endpoint and access key: of all installations of this process
 
 
 class CallerIdentity:
@@ -28,14 +29,26 @@ class CallerIdentity:
         self._again = 0.0
 
     def __call__(self) -> str:
-        keys = self._session.variables.keys
-        place = self._settings.endpoint_of("sts"), None if keys is None else keys.access_key
-        found = _known.get(place)
-        if found is None and (not self._failed or time.monotonic() >= self._again):
-            try:
-                answer = Client("sts", self._settings, self._session, config=_TIMES).call("get_caller_identity")
-                found = _known[place] = f"iam:{answer['Arn']}"[:_LIMIT]
-            except (MinutehandError, KeyError) as problem:  # the act goes on: its line says what is not known
-                self._failed, self._again = f"iam:unknown ({problem})"[:_LIMIT], time.monotonic() + _AGAIN
-                log.warning("identity.unknown", extra={"error": str(problem)})
-        return found or self._failed
+        try:
+            place = self._settings.endpoint_of("sts"), self._session.credentials().access_key
+        except MinutehandError as problem:
+            return self._unknown(problem)
+        if (found := _known.get(place)) is not None:
+            return found
+        if self._failed and time.monotonic() < self._again:
+            return self._failed
+        try:
+            answer = Client("sts", self._settings, self._session, config=_TIMES).call("get_caller_identity")
+            found = f"iam:{answer['Arn']}"[:_LIMIT]
+        except (MinutehandError, KeyError) as problem:
+            return self._unknown(problem)
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[place] = found
+        return found
+
+    def _unknown(self, problem: Exception) -> str:
+        """The act goes on: its line says what is not known."""
+        self._failed, self._again = f"iam:unknown ({problem})"[:_LIMIT], time.monotonic() + _AGAIN
+        log.warning("identity.unknown", extra={"error": str(problem)})
+        return self._failed

@@ -15,6 +15,8 @@ from minutehand.services import connect
 @pytest.fixture(autouse=True)
 def _unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_known", {})
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
 class Sts:
