@@ -15,6 +15,10 @@ from minutehand.services import connect
 @pytest.fixture(autouse=True)
 def _unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_known", {})
+
+
+@pytest.fixture
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
@@ -36,6 +40,7 @@ class Sts:
         return {"Arn": answer}
 
 
+@pytest.mark.usefixtures("_keys")
 def test_it_is_asked_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     sts = Sts("arn:aws:iam::1:role/r")
     monkeypatch.setattr(identity, "Client", sts)
@@ -45,6 +50,7 @@ def test_it_is_asked_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sts.asked == 1
 
 
+@pytest.mark.usefixtures("_keys")
 @pytest.mark.parametrize("problem", [Unavailable("GetCallerIdentity: timed out"), Misconfigured("no credentials")])
 def test_without_an_answer_the_line_says_why_and_it_is_asked_again_later(
     problem: Exception, monkeypatch: pytest.MonkeyPatch
@@ -59,6 +65,7 @@ def test_without_an_answer_the_line_says_why_and_it_is_asked_again_later(
     assert who() == "iam:arn:aws:iam::1:user/u"
 
 
+@pytest.mark.usefixtures("_keys")
 def test_a_long_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "Client", Sts("a" * 400))
     assert len(CallerIdentity(Settings(region="eu-west-1"), AwsSession())()) == 256
