@@ -9,8 +9,9 @@ from minutehand import Verdict
 
 from tests.support import simulate
 
-# They found a drain that became a deletion, a fire in the asked second, a later run that cancels, a deletion by a slow clock.
-SEEDS = (1, 4, 13, 18, 22, 45, 81)
+# They found a drain that became a deletion, a fire in the asked second, a later run that cancels, a deletion by a slow clock, a gap
+# beyond the end of its revision.
+SEEDS = (1, 4, 13, 18, 22, 45, 81, 249, 492)
 MANY, PARTS = 1_000, 8
 SEEN = 180  # answers of a history at least, on average
 

@@ -22,10 +22,16 @@ WHY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "            if now is not None:\n",
     ),
     (
+        "a gap beyond the end of its revision",
+        "why/needs.py",
+        "if revision.bound(facts.at) == facts.at and absence_of",
+        "if absence_of",
+    ),
+    (
         "a gap that ended before",
         "why/needs.py",
-        "and covers(row, facts.at) and",
-        "and",
+        "if revision is None or not covers(row, facts.at):",
+        "if revision is None:",
     ),
     (
         "what a pause took back is late",

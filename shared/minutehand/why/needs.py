@@ -69,7 +69,10 @@ def gaps(facts: Facts) -> Iterator[RunRow]:
         return
     for row in facts.before:
         revision = facts.revision(row.revision)
-        if revision is not None and covers(row, facts.at) and absence_of(revision, facts.at) is None:
+        if revision is None or not covers(row, facts.at):
+            continue
+        # Beyond the end of its revision it stands for nothing: a slower clock may have set that end after it was written.
+        if revision.bound(facts.at) == facts.at and absence_of(revision, facts.at) is None:
             yield row
 
 

@@ -269,6 +269,8 @@ class Explained(Rich):
             right |= {Verdict.UNKNOWN} if "The agenda could not be read" in str(asked.answer) else set()
             for now in (asked.since, asked.until):
                 right |= self._right(self._truth(asked.name, call, now + asked.skew), asked.at, asked.answer)
+        if "The audit could not be read" in str(asked.answer) and Verdict.DELETED in right:
+            right.add(Verdict.PAUSED)  # a drained revision alone does not tell the two apart, and the answer says so
         self._judge(f"{owner} at {asked.at}, calls {asked.began} to {asked.ended}", asked.answer, right)
 
 
