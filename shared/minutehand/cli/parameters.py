@@ -115,7 +115,7 @@ def with_shell(function: Command) -> Command:
     """
 
     def call(*, context: typer.Context, as_json_here: bool, **given: Any) -> Any:
-        shell, words = context.obj, Wording(context.command.params)
+        shell, words = context.obj, Wording(context.command.params, context.params)
         try:
             return function(shell=replace(shell, as_json=shell.as_json or as_json_here, words=words), **given)
         except MinutehandError as problem:

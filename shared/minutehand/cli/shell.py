@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 import minutehand
+from minutehand.cli.narrow import GAP, Narrow, fitted, width_of
 from minutehand.cli.wording import Wording
 from minutehand.domain.run import RunState
 from minutehand.errors import (
@@ -80,6 +81,12 @@ def text_of(value: Any) -> str:
             if _is_record(value) and "__str__" not in vars(type(value)):  # its fields in one line
                 text = "  ".join(filter(None, (text_of(getattr(value, field.name)) for field in fields(value))))
             return printable(text)
+
+
+def _table(items: Iterable[Any], columns: Sequence[str]) -> list[list[str]]:
+    """The heading, and a row for each item."""
+    heading = [column.replace("_", " ") for column in columns]
+    return [heading, *([_cell(getattr(item, column)) for column in columns] for item in items)]
 
 
 def _cell(value: Any) -> str:
@@ -185,22 +192,23 @@ class Shell:
             self.say(name.ljust(width), style="bold", end="")
             self.say(text.replace("\n", "\n" + " " * width))
 
-    def list(self, items: Iterable[Any], columns: Sequence[str]) -> None:
-        """Some objects: a table with these fields, or one JSON object a line with all fields."""
+    def list(self, items: Iterable[Any], columns: Sequence[str], *, narrow: Narrow | None = None) -> None:
+        """Some objects: a table with these fields, or one JSON object a line with all fields. ``narrow``: where it is too wide."""
         if self.as_json:
             for item in items:
                 print_json(values(item))
             return
-        rows = [[_cell(getattr(item, column)) for column in columns] for item in items]
-        heading = [column.replace("_", " ") for column in columns]
-        widths = [max(map(len, cells)) for cells in zip(heading, *rows, strict=True)]
-        for row in (heading, *rows):
-            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            self.say(line, style="bold" if row is heading else None)
+        rows = _table(found := [*items], columns)
+        if narrow is not None and console().is_terminal and width_of(rows) > (room := console().width):
+            rows = fitted(_table(found, tuple(narrow)), tuple(narrow.values()), room)
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        for number, row in enumerate(rows):
+            line = (" " * GAP).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            self.say(line, style=None if number else "bold")
 
-    def page(self, page: Page, columns: Sequence[str]) -> None:
+    def page(self, page: Page, columns: Sequence[str], *, narrow: Narrow | None = None) -> None:
         """A page of objects as ``list`` shows them, and how to list further ones."""
-        self.list(page.items, columns)
+        self.list(page.items, columns, narrow=narrow)
         if page.cursor is not None:
             self.remark(f"there are more: --cursor '{page.cursor}', or raise --limit")
 

@@ -60,17 +60,22 @@ _PATH = re.compile(
 
 
 class Wording:
-    """The words of one command, by its parameters (of click)."""
+    """The words of one command, by its parameters (of click) and what was ``given`` for them."""
 
-    def __init__(self, params: Iterable[Any] = ()) -> None:
+    def __init__(self, params: Iterable[Any] = (), given: Mapping[str, Any] | None = None) -> None:
+        params, given = tuple(params), given or {}
         self._typed = {
             str(one.name): one.opts[0] if one.param_type_name == "option" else str(one.name) for one in params
         }
+        self._given = {self._typed[str(one.name)]: given.get(str(one.name)) for one in params}
 
     def error(self, problem: MinutehandError) -> MinutehandError:
         """The same error in these words."""
         if isinstance(problem, InvalidInput):
-            return problem.reworded(self._field(problem), self.text)
+            field = self._field(problem)
+            if isinstance(problem.value, datetime) and isinstance(given := self._given.get(field), str):
+                problem = InvalidInput(field, given, problem.problem, problem.remedy)
+            return problem.reworded(field, self.text)
         said = copy(problem)
         said.args = (self.text(str(problem)),)
         return said

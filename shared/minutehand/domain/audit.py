@@ -100,6 +100,14 @@ def claimed_actor(actor: object, field: str = "actor") -> str | None:
     return CLAIMED + text
 
 
+def checked_actor_filter(actor: object) -> str:
+    """The actor of the lines that are looked for, as it was claimed or as a line shows it. Raises InvalidInput."""
+    if not actor or not is_text(actor, MAX_ACTOR):
+        remedy = f"use 1 to {MAX_ACTOR} characters, e.g. 'alice@acme', or leave it out for all"
+        raise InvalidInput("actor", actor, "is not the name of an actor", remedy)
+    return str(actor)
+
+
 def checked_reason(reason: object, field: str = "reason") -> str | None:
     """Why something is done. Raises InvalidInput."""
     if reason is not None and not is_text(reason, MAX_REASON):

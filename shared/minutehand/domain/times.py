@@ -13,6 +13,8 @@ DAY = 24 * HOUR
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+# Of what has a text in every zone: a day less at both ends of the calendar.
+_FIRST, _END = (datetime(year, month, day, tzinfo=UTC) - _EPOCH for year, month, day in ((1, 1, 2), (9999, 12, 31)))
 STAMP_DIGITS = 15  # enough until the year 33658; texts of one length sort as their numbers do
 
 
@@ -28,6 +30,9 @@ def to_ms(moment: datetime, field: str) -> int:
         raise InvalidInput(field, moment, "has no time zone", "pass an aware datetime, e.g. datetime(..., tzinfo=UTC)")
     if not isinstance(since, timedelta):  # pandas.NaT is an instance of datetime, but no instant
         raise InvalidInput(field, moment, "is not an instant", "pass an aware datetime.datetime")
+    if not _FIRST <= since < _END:
+        remedy = "pass a time from 0001-01-02 until 9999-12-30, in UTC"
+        raise InvalidInput(field, moment, "is at the end of the calendar", remedy)
     return since // _MILLISECOND
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
 from minutehand.auditor.verification import AuditVerdict, verify
-from minutehand.domain.audit import AuditAct
+from minutehand.domain.audit import AuditAct, checked_actor_filter
 from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.policies import word
 from minutehand.domain.times import DAY, to_ms
@@ -69,12 +69,14 @@ class AuditMethods(SchedulerBase):
         end = now + _AHEAD if until is None else to_ms(until, "until")
         start = min(now, end) - SPAN if since is None else to_ms(since, "since")
         if not 0 <= start <= end:
-            raise InvalidInput("since", since, "leaves an empty interval", "give a time before until")
+            field, value = ("until", until) if since is None else ("since", since)
+            remedy = "give since before until, and both from 1970 on"
+            raise InvalidInput(field, value, "leaves an empty interval", remedy)
         wanted = AuditFilter(
             since=start,
             until=end,
             schedule=None if schedule is None else check_name(schedule, "schedule"),
-            actor=None if actor is None else checked_text("actor", actor, MAX_DESCRIPTION),
+            actor=None if actor is None else checked_actor_filter(actor),
             act=None if act is None else word(AuditAct, "act", act),
             run=None if run_id is None else str(parse_run_id(run_id)),
             call=None if call is None else checked_text("call", call, MAX_DESCRIPTION),
@@ -106,6 +108,7 @@ class AuditMethods(SchedulerBase):
             start = end - SPAN if since is None else to_ms(since, "since")
             first, last = start // DAY, min(end, now) // DAY
         if not 0 <= first <= last:
-            remedy = "give a time before until, and not in the future"
-            raise InvalidInput("since" if day is None else "day", since or day, "leaves nothing to verify", remedy)
+            field, value = ("day", day) if day is not None else ("until", until) if since is None else ("since", since)
+            remedy = "give since before until, from 1970 on and not in the future"
+            raise InvalidInput(field, value, "leaves nothing to verify", remedy)
         return verify(self.tenant, first, last, self._services, now=now)

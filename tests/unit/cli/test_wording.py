@@ -76,6 +76,12 @@ REFUSED = [
     ("dead list", "--job a,b", "--job"),
     ("dead list", "--schedule a,b", "--schedule"),
     ("dead list", "--since 2100-01-01T00:00:00Z", "--since"),
+    ("audit list", "--since 0001-01-01T00:00:00+14:00", "--since"),
+    ("audit list", "--until 9999-12-31T23:59:59-14:00", "--until"),
+    ("audit verify", "--until 9999-12-31T23:59:59-14:00", "--until"),
+    ("audit list", "--actor ''", "--actor"),
+    ("why", "s --at 0001-01-01T00:00:00+14:00", "--at"),
+    ("why", "s --at 9999-12-31T23:59:59-14:00", "--at"),
     ("dead redrive", "--job j --rate 0", "--rate"),
     ("dead redrive", "--job j --limit 0", "--limit"),
     ("dead redrive", "", "--since"),
@@ -96,9 +102,11 @@ def test_a_refusal_names_what_was_typed(
     memory: World, command: str, words: str, field: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     every = "* * * * *"
-    assert run([*command.split(), *(every if word == "*" else word for word in words.split())]) == 1
+    typed = {"*": every, "''": ""}
+    assert run([*command.split(), *(typed.get(word, word) for word in words.split())]) == 1
     said = capsys.readouterr().err
     assert re.match(rf"error: {re.escape(field)}=", said), said
+    assert "datetime.datetime" not in said, "what was typed"
     params = leaf(command).params
     assert field in {one.opts[0] if field.startswith("--") else one.name for one in params}, "and it exists"
 

@@ -91,6 +91,28 @@ def test_both_halves_of_a_repeated_hour_are_told_apart() -> None:
     assert to_ms(first.replace(fold=1), "x") - to_ms(first, "x") == 3_600_000
 
 
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime.min.replace(tzinfo=UTC),
+        datetime.max.replace(tzinfo=UTC),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=14))),
+        datetime(1, 1, 1, 23, 59, tzinfo=UTC),
+        datetime(9999, 12, 31, tzinfo=UTC),
+    ],
+)
+def test_the_ends_of_the_calendar_are_refused_by_name(moment: datetime) -> None:
+    with pytest.raises(InvalidInput, match=r"^since=.* end of the calendar; pass a time from 0001-01-02"):
+        to_ms(moment, "since")
+
+
+@pytest.mark.parametrize("moment", [datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, 23, 59, tzinfo=UTC)])
+@pytest.mark.parametrize("hours", [-23, 14, 23])
+def test_what_is_not_at_the_ends_has_a_text_in_every_zone(moment: datetime, hours: int) -> None:
+    assert from_ms(to_ms(moment, "since"), timezone(timedelta(hours=hours))) == moment
+
+
 @pytest.mark.parametrize("given_", [datetime(2026, 1, 1), "2026-01-01", 5, None])  # noqa: DTZ001 (that is the point)
 def test_what_is_no_aware_datetime_is_refused_by_name(given_: object) -> None:
     with pytest.raises(InvalidInput, match=r"^run_at="):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -281,6 +281,12 @@ def test_a_listing_takes_conditions() -> None:
     ("field", "given"),
     [
         ("act", {"act": "dance"}),
+        ("actor", {"actor": ""}),
+        ("actor", {"actor": 7}),
+        ("actor", {"actor": "a" * 257}),
+        ("since", {"since": datetime.min.replace(tzinfo=UTC)}),
+        ("until", {"until": datetime.max.replace(tzinfo=UTC)}),
+        ("until", {"until": at(-(10**10))}),
         ("since", {"since": at(5), "until": at(4)}),
         ("run_id", {"run_id": "x"}),
         ("limit", {"limit": 0}),

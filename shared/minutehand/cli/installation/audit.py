@@ -17,6 +17,7 @@ from minutehand.errors import InvalidInput
 app = typer.Typer()
 
 _LISTED = ("at", "act", "target", "actor", "via", "before", "after", "reason")
+_NARROW = {"at": False, "act": False, "target": True, "actor": True, "reason": True}
 
 
 @app.callback(invoke_without_command=True)
@@ -60,7 +61,7 @@ def list_(
         limit=limit,
         cursor=cursor,
     )
-    shell.page(page, _LISTED)
+    shell.page(page, _LISTED, narrow=_NARROW)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from minutehand.cli.shell import Shell
 app = typer.Typer(help="Show the worker processes and functions.", no_args_is_help=True)
 
 _COLUMNS = ("name", "state", "host", "queues", "runs", "last_seen_at", "version")
+_NARROW = {"name": True, "state": False, "queues": True, "runs": True, "last_seen_at": False}
 
 
 @app.command("list")
@@ -32,4 +33,4 @@ def list_(
     page = shell.scheduler.workers(
         queue=queue, job=job, stopped=stopped, all_tenants=all_tenants, limit=limit, cursor=cursor
     )
-    shell.page(page, _COLUMNS)
+    shell.page(page, _COLUMNS, narrow=_NARROW)
