@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from minutehand.domain.archive_keys import INBOX
+from minutehand.domain.history.archive_keys import INBOX
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
 from minutehand.historian.archive import archive
 from minutehand.historian.archive_compaction import compact_archive

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from minutehand.daemon.roles import HISTORIAN_PERIOD
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import HOUR
 from minutehand.historian import handle
 from minutehand.historian.context import HistorianContext

@@ -19,18 +19,18 @@ from threading import RLock
 from typing import Any
 
 from minutehand import Scheduler
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
 from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, SECOND, from_ms
-from minutehand.dynamodb.history import RowHistory
+from minutehand.dynamodb.history.pages import RowHistory
 from minutehand.dynamodb.tables import HISTORY, TABLES, Answer, RowWrite
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.fold import fold
 from minutehand.historian.pages import write_pages
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Services
-from minutehand.sdk import finding
+from minutehand.sdk.history import finding
 from minutehand.testing import ManualClock, Memory
 from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
 from minutehand.testing.memory.tables import MemoryTables

@@ -9,7 +9,7 @@ from aws_cdk import aws_athena as athena
 from aws_cdk import aws_glue as glue
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from minutehand.domain.archive_keys import ARCHIVE
+from minutehand.domain.history.archive_keys import ARCHIVE
 
 from .installation import InstallationSettings
 

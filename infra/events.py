@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
-from minutehand.domain.run_event import EventTarget, parse_target, states_of
+from minutehand.domain.history.run_event import EventTarget, parse_target, states_of
 from minutehand.errors import InvalidInput
 from minutehand.historian.marks import OWNER
 

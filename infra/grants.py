@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
-from minutehand.domain.archive_keys import tenant_prefix
 from minutehand.domain.audit import ANCHORS
+from minutehand.domain.history.archive_keys import tenant_prefix
 from minutehand.domain.names import check_tenant
 
 from .queues import InstallationQueues

@@ -9,8 +9,8 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from minutehand.domain import archive_keys
 from minutehand.domain.audit import ANCHORS
+from minutehand.domain.history import archive_keys
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import ceil
 from random import Random
 
-from minutehand.domain.history import Book, HistoryEntry
+from minutehand.domain.history.entry import Book, HistoryEntry
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND

@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.daemon.event_sink import with_events
-from minutehand.dynamodb.stream_records import parse_records
+from minutehand.dynamodb.history.stream_records import parse_records
 from minutehand.historian.deliver import deliver
 from minutehand.historian.handle import Reader
 from minutehand.ports.services import Services

@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb.stream_records import parse_records
+from minutehand.dynamodb.history.stream_records import parse_records
 from minutehand.historian.deliver import deliver_patiently
 from minutehand.services import system_clock
 

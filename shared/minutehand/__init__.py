@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from minutehand.domain.run import RunState
     from minutehand.domain.schedule import ScheduleState
     from minutehand.jobs import Queue, Registry, job, load
+    from minutehand.sdk.history.workers import QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.sdk.scheduler import Scheduler
     from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition, Schedule
-    from minutehand.sdk.workers import QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.settings import Settings
     from minutehand.timing import Rule, next_fires
     from minutehand.why.answer import Answer, Cause, Sentence, Verdict
@@ -75,7 +75,7 @@ _NAMES_BY_HOME = {
     "jobs": "Queue Registry job load",
     "sdk.scheduler": "Scheduler",
     "sdk.views": "DeadRun Page Redriven Run RunTransition Schedule",
-    "sdk.workers": "QueueStripe QueueView RunningPage Worker WorkerRun",
+    "sdk.history.workers": "QueueStripe QueueView RunningPage Worker WorkerRun",
     "settings": "Settings",
     "timing": "Rule next_fires",
     "why.answer": "Answer Cause Sentence Verdict",

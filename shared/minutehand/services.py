@@ -8,14 +8,14 @@ from minutehand.concurrency.pools import RequestPool, RequestStats
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
-from minutehand.dynamodb.archive import BucketArchive
 from minutehand.dynamodb.audit import RowAudit
 from minutehand.dynamodb.dynamo_tables import DynamoTables
-from minutehand.dynamodb.history import RowHistory
+from minutehand.dynamodb.history.archive import BucketArchive
+from minutehand.dynamodb.history.pages import RowHistory
+from minutehand.dynamodb.history.run_stream import DynamoRunStream
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.payloads import BucketPayloads
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
-from minutehand.dynamodb.run_stream import DynamoRunStream
 from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import RUNS, TABLES, TableDefinition

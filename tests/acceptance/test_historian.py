@@ -13,8 +13,8 @@ from contextlib import suppress
 import pytest
 from minutehand import Settings
 from minutehand.daemon.roles import run_historian
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.run import FAILED
-from minutehand.domain.run_change import RunChange
 from minutehand.errors import MinutehandError
 from minutehand.services import connect, system_clock
 

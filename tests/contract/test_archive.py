@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from minutehand.auditor.closing import anchors
-from minutehand.domain.archive_keys import keys_between, object_key, tenant_prefix
 from minutehand.domain.audit import anchor_key
+from minutehand.domain.history.archive_keys import keys_between, object_key, tenant_prefix
 from minutehand.domain.times import HOUR
 from minutehand.historian.archive import archive
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive

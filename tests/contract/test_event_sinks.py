@@ -7,11 +7,11 @@ from typing import Any
 
 import boto3
 import pytest
+from minutehand.domain.history.run_event import RunEvent, parse_target
 from minutehand.domain.run import RunState
-from minutehand.domain.run_event import RunEvent, parse_target
 from minutehand.errors import MinutehandError
 from minutehand.historian.events import events_of
-from minutehand.ports.event_sink import EventSink
+from minutehand.ports.history.event_sink import EventSink
 from minutehand.sqs.event_sinks import EventBridgeSink, SnsSink
 
 from tests.support.builders import NOON, a_one_off, a_run

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minutehand.domain.history import Book
+from minutehand.domain.history.entry import Book
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunState
 from minutehand.domain.times import DAY, HOUR, MINUTE
 from minutehand.historian.pages import LARGE, MANY, pages_of
 from minutehand.history.read import Reading
-from minutehand.ports.history import Hour, Page, PagePut, ReadMeter
+from minutehand.ports.history.pages import Hour, Page, PagePut, ReadMeter
 from minutehand.ports.services import Services
 from minutehand.state.history.codec import decode, encode
 from minutehand.state.history.entries import entry_of

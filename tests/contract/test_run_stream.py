@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.dynamodb.tables import RUNS, RowTables, RowWrite
 from minutehand.errors import Misconfigured
 from minutehand.local.installation import create_tables
+from minutehand.ports.history.run_stream import StreamPage
 from minutehand.ports.records import Record
-from minutehand.ports.run_stream import StreamPage
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
 from minutehand.state.before_start import refuse, take_over

@@ -12,10 +12,10 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Match, Template
-from minutehand.domain.archive_keys import tenant_prefix
-from minutehand.domain.transition_line import line_of
+from minutehand.domain.history.archive_keys import tenant_prefix
+from minutehand.domain.history.transition_line import line_of
 from minutehand.errors import InvalidInput
-from minutehand.state.run_changes import transition_of
+from minutehand.state.history.run_changes import transition_of
 
 from infra import Minutehand
 from infra.athena import COLUMNS, QUERIES, TABLE

@@ -7,9 +7,9 @@ import time
 from collections import Counter
 
 import pytest
-from minutehand.domain.transition_line import TransitionKind
+from minutehand.domain.history.transition_line import TransitionKind
 from minutehand.historian import rebuild as rebuilding
-from minutehand.state.run_changes import transition_of
+from minutehand.state.history.run_changes import transition_of
 
 from tests.support import simulate
 from tests.support.histories.recorded import Recorded, Unfollowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.historian.context import HistorianContext
 
 

@@ -47,19 +47,19 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a row that expires was removed by somebody",
-        "state/run_changes.py",
+        "state/history/run_changes.py",
         "None if change.expired else _kind(change.old, change.new)",
         "_kind(change.old, change.new)",
     ),
     (
         "the lease of an abandoned run is a heartbeat",
-        "state/run_changes.py",
+        "state/history/run_changes.py",
         "        if new.fence > old.fence:\n            return TransitionKind.LEASED\n",
         "",
     ),
     (
         "a gap that is recounted says nothing",
-        "state/run_changes.py",
+        "state/history/run_changes.py",
         "return TransitionKind.RECOUNTED if counts else None",
         "return None",
     ),
@@ -108,19 +108,19 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a page of a batch that was not stored is not missed",
-        "dynamodb/history.py",
+        "dynamodb/history/pages.py",
         '        if missing:\n            raise Unavailable(f"history: {missing} of',
         '        if False:\n            raise Unavailable(f"history: {missing} of',
     ),
     (
         "partitions of a busy day are not noted",
-        "dynamodb/history.py",
+        "dynamodb/history/pages.py",
         "spreads = (page.tenant, page.book, day), SPREADS if page.spread else 1\n",
         "spreads = (page.tenant, page.book, day), 1\n",
     ),
     (
         "a day is noted without its tenant's knowledge",
-        "dynamodb/history.py",
+        "dynamodb/history/pages.py",
         "        for page in pages:\n            self._note(page)\n",
         "",
     ),
@@ -164,7 +164,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     # Folded hours.
     (
         "a late page is not noted",
-        "dynamodb/history.py",
+        "dynamodb/history/pages.py",
         "        self._note_late(pages)\n",
         "",
     ),
@@ -182,7 +182,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "the bodies of large pages are not stored",
-        "dynamodb/history.py",
+        "dynamodb/history/pages.py",
         '        self._store("append", [self._row(page, body=True) for page in large])  # before what names them\n',
         "",
     ),

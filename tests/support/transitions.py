@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import SECOND
 from minutehand.historian.context import HistorianContext
 from minutehand.ports.services import Services

@@ -71,7 +71,7 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "another tenant's runs at a worker",
-        "sdk/workers.py",
+        "sdk/history/workers.py",
         "for run in row.runs if all_tenants or run.ref.tenant == self.tenant]",
         "for run in row.runs]",
     ),

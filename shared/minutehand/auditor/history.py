@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
-from minutehand.domain.history import Book
+from minutehand.domain.history.entry import Book
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.history.read import Reading
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Clock, Services
 from minutehand.state.history.entries import tells
 from minutehand.state.history.search import Search

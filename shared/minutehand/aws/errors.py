@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minutehand.errors import MinutehandError, Misconfigured, NotFound, Unavailable
-from minutehand.ports.run_stream import StreamTrimmed
+from minutehand.ports.history.run_stream import StreamTrimmed
 
 TRANSIENT = frozenset(
     {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.domain.run_event import parse_target
+from minutehand.domain.history.run_event import parse_target
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.ports.event_sink import EventSink
+from minutehand.ports.history.event_sink import EventSink
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
 

@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from minutehand.domain.archive_keys import inbox_key, object_key
-from minutehand.domain.archive_lines import pack
+from minutehand.domain.history.archive_keys import inbox_key, object_key
+from minutehand.domain.history.archive_lines import pack
+from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
 from minutehand.domain.run import RunRow
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, SECOND
-from minutehand.domain.transition_line import TransitionKind, TransitionLine
 from minutehand.historian.context import HistorianContext
 from minutehand.ports.services import Services
-from minutehand.state.run_changes import transition_of
+from minutehand.state.history.run_changes import transition_of
 
 BUSY = 200  # transitions of one tenant and hour in a batch, from which on they have an object of their own
 

@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from minutehand.domain.archive_keys import INBOX, object_key, span_of_inbox
-from minutehand.domain.archive_lines import RawLine, pack_raw, unpack_raw
+from minutehand.domain.history.archive_keys import INBOX, object_key, span_of_inbox
+from minutehand.domain.history.archive_lines import RawLine, pack_raw, unpack_raw
 from minutehand.domain.times import HOUR, MINUTE, stamp
 from minutehand.errors import Unreadable
-from minutehand.ports.archive import Archive
+from minutehand.ports.history.archive import Archive
 from minutehand.ports.services import Clock
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
 
-from minutehand.domain.archive_keys import (
+from minutehand.domain.history.archive_keys import (
     AFTER_ALL,
     INBOX,
     hour_of_key,
@@ -18,12 +18,12 @@ from minutehand.domain.archive_keys import (
     span_of_inbox,
     tenant_prefix,
 )
-from minutehand.domain.archive_lines import unpack
+from minutehand.domain.history.archive_lines import unpack
+from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
 from minutehand.domain.names import RunRef
 from minutehand.domain.times import stamp
-from minutehand.domain.transition_line import TransitionKind, TransitionLine
 from minutehand.errors import Misconfigured, Unavailable
-from minutehand.ports.archive import Archive
+from minutehand.ports.history.archive import Archive
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.historian import handle

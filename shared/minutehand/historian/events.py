@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from minutehand.domain.run_change import RunChange
-from minutehand.domain.run_event import RunEvent, event_of
+from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.run_event import RunEvent, event_of
 from minutehand.historian.context import HistorianContext
-from minutehand.state.run_changes import transition_of
+from minutehand.state.history.run_changes import transition_of
 
 
 def publish_events(changes: Sequence[RunChange], context: HistorianContext) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from minutehand.domain.history import Book, HistoryEntry
+from minutehand.domain.history.entry import Book, HistoryEntry
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.errors import MinutehandError
 from minutehand.history.read import Reading
-from minutehand.ports.history import Day, Hour, Page, ReadMeter
+from minutehand.ports.history.pages import Day, Hour, Page, ReadMeter
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.history.codec import encode

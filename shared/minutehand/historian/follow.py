@@ -20,7 +20,7 @@ from minutehand.historian.marks import (
     write_gap,
     write_position,
 )
-from minutehand.ports.run_stream import STREAM_DAYS, StreamShard, StreamTrimmed
+from minutehand.ports.history.run_stream import STREAM_DAYS, StreamShard, StreamTrimmed
 from minutehand.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)

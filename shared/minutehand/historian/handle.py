@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.historian.archive import archive
 from minutehand.historian.context import Consumer, HistorianContext
 from minutehand.historian.events import publish_events

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.times import DAY, from_ms, stamp
 from minutehand.historian.context import HistorianContext
 from minutehand.ports.records import Record

@@ -12,11 +12,11 @@ from hashlib import sha256
 from itertools import groupby
 from weakref import WeakKeyDictionary
 
-from minutehand.domain.history import Book, HistoryEntry
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.entry import Book, HistoryEntry
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.historian.context import HistorianContext
-from minutehand.ports.history import SPAN, History, PagePut
+from minutehand.ports.history.pages import SPAN, History, PagePut
 from minutehand.ports.services import Services
 from minutehand.state.history.codec import encode
 from minutehand.state.history.entries import placed

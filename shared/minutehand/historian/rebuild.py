@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 
-from minutehand.domain.history import Book, HistoryEntry
+from minutehand.domain.history.entry import Book, HistoryEntry
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import DAY
@@ -24,7 +24,7 @@ from minutehand.historian.archive import archive_found
 from minutehand.historian.marks import mark_filled
 from minutehand.historian.pages import pages_of, tagged
 from minutehand.history.read import Reading
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Clock, Services
 from minutehand.state.history.entries import corrected, end_of, entry_of, is_open, tells, withdrawal_of
 from minutehand.state.history.search import Search

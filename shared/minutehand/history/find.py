@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby, islice
 
-from minutehand.domain.history import Book, HistoryEntry, RunKind, kind_of
+from minutehand.domain.history.entry import Book, HistoryEntry, RunKind, kind_of
 from minutehand.domain.names import check_tenant, schedule_owner
 from minutehand.domain.run import TERMINAL, Failure, RunRow
 from minutehand.domain.times import DAY
 from minutehand.history.read import Position, Reading, parse_position
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Services
 from minutehand.state.history.search import Search
 

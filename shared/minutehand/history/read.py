@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 
-from minutehand.domain.history import Book, HistoryEntry
+from minutehand.domain.history.entry import Book, HistoryEntry
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.times import DAY, HOUR, SECOND
-from minutehand.ports.history import SPAN, Day, History, Hour, Page, ReadMeter
+from minutehand.ports.history.pages import SPAN, Day, History, Hour, Page, ReadMeter
 from minutehand.state.history.codec import decode
 from minutehand.state.history.merge import Merge
 from minutehand.state.history.search import Search

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minutehand.domain.history import Book
+from minutehand.domain.history.entry import Book
 from minutehand.domain.times import HOUR
 from minutehand.history.read import Reading
-from minutehand.ports.history import Day, ReadMeter
+from minutehand.ports.history.pages import Day, ReadMeter
 from minutehand.ports.services import Services
 from minutehand.state.history.search import Search
 from minutehand.state.history.stats import Stats, decode, total

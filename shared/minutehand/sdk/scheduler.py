@@ -8,18 +8,18 @@ from minutehand.arguments import MAX_DESCRIPTION, checked_text
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner import freeze as freezing
-from minutehand.sdk.archive import ArchiveMethods
-from minutehand.sdk.audit import AuditMethods
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.bulk import BulkMethods
 from minutehand.sdk.dead import DeadRunMethods
 from minutehand.sdk.declared import DeclarationMethods
-from minutehand.sdk.finding import FindMethods
-from minutehand.sdk.history import HistoryMethods
+from minutehand.sdk.history.archive import ArchiveMethods
+from minutehand.sdk.history.audit import AuditMethods
+from minutehand.sdk.history.finding import FindMethods
+from minutehand.sdk.history.statistics import HistoryMethods
+from minutehand.sdk.history.why import WhyMethods
+from minutehand.sdk.history.workers import InstallationMethods
 from minutehand.sdk.reading import ReadMethods
 from minutehand.sdk.runs import RunMethods
-from minutehand.sdk.why import WhyMethods
-from minutehand.sdk.workers import InstallationMethods
 from minutehand.worker.admission.admit import freeze_of
 
 LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from minutehand.domain.history import RunKind, kind_of
+from minutehand.domain.history.entry import RunKind, kind_of
 from minutehand.domain.message import reading
 from minutehand.domain.run import DeadRunRow as IndexedRun
 from minutehand.domain.run import RunRow as LedgerRun

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from minutehand.aws import Client
-from minutehand.domain.run_event import SOURCE, EventTarget, RunEvent
+from minutehand.domain.history.run_event import SOURCE, EventTarget, RunEvent
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
 from minutehand.settings import Settings

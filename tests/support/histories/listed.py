@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from minutehand import Run, Scheduler
-from minutehand.domain.history import RunKind
+from minutehand.domain.history.entry import RunKind
 from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.times import DAY, MINUTE, from_ms, to_ms
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from minutehand.domain.history import Book, HistoryEntry, RunKind
+from minutehand.domain.history.entry import Book, HistoryEntry, RunKind
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.history.read import Reading, parse_position
-from minutehand.ports.history import History, ReadMeter
+from minutehand.ports.history.pages import History, ReadMeter
 from minutehand.state.history.search import Search
 
 _SAME = (

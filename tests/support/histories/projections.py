@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
 from minutehand import Scheduler
+from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY
-from minutehand.domain.transition_line import TransitionKind, TransitionLine
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.historian.marks import changes_set_aside, gaps
 from minutehand.history.statistics import daily
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Services
 
 from tests.support.histories.listed import ListOracle

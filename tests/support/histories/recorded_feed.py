@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from zlib import crc32
 
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
 from minutehand.historian.deliver import deliver
 from minutehand.historian.follow import StreamFollower
-from minutehand.ports.run_stream import RunStream, StreamPage, StreamShard
+from minutehand.ports.history.run_stream import RunStream, StreamPage, StreamShard
 
 from tests.support.histories.simulator import NONE, Process, Stage
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from minutehand import Scheduler
 from minutehand.auditor.history import BEHIND, HistoryCheck, check_history
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import one_off_ref
 from minutehand.domain.run import RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, MINUTE, from_ms
 from minutehand.dynamodb.rows import run_row
 from minutehand.historian.context import HistorianContext

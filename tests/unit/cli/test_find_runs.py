@@ -10,7 +10,7 @@ import pytest
 from minutehand import Settings
 from minutehand.cli.app import app
 from minutehand.cli.moments import parse_moment
-from minutehand.domain.history import Book
+from minutehand.domain.history.entry import Book
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import Failure, RunState
 from minutehand.domain.times import MINUTE

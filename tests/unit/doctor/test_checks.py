@@ -13,8 +13,8 @@ import boto3
 import pytest
 from minutehand import Scheduler, Settings
 from minutehand.doctor import Finding, Severity, run_checks
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import HOUR, MINUTE, SECOND, to_ms
 from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.historian.context import HistorianContext

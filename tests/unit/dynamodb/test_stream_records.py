@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND, to_ms
+from minutehand.dynamodb.history.stream_records import parse_records
 from minutehand.dynamodb.rows import run_row, to_item
-from minutehand.dynamodb.stream_records import parse_records
 
 from tests.support.builders import a_run
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand.domain.run_event import EVENT_TYPES, RunEvent
+from minutehand.domain.history.run_event import EVENT_TYPES, RunEvent
 from minutehand.errors import Unavailable
 from minutehand.testing import ManualClock, Memory
 

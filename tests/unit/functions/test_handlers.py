@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
 from minutehand.concurrency.pools import ThreadCache
-from minutehand.domain.archive_keys import INBOX, hour_prefix
+from minutehand.domain.history.archive_keys import INBOX, hour_prefix
 from minutehand.errors import InvalidInput, JobError, Unavailable
 from minutehand.historian.archive import archive
 from minutehand.testing import ManualClock, Memory

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from minutehand import Scheduler, errors
-from minutehand.domain.archive_keys import INBOX, hour_prefix, keys_between, object_key
+from minutehand.domain.history.archive_keys import INBOX, hour_prefix, keys_between, object_key
+from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.transition_line import TransitionKind
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
-from minutehand.domain.transition_line import TransitionKind
 from minutehand.historian.archive import BUSY, archive, archive_found
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.testing import ManualClock

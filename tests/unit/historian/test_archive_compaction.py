@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.domain.archive_keys import INBOX, hour_prefix
+from minutehand.domain.history.archive_keys import INBOX, hour_prefix
 from minutehand.domain.times import DAY, HOUR, MINUTE, from_ms
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.historian.archive import archive

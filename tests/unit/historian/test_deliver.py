@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.historian import handle
 from minutehand.historian.context import HistorianContext

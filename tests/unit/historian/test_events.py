@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from minutehand import errors
+from minutehand.domain.history.run_event import EVENT_TYPES, RunEvent, parse_target, states_of
 from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.run_event import EVENT_TYPES, RunEvent, parse_target, states_of
 from minutehand.domain.times import from_ms
 from minutehand.historian.archive import archive
 from minutehand.historian.events import events_of, publish_events

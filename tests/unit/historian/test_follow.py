@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.times import HOUR
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.historian import handle
 from minutehand.historian.follow import StreamFollower
 from minutehand.historian.marks import StreamGap, gaps
 from minutehand.historian.rebuild import RebuildSpec, rebuild
-from minutehand.ports.run_stream import StreamPage, StreamShard, StreamTrimmed
+from minutehand.ports.history.run_stream import StreamPage, StreamShard, StreamTrimmed
 from minutehand.ports.services import Services
 from minutehand.testing import Crash, Hook, ManualClock, Memory
 

@@ -13,10 +13,10 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from minutehand.domain.history import Book, HistoryEntry
+from minutehand.domain.history.entry import Book, HistoryEntry
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import RunRef, aside_ref, fire_ref, one_off_ref
 from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
 from minutehand.dynamodb.rows import run_row
 from minutehand.historian.context import HistorianContext
@@ -24,7 +24,7 @@ from minutehand.historian.fold import fold
 from minutehand.historian.pages import write_pages
 from minutehand.historian.rebuild import RebuildReport, RebuildSpec, rebuild
 from minutehand.history.read import Position, Reading, parse_position
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Services
 from minutehand.state.history.entries import end_of, is_open
 from minutehand.state.history.search import Search

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.domain.history import Book
+from minutehand.domain.history.entry import Book
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.run import RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.state.history.entries import placed
 
 from tests.support.builders import a_run

@@ -7,17 +7,17 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from minutehand.domain.history import Book, HistoryEntry, RunKind
+from minutehand.domain.history.entry import Book, HistoryEntry, RunKind
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import aside_ref, fire_ref, one_off_ref
 from minutehand.domain.run import Failure, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, from_ms
 from minutehand.errors import TooNew, Unreadable
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.fold import fold
 from minutehand.historian.pages import write_pages
 from minutehand.history.read import Reading, parse_position
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Services
 from minutehand.state.history.codec import decode, encode
 from minutehand.state.history.entries import corrected, entry_of, order_of

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from minutehand import Scheduler, Settings
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import fire_ref, one_off_ref
 from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import DAY, HOUR, SECOND, from_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.fold import fold
 from minutehand.historian.pages import write_pages
-from minutehand.sdk.history import DayStats
+from minutehand.sdk.history.statistics import DayStats
 from minutehand.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
 from minutehand.testing import ManualClock, Memory
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Retry, Scheduler
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.run import RunState
-from minutehand.domain.run_change import RunChange
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.pages import write_pages

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.transition_line import TransitionKind, TransitionLine, line_of, parse_line
 from minutehand.domain.names import aside_ref, fire_ref, one_off_ref
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.run_change import RunChange
-from minutehand.domain.transition_line import TransitionKind, TransitionLine, line_of, parse_line
 from minutehand.dynamodb.rows import run_of
 from minutehand.errors import Unreadable
-from minutehand.state.run_changes import transition_of
+from minutehand.state.history.run_changes import transition_of
 from minutehand.state.transition import Transition, holds
 from minutehand.testing.memory.tables import changed_row
 

@@ -8,7 +8,7 @@ import pytest
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunState
 from minutehand.jobs import Registry
-from minutehand.ports.run_stream import StreamTrimmed
+from minutehand.ports.history.run_stream import StreamTrimmed
 from minutehand.testing import Harness, ManualClock, Memory
 
 from tests.support.builders import a_run

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 from minutehand.concurrency.pools import RequestPool
-from minutehand.domain.run_event import EventTarget, RunEvent
+from minutehand.domain.history.run_event import EventTarget, RunEvent
 from minutehand.errors import EventRefused, InvalidInput, Misconfigured, Permanent, Unavailable
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import checked_url, guard_of

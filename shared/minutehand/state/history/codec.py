@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from minutehand.domain.history import HistoryEntry, RunKind
+from minutehand.domain.history.entry import HistoryEntry, RunKind
 from minutehand.domain.message import GARBAGE, unreadable
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunState

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from minutehand.domain.history import Book, HistoryEntry, RunKind, kind_of
+from minutehand.domain.history.entry import Book, HistoryEntry, RunKind, kind_of
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.run_change import RunChange
 
 REASON = 80  # characters of a reason or an error's class that an entry keeps
 _BETWEEN = frozenset({RunState.RETRYING, RunState.CONTINUED})

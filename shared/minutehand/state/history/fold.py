@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from minutehand.domain.history import HistoryEntry
+from minutehand.domain.history.entry import HistoryEntry
 from minutehand.domain.run import RunState
 
 PART = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
-from minutehand.domain.history import HistoryEntry
+from minutehand.domain.history.entry import HistoryEntry
 from minutehand.domain.names import RunRef
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from minutehand.domain.history import HistoryEntry, RunKind, schedule_of
+from minutehand.domain.history.entry import HistoryEntry, RunKind, schedule_of
 from minutehand.domain.run import RunState
 
 MOST_NAMES = 40  # distinct names of one kind in a summary; a page with more is never passed over for their sake

@@ -10,7 +10,7 @@ from math import log2
 from typing import Any
 from zlib import crc32
 
-from minutehand.domain.history import HistoryEntry
+from minutehand.domain.history.entry import HistoryEntry
 from minutehand.domain.message import GARBAGE, unreadable
 
 _STEPS = 4  # of a histogram for each doubling of a time

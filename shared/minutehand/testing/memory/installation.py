@@ -19,17 +19,17 @@ from typing import NamedTuple
 
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.audit import AuditLine
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
 from minutehand.domain.notice import Notice
 from minutehand.domain.payload import object_key, run_of_object
 from minutehand.domain.run import AgendaEntry, RunRow
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
 from minutehand.dynamodb.audit import RowAudit, line_of
-from minutehand.dynamodb.history import RowHistory
+from minutehand.dynamodb.history.pages import RowHistory
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key

@@ -8,12 +8,12 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.times import DAY, SECOND
+from minutehand.dynamodb.history.stream_records import Record, parse_records
 from minutehand.dynamodb.rows import to_item
-from minutehand.dynamodb.stream_records import Record, parse_records
 from minutehand.dynamodb.tables import RUNS, Row
-from minutehand.ports.run_stream import STREAM_DAYS, StreamPage, StreamShard, StreamTrimmed
+from minutehand.ports.history.run_stream import STREAM_DAYS, StreamPage, StreamShard, StreamTrimmed
 from minutehand.ports.services import Clock
 from minutehand.testing.memory.calls import Calls, MemoryTable
 

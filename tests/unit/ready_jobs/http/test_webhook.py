@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from minutehand import errors
-from minutehand.domain.run_event import RunEvent, parse_target
+from minutehand.domain.history.run_event import RunEvent, parse_target
 from minutehand.historian.events import events_of
 from minutehand.ready_jobs.http.webhook import WebhookSink, signature
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from minutehand.aws import Client, ConditionFailed
 from minutehand.concurrency.pools import RequestPool
-from minutehand.domain.archive_keys import INBOX
+from minutehand.domain.history.archive_keys import INBOX
 from minutehand.dynamodb.payloads import remove_objects
 from minutehand.errors import NotFound
 

@@ -9,19 +9,19 @@ from functools import partial
 from typing import Any, TypeVar
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
-from minutehand.domain.history import RunKind, kind_of
+from minutehand.domain.history.entry import RunKind, kind_of
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
 from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.history.find import Finder, FindSpec
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.sdk import views
 from minutehand.sdk.cursors import Listing
+from minutehand.sdk.history.workers import InstallationMethods
 from minutehand.sdk.reading import TagFilter, checked_tag
 from minutehand.sdk.views import Page
-from minutehand.sdk.workers import InstallationMethods
 from minutehand.state.history.search import Search
 
 MOST_UNITS = 200  # read units after which a page of an answer ends: the request under way then ends within 250

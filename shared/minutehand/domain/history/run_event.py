@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minutehand.domain.history.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine, iso
 from minutehand.domain.payload import json_text
 from minutehand.domain.run import RunState
-from minutehand.domain.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine, iso
 from minutehand.errors import InvalidInput
 
 # Ends that say something about the job. A run that is superseded, skipped or shadowed never started, by a schedule's own options.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Protocol
 
-from minutehand.domain.history import Book
+from minutehand.domain.history.entry import Book
 from minutehand.domain.times import MINUTE
 from minutehand.state.history.search import Summary
 

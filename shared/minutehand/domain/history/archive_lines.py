@@ -13,10 +13,10 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from minutehand.domain.history.transition_line import TransitionLine, line_of, ms_of, parse_line
 from minutehand.domain.message import GARBAGE, unreadable
 from minutehand.domain.names import check_tenant
 from minutehand.domain.times import from_ms
-from minutehand.domain.transition_line import TransitionLine, line_of, ms_of, parse_line
 from minutehand.errors import InvalidInput, Unreadable
 
 log = logging.getLogger(__name__)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from minutehand.domain.history.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine
 from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import MINUTE, to_ms
-from minutehand.domain.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.fires.context import REACH
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
-from minutehand.ports.archive import Archive
+from minutehand.ports.history.archive import Archive
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.views import RunTransition, view_of
 

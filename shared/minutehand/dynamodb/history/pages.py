@@ -13,9 +13,9 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from minutehand.domain.history import Book
+from minutehand.domain.history.entry import Book
 from minutehand.domain.times import DAY, HOUR, SECOND, stamp
-from minutehand.dynamodb.history_rows import (
+from minutehand.dynamodb.history.rows import (
     bytes_of,
     day_key,
     day_of,
@@ -34,7 +34,7 @@ from minutehand.dynamodb.history_rows import (
 from minutehand.dynamodb.rows import present, readable
 from minutehand.dynamodb.tables import HISTORY, Row, RowQuery, RowTables, RowWrite
 from minutehand.errors import Unavailable
-from minutehand.ports.history import Day, Hour, LateDay, Page, PagePut, ReadMeter
+from minutehand.ports.history.pages import Day, Hour, LateDay, Page, PagePut, ReadMeter
 from minutehand.state.transition import Absent, Compare, any_of
 
 SPREADS = 8  # partitions of a day with many pages at a time: each takes 1,000 write units a second

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
 from minutehand.domain.run import FAILED, RunRow, RunState
-from minutehand.domain.run_change import RunChange
-from minutehand.domain.transition_line import TransitionKind, TransitionLine
 
 
 def transition_of(change: RunChange) -> TransitionLine | None:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from minutehand.aws import Client
 from minutehand.aws.errors import IteratorExpired
-from minutehand.dynamodb.stream_records import instant_of, parse_records
+from minutehand.dynamodb.history.stream_records import instant_of, parse_records
 from minutehand.errors import Misconfigured
-from minutehand.ports.run_stream import StreamPage, StreamShard
+from minutehand.ports.history.run_stream import StreamPage, StreamShard
 
 # Records of an answer from which on it is read on at once. What came while fewer were handled makes a fuller batch a round later.
 _MANY = 100

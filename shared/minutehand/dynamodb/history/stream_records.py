@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow
-from minutehand.domain.run_change import RunChange
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.rows import run_of, to_row
 from minutehand.errors import Unreadable

@@ -12,7 +12,7 @@ from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.historian.rebuild import RebuildSpec, rebuild
 from minutehand.history.statistics import daily
-from minutehand.ports.history import ReadMeter
+from minutehand.ports.history.pages import ReadMeter
 from minutehand.sdk.base import SchedulerBase
 from minutehand.state.history.stats import Tally, quantile
 

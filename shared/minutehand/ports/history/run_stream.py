@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from minutehand.domain.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange
 from minutehand.errors import MinutehandError
 
 STREAM_DAYS = 1  # for which a stream keeps its changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from minutehand.domain.run_event import RunEvent
+from minutehand.domain.history.run_event import RunEvent
 
 
 class EventSink(Protocol):

@@ -8,11 +8,11 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
-from minutehand.domain.history import Book
+from minutehand.domain.history.entry import Book
 from minutehand.domain.times import DAY, from_ms
 from minutehand.dynamodb.rows import reads
 from minutehand.dynamodb.tables import Row
-from minutehand.ports.history import Day, Hour, LateDay, Page
+from minutehand.ports.history.pages import Day, Hour, LateDay, Page
 from minutehand.state.history.search import summary_from
 
 

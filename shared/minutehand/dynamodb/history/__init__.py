@@ -1,0 +1,1 @@
+"""The stream of the table of runs, the history's pages and the archive."""

@@ -1,0 +1,1 @@
+"""What the history needs: the stream of runs, its pages, the archive and receivers of events."""
