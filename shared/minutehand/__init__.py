@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from minutehand.domain.schedule import ScheduleState
     from minutehand.jobs import Queue, Registry, job, load
     from minutehand.sdk.history.workers import QueueStripe, QueueView, RunningPage, Worker, WorkerRun
+    from minutehand.sdk.schedule_views import Schedule
     from minutehand.sdk.scheduler import Scheduler
-    from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition, Schedule
+    from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
     from minutehand.settings import Settings
     from minutehand.timing import Rule, next_fires
     from minutehand.why.answer import Answer, Cause, Sentence, Verdict
@@ -74,7 +75,8 @@ _NAMES_BY_HOME = {
     "domain.schedule": "ScheduleState",
     "jobs": "Queue Registry job load",
     "sdk.scheduler": "Scheduler",
-    "sdk.views": "DeadRun Page Redriven Run RunTransition Schedule",
+    "sdk.schedule_views": "Schedule",
+    "sdk.views": "DeadRun Page Redriven Run RunTransition",
     "sdk.history.workers": "QueueStripe QueueView RunningPage Worker WorkerRun",
     "settings": "Settings",
     "timing": "Rule next_fires",

@@ -23,7 +23,15 @@ from minutehand.ports.services import Services
 from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.cursors import Listing
-from minutehand.sdk.views import ChainView, DefinitionView, Page, RevisionView, Schedule, ScheduleDescription
+from minutehand.sdk.schedule_views import (
+    ChainView,
+    DefinitionView,
+    RevisionView,
+    Schedule,
+    ScheduleDescription,
+    schedule_view,
+)
+from minutehand.sdk.views import Page
 from minutehand.timing import fires, timetable, zone
 
 _T = TypeVar("_T")
@@ -128,7 +136,7 @@ class ReadMethods(SchedulerBase):
 
     def _view(self, head: Head, revision: Revision) -> Schedule:
         runs = self._services.ledger.latest(head.owner, upto=self._clock())
-        return views.schedule_view(
+        return schedule_view(
             head,
             revision,
             payload=self._payload_of(revision.definition),
@@ -187,7 +195,7 @@ class ReadMethods(SchedulerBase):
             if len(heads) >= limit or calls * chunk >= LOOKED_AT:
                 break
         last = part.cursor if len(heads) <= limit else heads[limit - 1].name
-        return Page(items=[views.schedule_view(head) for head in heads[:limit]], cursor=listing.next(last))
+        return Page(items=[schedule_view(head) for head in heads[:limit]], cursor=listing.next(last))
 
     def describe_schedule(self, name: str) -> ScheduleDescription:
         """A schedule with its definition, history, next fires, last runs, and the health of its chain, all as of one instant.

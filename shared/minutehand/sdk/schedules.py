@@ -21,7 +21,8 @@ from minutehand.owner.schedules import stop as closing
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either
-from minutehand.sdk.views import Run, Schedule, Upserted
+from minutehand.sdk.schedule_views import Schedule, Upserted, schedule_view
+from minutehand.sdk.views import Run
 from minutehand.timing import Rule
 
 
@@ -57,7 +58,7 @@ class ScheduleMethods(SchedulerBase):
         """
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
         call = self._call("create_schedule", name, None, client_token, request)
-        return views.schedule_view(creating.create(call, request.spec(), self._context))
+        return schedule_view(creating.create(call, request.spec(), self._context))
 
     def upsert_schedule(
         self,
@@ -83,7 +84,7 @@ class ScheduleMethods(SchedulerBase):
         request = self._request(name, job, expression, timezone, payload, description, tags, words, managed_by)
         call = self._call("upsert_schedule", name, expected_revision, client_token, request)
         done = creating.upsert(call, request.spec(), self._context)
-        return Upserted(schedule=views.schedule_view(done.head), change=str(done.change))
+        return Upserted(schedule=schedule_view(done.head), change=str(done.change))
 
     def _request(
         self,
@@ -167,7 +168,7 @@ class ScheduleMethods(SchedulerBase):
             )
 
         spec = creating.ScheduleSpec(definition=define, description=description, tags=tags, seed=uuid.uuid4().hex)
-        return views.schedule_view(creating.update(call, spec, self._context))
+        return schedule_view(creating.update(call, spec, self._context))
 
     def pause_schedule(
         self,
@@ -189,7 +190,7 @@ class ScheduleMethods(SchedulerBase):
         text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
         end = end_time(until, self._clock())
         call = self._call("pause_schedule", name, expected_revision, client_token, text, end, drain)
-        return views.schedule_view(closing.pause(call, self._context, note=text, until=end, drain=drain))
+        return schedule_view(closing.pause(call, self._context, note=text, until=end, drain=drain))
 
     def resume_schedule(
         self, name: str, *, expected_revision: int | None = None, client_token: str | None = None
@@ -200,7 +201,7 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """
         call = self._call("resume_schedule", name, expected_revision, client_token)
-        return views.schedule_view(creating.resume(call, self._context))
+        return schedule_view(creating.resume(call, self._context))
 
     def delete_schedule(
         self, name: str, *, drain: bool = False, expected_revision: int | None = None, client_token: str | None = None

@@ -16,7 +16,7 @@ from minutehand.domain.names import RunRef, parse_run_id, schedule_owner
 from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.domain.times import MINUTE, to_ms
 from minutehand.errors import MinutehandError
-from minutehand.sdk.views import Schedule, ScheduleDescription
+from minutehand.sdk.schedule_views import Schedule, ScheduleDescription
 
 from tests.support.histories.history import History
 from tests.support.histories.simulator import Faults, Process

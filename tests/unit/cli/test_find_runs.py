@@ -72,7 +72,7 @@ def test_failed_runs_of_a_job_are_found(say: Say) -> None:
 @pytest.mark.cloud
 @pytest.mark.usefixtures("history")
 def test_a_search_goes_on_until_it_has_enough(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.sdk.finding.MOST_UNITS", 0)  # a page of an answer ends as soon as it may
+    monkeypatch.setattr("minutehand.sdk.history.finding.MOST_UNITS", 0)  # a page of an answer ends as soon as it may
     assert len(say("--json", "runs", "list", "--limit", "7").splitlines()) == 7
     assert len(say("--json", "runs", "list").splitlines()) == 10
     text = say("runs", "list", "--limit", "3", "--all-tenants")

@@ -12,7 +12,7 @@ import pytest
 from minutehand import Retry, Rule, RunState
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.errors import Conflict
-from minutehand.sdk.views import ScheduleDescription
+from minutehand.sdk.schedule_views import ScheduleDescription
 
 from tests.support.scenes.world import OWNER, START, Faults, World, at
 

@@ -168,7 +168,7 @@ def parts(owner: Scheduler, limit: int, **conditions: Any) -> Sequence[str]:
 
 def test_a_page_ends_when_it_has_cost_enough(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [run.id for run in world.owner.list_runs().items]
-    monkeypatch.setattr("minutehand.sdk.finding.MOST_UNITS", 1)
+    monkeypatch.setattr("minutehand.sdk.history.finding.MOST_UNITS", 1)
     first = world.owner.list_runs()
     assert first.cursor is not None
     assert len(first.items) < len(whole)

@@ -12,8 +12,7 @@ take effect although its response is lost. Nothing is persistent, and nothing wa
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -23,7 +22,6 @@ from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
 from minutehand.domain.notice import Notice
-from minutehand.domain.payload import object_key, run_of_object
 from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
@@ -35,10 +33,10 @@ from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key
 from minutehand.dynamodb.schedules import RowSchedules, head_of, head_row, revision_of, revision_row
 from minutehand.dynamodb.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES, TABLES, Row
-from minutehand.errors import NotFound
 from minutehand.ports.services import Clock, Services
 from minutehand.sqs.routing import DEAD, WORK, Stripe
 from minutehand.state.backpressure import Limits
+from minutehand.testing.memory.buckets import MemoryArchive, MemoryPayloads
 from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
 from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from minutehand.testing.memory.queues import MemoryQueue
@@ -50,70 +48,6 @@ RETENTION = 90 * DAY
 SHARDS = 4
 _UNLIMITED = Limits()
 _UNSTRIPED: Mapping[str | None, int] = {}
-
-
-class MemoryPayloads:
-    """The bucket in memory."""
-
-    def __init__(self, calls: Calls, texts: dict[str, tuple[str, int]], clock: Clock) -> None:
-        self._calls, self._texts, self._clock = calls, texts, clock
-
-    def put(self, tenant: str, text: str, run: RunRef | None = None) -> str:
-        return self._put(object_key("payloads", tenant, text, run), text)
-
-    def keep(self, tenant: str, text: str) -> str:
-        return self._put(object_key("results", tenant, text), text)
-
-    def _put(self, key: str, text: str) -> str:
-        stored = (text, self._clock())
-        self._calls.one("PutObject", "payloads", "put", lambda: self._texts.update({key: stored}), key)
-        return key
-
-    def get(self, key: str) -> str:
-        found = self._calls.one("GetObject", "payloads", "get", lambda: self._texts.get(key), key)
-        if found is None:
-            raise NotFound(f"{key!r}: the bucket has no such object")
-        return found[0]
-
-    def of_runs(self, *, after: str, before: int) -> Iterator[str]:
-        there = self._calls.one("ListObjectsV2", "payloads", "of_runs", lambda: sorted(self._texts.items()))
-        return (key for key, (_, at) in there if key > after and at < before and run_of_object(key) is not None)
-
-    def remove(self, keys: Sequence[str]) -> None:
-        self._calls.one(
-            "DeleteObjects", "payloads", "remove", lambda: [self._texts.pop(key, None) for key in keys], *keys
-        )
-
-
-class MemoryArchive:
-    """The archive's bucket in memory."""
-
-    is_on = True
-
-    def __init__(self, calls: Calls, objects: dict[str, bytes]) -> None:
-        self._calls, self._objects = calls, objects
-
-    def put(self, objects: Mapping[str, bytes]) -> None:
-        for key, content in objects.items():
-            self._calls.one("PutObject", "archive", "put", partial(self._objects.__setitem__, key, content), key)
-
-    def put_new(self, key: str, content: bytes) -> bool:
-        return self._calls.one("PutObject", "archive", "put_new", lambda: self._put_new(key, content), key)
-
-    def _put_new(self, key: str, content: bytes) -> bool:
-        is_new = key not in self._objects
-        self._objects.setdefault(key, content)
-        return is_new
-
-    def keys(self, prefix: str, *, after: str, before: str) -> Iterator[str]:
-        there = self._calls.one("ListObjectsV2", "archive", "keys", lambda: sorted(self._objects))
-        return (key for key in there if key.startswith(prefix) and after < key < before)
-
-    def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        return [self._calls.one("GetObject", "archive", "get", partial(self._objects.get, key), key) for key in keys]
-
-    def remove(self, keys: Sequence[str]) -> None:
-        self._calls.one("DeleteObjects", "archive", "remove", lambda: [self._objects.pop(key, None) for key in keys])
 
 
 class Published(NamedTuple):

@@ -1,0 +1,116 @@
+"""Return values of the SDK about schedules, with aware datetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from minutehand.domain.schedule import Head, Revision, ScheduleState
+from minutehand.domain.times import from_ms
+from minutehand.sdk.views import Run, stored_value, view_of
+from minutehand.timing import Rule, zone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A schedule as its owner sees it. Listings leave ``payload``, ``last_fired_at`` and ``next_fires`` out."""
+
+    tenant: str  # its owner
+    name: str  # unique within the tenant
+    state: ScheduleState  # ACTIVE, PAUSED, COMPLETED (no further fire) or DELETED
+    job: str  # name of its job
+    expression: str  # when it is due
+    timezone: str  # the zone that the expression is read in
+    payload: Any = None  # of the job
+    description: str = ""  # free text
+    tags: Mapping[str, str]  # free key-value pairs
+    note: str | None = None  # why it was paused
+    resume_at: datetime | None = None  # UTC: when its pause ends by itself
+    managed_by: str | None = None  # the package or file that it is declared in
+    failing: int = 0  # consecutive runs that failed for good; 0 after a success
+    failed_at: datetime | None = None  # UTC: the last failure
+    failed_run: str | None = None  # id of the run that failed last
+    incident: str | None = None  # id of the open incident, if there is one
+    revision: int  # number of the current revision
+    version: int  # incremented by every change
+    actor: str | None = (
+        None  # who changed it last: "app:alice@acme", "iam:…", "system:<role>"; None: an earlier release
+    )
+    created_at: datetime  # UTC
+    updated_at: datetime  # UTC
+    last_fired_at: datetime | None = None  # of the last run that started, in the schedule's zone
+    next_fires: Sequence[datetime] = ()  # the next five, in the schedule's zone; empty unless ACTIVE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upserted:
+    """Result of ``upsert_schedule``."""
+
+    schedule: Schedule  # as it is now
+    change: str  # "created", "updated" or "unchanged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefinitionView:
+    """Content of the current revision."""
+
+    job: str  # name of its job
+    rule: Rule  # expression, time zone and all rule options
+    payload: Any  # of the job
+    policies: Mapping[str, Any]  # that override the job's own, by keyword of create_schedule
+    options: Mapping[str, Any]  # the options that are not the default
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionView:
+    """One revision of a schedule's history."""
+
+    number: int  # 1, 2, 3 …
+    active_from: datetime  # UTC, exclusive: its fires are later than this
+    active_until: datetime | None  # UTC, inclusive; None: it is the current revision
+    closed_by: str | None  # "replaced", "paused", "deleted" or "drained" (paused or deleted with ``drain``)
+    actor: str | None = None  # who made it, as in ``Schedule.actor``
+    changed: Sequence[str]  # fields that differ from the previous revision, e.g. "expression", "payload", "retry"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainView:
+    """Health of a schedule's chain: whether its next fire is in the agenda."""
+
+    state: str  # "ok", "missing", "quarantined", "unknown" or "not needed"
+    due: datetime | None = None  # UTC: due time of its agenda entry
+    remedy: str | None = None  # None if the state is ok or not needed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleDescription:
+    """Everything that is stored about a schedule."""
+
+    schedule: Schedule  # as get_schedule shows it
+    definition: DefinitionView  # of its current revision
+    revisions: Sequence[RevisionView]  # newest first, at most twenty
+    next_fires: Sequence[datetime]  # the next ten, in the schedule's zone; empty unless ACTIVE
+    last_runs: Sequence[Run]  # the last ten that were due, newest first
+    chain: ChainView  # health of its chain
+
+
+def schedule_view(
+    head: Head,
+    revision: Revision | None = None,
+    *,
+    payload: str | None = None,
+    last_fired: int | None = None,
+    upcoming: Sequence[int] = (),
+) -> Schedule:
+    """The public form of a head. With its ``revision`` the other arguments are known, too."""
+    local = zone(head.timezone)
+    return view_of(
+        Schedule,
+        head,
+        payload=stored_value(payload) if revision is not None else None,
+        tags=dict(head.tags),
+        last_fired_at=None if last_fired is None else from_ms(last_fired, local),
+        next_fires=[from_ms(fire, local) for fire in upcoming],
+    )

@@ -1,0 +1,76 @@
+"""The bucket of payloads and the bucket of the archive, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from minutehand.domain.names import RunRef
+from minutehand.domain.payload import object_key, run_of_object
+from minutehand.errors import NotFound
+from minutehand.ports.services import Clock
+from minutehand.testing.memory.calls import Calls
+
+
+class MemoryPayloads:
+    """The bucket in memory."""
+
+    def __init__(self, calls: Calls, texts: dict[str, tuple[str, int]], clock: Clock) -> None:
+        self._calls, self._texts, self._clock = calls, texts, clock
+
+    def put(self, tenant: str, text: str, run: RunRef | None = None) -> str:
+        return self._put(object_key("payloads", tenant, text, run), text)
+
+    def keep(self, tenant: str, text: str) -> str:
+        return self._put(object_key("results", tenant, text), text)
+
+    def _put(self, key: str, text: str) -> str:
+        stored = (text, self._clock())
+        self._calls.one("PutObject", "payloads", "put", lambda: self._texts.update({key: stored}), key)
+        return key
+
+    def get(self, key: str) -> str:
+        found = self._calls.one("GetObject", "payloads", "get", lambda: self._texts.get(key), key)
+        if found is None:
+            raise NotFound(f"{key!r}: the bucket has no such object")
+        return found[0]
+
+    def of_runs(self, *, after: str, before: int) -> Iterator[str]:
+        there = self._calls.one("ListObjectsV2", "payloads", "of_runs", lambda: sorted(self._texts.items()))
+        return (key for key, (_, at) in there if key > after and at < before and run_of_object(key) is not None)
+
+    def remove(self, keys: Sequence[str]) -> None:
+        self._calls.one(
+            "DeleteObjects", "payloads", "remove", lambda: [self._texts.pop(key, None) for key in keys], *keys
+        )
+
+
+class MemoryArchive:
+    """The archive's bucket in memory."""
+
+    is_on = True
+
+    def __init__(self, calls: Calls, objects: dict[str, bytes]) -> None:
+        self._calls, self._objects = calls, objects
+
+    def put(self, objects: Mapping[str, bytes]) -> None:
+        for key, content in objects.items():
+            self._calls.one("PutObject", "archive", "put", partial(self._objects.__setitem__, key, content), key)
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        return self._calls.one("PutObject", "archive", "put_new", lambda: self._put_new(key, content), key)
+
+    def _put_new(self, key: str, content: bytes) -> bool:
+        is_new = key not in self._objects
+        self._objects.setdefault(key, content)
+        return is_new
+
+    def keys(self, prefix: str, *, after: str, before: str) -> Iterator[str]:
+        there = self._calls.one("ListObjectsV2", "archive", "keys", lambda: sorted(self._objects))
+        return (key for key in there if key.startswith(prefix) and after < key < before)
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        return [self._calls.one("GetObject", "archive", "get", partial(self._objects.get, key), key) for key in keys]
+
+    def remove(self, keys: Sequence[str]) -> None:
+        self._calls.one("DeleteObjects", "archive", "remove", lambda: [self._objects.pop(key, None) for key in keys])
