@@ -36,14 +36,14 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the inbox is cleared before its transitions are stored again",
         "historian/archive_compaction.py",
-        "        store.put({object_key(",
-        "        store.remove(keys)\n        store.put({object_key(",
+        "        store.put(dict(_by_tenant(",
+        "        store.remove(list(readable))\n        store.put(dict(_by_tenant(",
     ),
     (
         "compacted objects of an hour replace each other",
         "historian/archive_compaction.py",
-        "object_key(tenant, hour, _BATCH, content): content",
-        'object_key(tenant, hour, _BATCH, b""): content',
+        "object_key(tenant, hour, _BATCH, content), content",
+        'object_key(tenant, hour, _BATCH, b""), content',
     ),
     (
         "a row that expires was removed by somebody",
