@@ -1,4 +1,4 @@
-"""Nine alarms, four of the historian, and for each declared queue one for throttling and one for each of its stripes.
+"""Nine alarms, four of the historian, two of the events, and for each declared queue one for throttling and one for each of its stripes.
 
 Each means that fires are late, end DEAD, or do not start at all, or that somebody else may send to the queues.
 """
@@ -16,6 +16,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.sqs.routing import WORK, work_suffix
 
+from .events import EventsFunction
 from .function import NAMESPACE
 from .historian import RETRIES, HistorianFunction
 from .installation import InstallationSettings
@@ -27,7 +28,7 @@ UNAUDITED = 3  # hours without an audit: two may fail
 BEHIND = 120_000  # ms between now and the oldest entry that is due
 FAILING = 15  # minutes in which invocations of the historian fail; Lambda repeats them
 WAITING = 15  # minutes without an instant at which a declared queue was empty
-UNREAD = 3_600_000  # ms for which a change may wait for the historian; a stream keeps 24 hours
+UNREAD = 3_600_000  # ms for which a change may wait for the historian or the events; a stream keeps 24 hours
 UNBURIED = 5  # minutes with messages in the dead-letter queue, which the undertaker empties in seconds
 
 _MINUTE = Duration.minutes(1)
@@ -51,6 +52,7 @@ class InstallationAlarms(Construct):
         worker: WorkerFunction,
         workers: Mapping[str, WorkerFunction],
         historian: HistorianFunction | None = None,
+        events: EventsFunction | None = None,
     ) -> None:
         super().__init__(scope, name)
         self._installation = installation
@@ -62,6 +64,7 @@ class InstallationAlarms(Construct):
             *self._of_messages(),
             *self._of_workers(queues, worker, workers),
             *([] if historian is None else self._of_historian(historian)),
+            *([] if events is None else self._of_events(events)),
         ]
 
     def _of_ticker(self) -> Iterator[cloudwatch.Alarm]:
@@ -195,6 +198,24 @@ class InstallationAlarms(Construct):
             historian.function.metric_errors(period=_FIVE_MINUTES, statistic="Sum"),
             _OVER,
             periods=FAILING // 5,
+        )
+
+    def _of_events(self, events: EventsFunction) -> Iterator[cloudwatch.Alarm]:
+        """Receivers do not learn of ends of runs; no run and no history is touched by that."""
+        yield self._alarm(
+            "EventsBehind",
+            "events-behind",
+            "Events are more than an hour behind; after 24 hours they are dropped. Look at the receiver, and at the function's log.",
+            events.function.metric("IteratorAge", period=_FIVE_MINUTES, statistic="Maximum"),
+            _OVER,
+            threshold=UNREAD,
+        )
+        yield self._alarm(
+            "EventsSetAside",
+            "events-set-aside",
+            "Single events were given up: the receiver refuses them or fails on them. The log names them, `historian.set_aside`.",
+            self._metric("EventsSetAside", "events", "Sum", _FIVE_MINUTES),
+            _OVER,
         )
 
     def _throttled(self, queue: str, worker: WorkerFunction) -> cloudwatch.Alarm:

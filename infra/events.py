@@ -21,7 +21,9 @@ from .store import InstallationStore
 BATCH = 100  # changes at the most: a batch that fails is sent again from its beginning
 WINDOW = Duration.seconds(1)
 MEMORY = 512  # MB
-TIMEOUT = Duration.minutes(4)  # 100 requests of at most 15 s, eight at a time
+TIMEOUT = Duration.minutes(
+    6
+)  # 100 requests of at most 15 s, twenty and in them eight at a time; ten of them three times
 
 
 class EventsFunction(Construct):
@@ -62,11 +64,14 @@ class EventsFunction(Construct):
                 batch_size=BATCH,
                 max_batching_window=WINDOW,
                 parallelization_factor=1,
-                bisect_batch_on_error=True,  # without a number of retries: until the stream forgets the batch, after a day
+                # The function finds out by itself what a batch fails for, and for that it must see the batch. Without a number of
+                # retries it gets it again until the stream forgets it, after a day.
+                bisect_batch_on_error=False,
                 filters=[lambda_.FilterCriteria.filter(_ends(target))],
             )
         )
-        store.allow(self.function, "runs", ("dynamodb:PutItem",), keys=(OWNER,))  # notes what it sets aside
+        # It notes what fails since when, and what it sets aside.
+        store.allow(self.function, "runs", ("dynamodb:GetItem", "dynamodb:PutItem"), keys=(OWNER,))
         store.allow_key(self.function)
         self._allow(target)
         if secret is not None:

@@ -200,8 +200,9 @@ class Minutehand(Construct):
             HistorianFunction(self, "Historian", installation=installation, store=store) if history else None
         )
         check_events(events, event_types, event_secret, history=history)
+        publishing = None
         if events is not None:
-            EventsFunction(
+            publishing = EventsFunction(
                 self,
                 "Events",
                 installation=installation,
@@ -241,6 +242,7 @@ class Minutehand(Construct):
             worker=self._worker,
             workers=self._workers,
             historian=self._historian,
+            events=publishing,
         )
         self.outputs = self._outputs(installation)
 

@@ -88,6 +88,17 @@ class EventRefused(MinutehandError):
     """The receiver of events will never take this one. It is set aside, and the others are sent."""
 
 
+class EventFailed(MinutehandError):
+    """The receiver did not take this event, but may take others, and this one later.
+
+    ``is_outage``: the answer, or its absence, says that the receiver takes none at present.
+    """
+
+    def __init__(self, message: str, *, is_outage: bool = False) -> None:
+        super().__init__(message)
+        self.is_outage = is_outage
+
+
 class LeaseLost(MinutehandError):
     """This worker no longer holds the run's lease; another may have it. Nothing was written."""
 

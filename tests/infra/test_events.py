@@ -72,6 +72,38 @@ def test_a_webhook_reads_its_secret(stack: Stack) -> None:
     assert variables["MINUTEHAND_EVENT_SECRET"]["Fn::Join"][1][0] == "secret:"
 
 
+def test_a_batch_that_fails_comes_again_whole_and_what_fails_is_noted(with_knobs: Callable[..., Template]) -> None:
+    """The function tells one event that fails from an outage by the other events of its batch."""
+    template = with_knobs(events="eventbridge:acme")
+    (source,) = (
+        source["Properties"]
+        for source in template.find_resources("AWS::Lambda::EventSourceMapping").values()
+        if "Events" in json.dumps(source["Properties"]["FunctionName"])
+    )
+    assert source["BisectBatchOnFunctionError"] is False
+    assert source["BatchSize"] == 100
+    assert {"dynamodb:GetItem", "dynamodb:PutItem"} <= set(actions(template))
+
+
+def test_its_alarms(with_knobs: Callable[..., Template], template: Template) -> None:
+    made = with_knobs(events="eventbridge:acme")
+    for name, metric, threshold in (("behind", "IteratorAge", 3_600_000), ("set-aside", "EventsSetAside", 0)):
+        properties = {
+            "AlarmName": f"minutehand-events-{name}",
+            "MetricName": metric,
+            "Threshold": threshold,
+            "Statistic": "Maximum" if metric == "IteratorAge" else "Sum",
+            "ComparisonOperator": "GreaterThanThreshold",
+            "TreatMissingData": "notBreaching",
+        }
+        made.has_resource_properties("AWS::CloudWatch::Alarm", properties)
+        assert f"minutehand-events-{name}" not in json.dumps(template.to_json())
+    (behind,) = made.find_resources(
+        "AWS::CloudWatch::Alarm", {"Properties": {"AlarmName": "minutehand-events-behind"}}
+    ).values()
+    assert "JobsEventsFunction" in json.dumps(behind["Properties"]["Dimensions"])
+
+
 @pytest.mark.parametrize(
     ("given", "field"),
     [

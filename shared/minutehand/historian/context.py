@@ -18,4 +18,4 @@ class HistorianContext:
     batch: str  # names the batch: shard of the stream and first sequence number; the same when this batch is delivered again
 
 
-Consumer = Callable[[Sequence[RunChange], HistorianContext], None]
+Consumer = Callable[[Sequence[RunChange], HistorianContext], int | None]  # returns how many changes it set aside itself

@@ -88,7 +88,7 @@ def deliver_patiently(
 def _deliver_to(consume: Consumer, changes: Sequence[RunChange], context: HistorianContext, *, room: int) -> int:
     """How many changes were set aside; at most ``room``."""
     try:
-        consume(changes, context)
+        return consume(changes, context) or 0
     except (Misconfigured, Unavailable):
         raise
     except Exception as problem:
@@ -99,8 +99,6 @@ def _deliver_to(consume: Consumer, changes: Sequence[RunChange], context: Histor
             set_aside(changes[0], _name(consume), problem, context)
             return 1
         log.warning("historian.halved", extra={"changes": len(changes), "error": repr(problem)})
-    else:
-        return 0
     middle, count = len(changes) // 2, 0
     for half in (changes[:middle], changes[middle:]):
         named = replace(context, batch=batch_name(half))

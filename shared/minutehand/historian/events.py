@@ -1,29 +1,102 @@
-"""Publish ends of runs as events, at least once each, to the one target that is configured."""
+"""Publish ends of runs as events, at least once each, to the one target that is configured.
+
+One event that the receiver does not take must not hold up those of all tenants, and an outage of the receiver must lose none. What
+tells the two apart is whether the receiver takes other events.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.history.run_event import RunEvent, event_of
+from minutehand.domain.times import HOUR, MINUTE
+from minutehand.errors import EventFailed, EventRefused, Unavailable
 from minutehand.historian.context import HistorianContext
+from minutehand.historian.marks import failing_since, set_aside
+from minutehand.ports.history.event_sink import EventSink
 from minutehand.state.history.run_changes import transition_of
 
+log = logging.getLogger(__name__)
 
-def publish_events(changes: Sequence[RunChange], context: HistorianContext) -> None:
-    """Send the events of a batch. Raises what the sink raises: the batch is then delivered again, and its events are sent again."""
+MOST = 10  # events that may fail at a time while the receiver takes none: with more of them it is an outage
+TAKING = 15 * MINUTE  # for which an event is tried again while the receiver takes others of its batch
+SILENT = HOUR  # the same, while it takes none
+_PART = 20  # events that are sent before the first look at what has failed
+_WAITS = (1.0, 4.0)  # seconds before events that failed are sent again alone, while the receiver takes others
+_CONSUMER = "events"
+
+_Failed = dict[str, EventFailed | EventRefused]  # by the events' ids
+
+
+def publish_events(changes: Sequence[RunChange], context: HistorianContext) -> int:
+    """Send the events of a batch; returns how many were set aside.
+
+    Raises Unavailable and Misconfigured: the batch is then delivered again, and its events are sent again.
+    """
     sink = context.services.events
     if sink is None:
-        return
-    events = [event for event in events_of(changes) if event.type in sink.types]
-    if events:
-        sink.publish(events)
+        return 0
+    ends = [(change, event) for change, event in _ends(changes) if event.type in sink.types]
+    failed = _send([event for _, event in ends], sink, context)
+    if not failed:
+        return 0
+    changes_of = {event.id: change for change, event in ends if event.id in failed}
+    since = {
+        name: failing_since(changes_of[name], _CONSUMER, context)
+        for name, problem in failed.items()
+        if isinstance(problem, EventFailed)
+    }
+    patience = TAKING if len(failed) < len(ends) else SILENT
+    for name, at in since.items():
+        if context.now - at < patience:
+            raise Unavailable(f"{len(failed)} of {len(ends)} events were not taken: {failed[name]}")
+    for name, problem in failed.items():
+        fields = {"run_id": str(changes_of[name].ref), "consumer": _CONSUMER, "error": str(problem)}
+        log.error("historian.set_aside", extra=fields)
+        set_aside(changes_of[name], _CONSUMER, problem, context)
+    return len(failed)
 
 
-def events_of(changes: Iterable[RunChange]) -> Iterable[RunEvent]:
+def _send(events: Sequence[RunEvent], sink: EventSink, context: HistorianContext) -> _Failed:
+    """What was not taken. Raises Unavailable where the receiver takes nothing at all."""
+    failed: _Failed = {}
+    for start in range(0, len(events), _PART):
+        failed |= sink.publish(events[start : start + _PART])
+        count = min(start + _PART, len(events))
+        is_end = count == len(events)
+        if len(failed) == count and (any(map(_is_outage, failed.values())) or (is_end and count > MOST)):
+            raise Unavailable(f"none of {count} events was taken: {next(iter(failed.values()))}")
+    if 0 < len(failed) < len(events):
+        failed = _send_again([event for event in events if event.id in failed], failed, sink, context)
+    return failed
+
+
+def _send_again(events: Sequence[RunEvent], failed: _Failed, sink: EventSink, context: HistorianContext) -> _Failed:
+    """What was not taken again, while the receiver took other events."""
+    for wait in _WAITS:
+        again = [event for event in events if isinstance(failed.get(event.id), EventFailed)]
+        if not 0 < len(again) <= MOST:
+            break
+        context.services.wait(wait)
+        refused = {name: problem for name, problem in failed.items() if isinstance(problem, EventRefused)}
+        failed = refused | dict(sink.publish(again))
+    return failed
+
+
+def _is_outage(problem: EventFailed | EventRefused) -> bool:
+    return isinstance(problem, EventFailed) and problem.is_outage
+
+
+def events_of(changes: Iterable[RunChange]) -> Iterator[RunEvent]:
     """The events of changes, in their order."""
+    return (event for _, event in _ends(changes))
+
+
+def _ends(changes: Iterable[RunChange]) -> Iterator[tuple[RunChange, RunEvent]]:
     for change in changes:
         line = transition_of(change)
         event = None if line is None else event_of(line)
         if event is not None:
-            yield event
+            yield change, event

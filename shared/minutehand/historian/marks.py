@@ -16,10 +16,11 @@ from minutehand.ports.services import Services
 log = logging.getLogger(__name__)
 
 OWNER = "~minutehand/~historian"  # no tenant's: `~` begins no name
-_POSITION, _ASIDE, _GAP = "~position", "~aside~", "~gap~"
+_POSITION, _ASIDE, _GAP, _FAILING = "~position", "~aside~", "~gap~", "~failing~"
 _FILLED = "filled"  # in the body of a mark that a rebuild has dealt with
 _ERROR = 500  # characters
 ASIDE_DAYS = 14  # for which a change that was set aside is shown
+_FAILING_DAYS = 2  # a stream keeps a change for one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,16 @@ def set_aside(change: RunChange, consumer: str, problem: Exception, context: His
     }
     key, expires = f"{_ASIDE}{change.sequence}~{consumer}", context.now + ASIDE_DAYS * DAY
     context.services.records.write(Record(owner=OWNER, key=key, version=1, body=body, expires=expires))
+
+
+def failing_since(change: RunChange, consumer: str, context: HistorianContext) -> int:
+    """UTC ms at which this was first asked about a change and a consumer."""
+    key, body = f"{_FAILING}{change.sequence}~{consumer}", {"at": context.now}
+    records, expires = context.services.records, context.now + _FAILING_DAYS * DAY
+    known = records.read(OWNER, key)
+    if known is None:
+        records.write(Record(owner=OWNER, key=key, version=1, body=body, expires=expires))
+    return context.now if known is None else int(known.body["at"])
 
 
 def changes_set_aside(services: Services) -> Iterator[Mapping[str, Any]]:

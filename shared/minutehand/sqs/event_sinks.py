@@ -10,11 +10,13 @@ from typing import Any
 from minutehand.aws import Client
 from minutehand.domain.history.run_event import SOURCE, EventTarget, RunEvent
 from minutehand.domain.times import SECOND
-from minutehand.errors import Unavailable
+from minutehand.errors import EventFailed
+from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.settings import Settings
 
 _MOST = 10  # events of one request, of either service
 _FIFO = ".fifo"
+_OF_EVENT = ("InvalidArgument", "MalformedDetail")  # codes of an entry of EventBridge; any other is about all events
 
 
 class EventBridgeSink:
@@ -24,14 +26,16 @@ class EventBridgeSink:
         self._bus, self.types = target.address, target.types
         self._client = Client("events", settings)
 
-    def publish(self, events: Sequence[RunEvent]) -> None:
+    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
+        failed: dict[str, EventFailed] = {}
         for part in _parts(events):
             answer = self._client.call("put_events", Entries=[self._entry(event) for event in part])
             if answer.get("FailedEntryCount"):
-                failed = next(entry for entry in answer["Entries"] if "ErrorCode" in entry)
-                raise Unavailable(
-                    f"put_events: {answer['FailedEntryCount']} of {len(part)} events: {failed['ErrorCode']}"
-                )
+                for event, entry in zip(part, answer["Entries"], strict=True):
+                    if code := entry.get("ErrorCode"):
+                        is_outage = code not in _OF_EVENT
+                        failed[event.id] = EventFailed(f"put_events: event {event.id}: {code}", is_outage=is_outage)
+        return failed
 
     def _entry(self, event: RunEvent) -> Mapping[str, Any]:
         return {
@@ -50,12 +54,17 @@ class SnsSink:
         self._topic, self.types = target.address, target.types
         self._client = Client("sns", replace(settings, region=target.address.split(":")[3]))
 
-    def publish(self, events: Sequence[RunEvent]) -> None:
+    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
+        failed: dict[str, EventFailed] = {}
         for part in _parts(events):
             entries = [self._entry(str(place), event) for place, event in enumerate(part)]
             answer = self._client.call("publish_batch", TopicArn=self._topic, PublishBatchRequestEntries=entries)
-            if failed := answer.get("Failed"):
-                raise Unavailable(f"publish_batch: {len(failed)} of {len(part)} events: {failed[0].get('Code')}")
+            for entry in answer.get("Failed", ()):
+                name = part[int(entry["Id"])].id
+                failed[name] = EventFailed(
+                    f"publish_batch: event {name}: {entry.get('Code')}", is_outage=not entry.get("SenderFault")
+                )
+        return failed
 
     def _entry(self, place: str, event: RunEvent) -> Mapping[str, Any]:
         fields = {"id": event.id, "type": event.type, "tenant": event.tenant, "job": event.line.job}

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from minutehand.domain.history.run_event import EVENT_TYPES, RunEvent
-from minutehand.errors import Unavailable
+from minutehand.errors import EventFailed, Unavailable
+from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.testing import ManualClock, Memory
 
 
@@ -36,10 +37,11 @@ class Sink:
         self.sent: list[RunEvent] = []
         self.failing = False
 
-    def publish(self, events: Any) -> None:
+    def publish(self, events: Any) -> FailedEvents:
         if self.failing:
-            raise Unavailable("webhook: answered 503")
+            return {event.id: EventFailed("webhook: answered 503", is_outage=True) for event in events}
         self.sent += events
+        return {}
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from minutehand.domain.history.run_event import EVENT_TYPES, RunEvent, parse_tar
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.domain.times import from_ms
 from minutehand.historian.archive import archive
-from minutehand.historian.events import events_of, publish_events
+from minutehand.historian.events import MOST, SILENT, TAKING, events_of, publish_events
 from minutehand.historian.follow import StreamFollower
 from minutehand.historian.handle import Reader
 from minutehand.historian.marks import changes_set_aside
+from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Services
 from minutehand.testing import ManualClock
 from minutehand.testing.memory.installation import Memory
@@ -30,20 +32,28 @@ ALL = frozenset(EVENT_TYPES.values())
 
 @dataclass
 class Sink:
-    """Keeps what it was sent, unless it is told to fail."""
+    """Keeps what it was sent, unless it is told to fail, or fails on single events."""
 
     types: frozenset[str] = ALL
     sent: list[RunEvent] = field(default_factory=list)
     failing: Exception | None = None
     refused: frozenset[str] = frozenset()  # ids of runs
+    poisoned: Mapping[str, errors.EventFailed] = field(default_factory=dict)  # by tenant
+    tried: int = 0  # events of poisoned tenants
 
-    def publish(self, events: Sequence[RunEvent]) -> None:
+    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
         if self.failing is not None:
             raise self.failing
+        failed: dict[str, errors.EventFailed | errors.EventRefused] = {}
         for event in events:
             if str(event.line.ref) in self.refused:
-                raise errors.EventRefused("answered 400")
-            self.sent.append(event)
+                failed[event.id] = errors.EventRefused("answered 400")
+            elif (problem := self.poisoned.get(event.tenant)) is not None:
+                self.tried += 1
+                failed[event.id] = problem
+            else:
+                self.sent.append(event)
+        return failed
 
 
 @pytest.mark.parametrize("state", RunState)
@@ -142,6 +152,113 @@ def test_an_event_that_the_receiver_refuses_is_set_aside_and_the_others_are_sent
     assert {event.line.ref for event in sink.sent} == {run.ref for run in runs} - {runs[2].ref}
     (aside,) = changes_set_aside(services)
     assert (aside["run"], aside["consumer"]) == (str(runs[2].ref), "events")
+
+
+# Events that the receiver fails on, and outages.
+
+BROKEN = errors.EventFailed("webhook: answered 500")
+DOWN = errors.EventFailed("webhook: answered 503", is_outage=True)
+
+
+@dataclass
+class Stage:
+    """Ends of runs of two tenants, the events of one of which fail."""
+
+    problem: errors.EventFailed = BROKEN
+    clock: ManualClock = field(default_factory=lambda: ManualClock(from_ms(NOON)))
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.sink = Sink(poisoned={"evil": self.problem})
+        self.services = replace(Memory(self.clock).connect(), events=self.sink, wait=lambda seconds: None)
+
+    def end(self, tenant: str, count: int = 1) -> None:
+        for _ in range(count):
+            self.runs += 1
+            run_to_end(self.services, a_run(NOON + self.runs, owner=f"{tenant}/report"))
+
+    def poll(self) -> int | None:
+        """How many were set aside; None if the batch waits."""
+        try:
+            return StreamFollower(self.services, self.clock, Reader.EVENTS).poll().set_aside
+        except errors.Unavailable:
+            return None
+
+    @property
+    def aside(self) -> list[str]:
+        return [str(each["run"]).partition("/")[0] for each in changes_set_aside(self.services)]
+
+    @property
+    def tenants(self) -> list[str]:
+        """Of the events sent, each event once."""
+        return sorted({event.id: event.tenant for event in self.sink.sent}.values())
+
+
+@pytest.mark.parametrize("problem", [BROKEN, DOWN])
+def test_one_poisoned_event_delays_those_behind_it_for_a_quarter_of_an_hour_at_most(
+    problem: errors.EventFailed, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(problem)
+    for tenant in ("acme", "evil", "acme", "beta"):
+        stage.end(tenant)
+    assert stage.poll() is None
+    assert stage.tenants == ["acme", "acme", "beta"], "the others of its batch are sent at once"
+    assert stage.sink.tried == 3, "it is tried again alone"
+    stage.clock.advance(timedelta(milliseconds=TAKING - 1))
+    stage.end("acme")
+    assert stage.poll() is None
+    stage.clock.advance(timedelta(milliseconds=1))
+    assert stage.poll() == 1
+    assert stage.aside == ["evil"]
+    (said,) = [record for record in caplog.records if record.message == "historian.set_aside"]
+    assert said.run_id.startswith("evil/report#")  # type: ignore[attr-defined]
+    assert stage.tenants == ["acme", "acme", "acme", "beta"]
+    stage.end("acme")
+    assert stage.poll() == 0
+    assert stage.tenants.count("acme") == 4
+
+
+def test_an_event_that_fails_for_some_minutes_only_is_sent() -> None:
+    stage = Stage()
+    for tenant in ("evil", "acme"):
+        stage.end(tenant)
+    assert stage.poll() is None
+    stage.sink.poisoned = {}
+    stage.clock.advance(timedelta(milliseconds=TAKING - 1))
+    assert stage.poll() == 0
+    assert stage.tenants == ["acme", "evil"]
+
+
+def test_an_event_that_is_alone_is_tried_for_an_hour() -> None:
+    stage = Stage()
+    stage.end("evil", 2)
+    assert stage.poll() is None
+    stage.clock.advance(timedelta(milliseconds=SILENT - 1))
+    assert stage.poll() is None
+    stage.clock.advance(timedelta(milliseconds=1))
+    assert stage.poll() == 2
+
+
+@pytest.mark.parametrize(("problem", "count"), [(DOWN, 1), (DOWN, 40), (BROKEN, MOST + 1), (BROKEN, 40)])
+def test_an_outage_of_the_receiver_is_waited_for_and_loses_nothing(problem: errors.EventFailed, count: int) -> None:
+    stage = Stage(problem)
+    stage.end("evil", count)
+    for _ in range(3):
+        assert stage.poll() is None
+        stage.clock.advance(timedelta(milliseconds=5 * SILENT))
+    stage.sink.poisoned = {}
+    assert stage.poll() == 0
+    assert stage.tenants == ["evil"] * count
+
+
+def test_many_poisoned_events_stop_nothing_while_the_receiver_takes_others() -> None:
+    stage = Stage()
+    stage.end("evil", 3 * MOST)
+    stage.end("acme")
+    assert stage.poll() is None
+    stage.clock.advance(timedelta(milliseconds=TAKING))
+    assert stage.poll() == 3 * MOST
+    assert stage.tenants == ["acme"]
 
 
 def test_the_archive_of_a_batch_is_the_same_with_and_without_events() -> None:

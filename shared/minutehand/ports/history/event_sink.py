@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from minutehand.domain.history.run_event import RunEvent
+from minutehand.errors import EventFailed, EventRefused
+
+FailedEvents = Mapping[str, EventFailed | EventRefused]  # by the events' ids
 
 
 class EventSink(Protocol):
@@ -15,8 +18,8 @@ class EventSink(Protocol):
     def types(self) -> frozenset[str]:
         """The types of events that it wants."""
 
-    def publish(self, events: Sequence[RunEvent]) -> None:
-        """Send events, at least once each. Raises Unavailable and Misconfigured: some may be sent, send all again.
+    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
+        """Send events, at least once each; returns those that were not taken, while all others were.
 
-        Raises EventRefused where the receiver will never take one of them.
+        Raises Unavailable and Misconfigured: some may be sent, send all again.
         """

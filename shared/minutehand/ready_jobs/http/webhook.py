@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.history.run_event import EventTarget, RunEvent
-from minutehand.errors import EventRefused, InvalidInput, Misconfigured, Permanent, Unavailable
+from minutehand.errors import EventFailed, EventRefused, InvalidInput, Misconfigured, Permanent
+from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import checked_url, guard_of
 from minutehand.ready_jobs.http.secrets import Secret, resolve
@@ -20,6 +21,13 @@ PREFIX = "whsec_"
 LONGEST = 15.0  # seconds of one request
 AT_ONCE = 8  # requests
 _REFUSED = (400, 413, 422)  # of this event; any other status may be another one tomorrow
+_OF_EVENT = (
+    408,
+    500,
+    501,
+    502,
+    504,
+)  # an event may be what the receiver fails on; any other status is about all events
 _SHORTEST = 24  # bytes of a key, as the specification says
 
 
@@ -52,14 +60,18 @@ class WebhookSink:
         self._pool = RequestPool(AT_ONCE)
         self._keys()  # so that a bad secret is told at the start
 
-    def publish(self, events: Sequence[RunEvent]) -> None:
+    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
         keys = self._keys()
 
-        def send(event: RunEvent) -> tuple[None, int]:
-            self._send(event, keys)
+        def send(event: RunEvent) -> tuple[EventFailed | EventRefused | None, int]:
+            try:
+                self._send(event, keys)
+            except (EventFailed, EventRefused) as problem:
+                return problem, 0
             return None, 0
 
-        self._pool.map(send, list(events))
+        answers = self._pool.map(send, list(events))
+        return {event.id: problem for event, problem in zip(events, answers, strict=True) if problem is not None}
 
     def _keys(self) -> list[bytes]:
         """The present keys: while a secret is rotated it holds the new one and the old one, with a space between them."""
@@ -81,7 +93,8 @@ class WebhookSink:
             target = self._guard.admit(self._url)
             answer = exchange(target, "POST", headers | {"Host": target.authority}, body, Watchdog(LONGEST, _go_on))
         except (ConnectionError, TimeoutError) as problem:
-            raise Unavailable(f"webhook: {problem}") from problem
+            is_outage = isinstance(problem, ConnectionError)  # an event may be what takes the receiver too long
+            raise EventFailed(f"webhook: event {event.id}: {problem}", is_outage=is_outage) from problem
         except Permanent as problem:
             remedy = "use a public address, or allow its network with MINUTEHAND_EVENT_NETWORKS"
             raise Misconfigured(
@@ -94,7 +107,9 @@ def _check(answer: JobResponse, origin: str, event: RunEvent) -> None:
     if 200 <= answer.status <= 299:
         return
     problem = f"webhook: {origin} answered {answer.status} to event {event.id}"
-    raise EventRefused(problem) if answer.status in _REFUSED else Unavailable(problem)
+    if answer.status in _REFUSED:
+        raise EventRefused(problem)
+    raise EventFailed(problem, is_outage=answer.status not in _OF_EVENT)
 
 
 def _key(word: str) -> bytes:

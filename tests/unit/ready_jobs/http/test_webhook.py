@@ -15,7 +15,7 @@ from minutehand.historian.events import events_of
 from minutehand.ready_jobs.http.webhook import WebhookSink, signature
 
 from tests.support.builders import NOON, a_run
-from tests.support.http_endpoint import Endpoint, serving
+from tests.support.http_endpoint import Endpoint, Handler, serving
 from tests.support.transitions import life
 
 KEY, OTHER = b"k" * 24, b"o" * 32
@@ -83,30 +83,50 @@ def test_many_events_are_sent_each_once(receiver: Endpoint, monkeypatch: pytest.
 
 @pytest.mark.parametrize("status", [201, 204])
 def test_any_success_is_one(receiver: Endpoint, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    sink(receiver.answers(status), monkeypatch).publish(some())
+    assert sink(receiver.answers(status), monkeypatch).publish(some()) == {}
 
 
 @pytest.mark.parametrize("status", [301, 401, 404, 410, 429, 500, 503])
 def test_what_may_be_different_tomorrow_is_tried_again(
     receiver: Endpoint, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    with pytest.raises(errors.Unavailable, match=f"answered {status} to event evt_"):
-        sink(receiver.answers(status), monkeypatch).publish(some())
+    (event,) = some()
+    (problem,) = sink(receiver.answers(status), monkeypatch).publish([event]).values()
+    assert isinstance(problem, errors.EventFailed)
+    assert f"answered {status} to event {event.id}" in str(problem)
+    assert problem.is_outage is (status != 500)
+
+
+def test_one_event_that_the_receiver_fails_on_stops_no_other(
+    receiver: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = some(30)
+
+    def answer(handler: Handler) -> None:
+        status = 500 if handler.headers["webhook-id"] == events[3].id else 204
+        handler.send_response(status)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    failed = sink(receiver.answers(answer), monkeypatch).publish(events)
+    assert list(failed) == [events[3].id]
+    assert len(receiver.asked) == 30
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_what_the_receiver_will_never_take_is_refused(
     receiver: Endpoint, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    with pytest.raises(errors.EventRefused):
-        sink(receiver.answers(status), monkeypatch).publish(some())
+    (problem,) = sink(receiver.answers(status), monkeypatch).publish(some()).values()
+    assert isinstance(problem, errors.EventRefused)
 
 
-def test_a_receiver_that_is_gone_is_unavailable(receiver: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receiver_that_is_gone_is_an_outage(receiver: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     made = sink(receiver, monkeypatch)
     receiver.answers(lambda handler: handler.connection.close())
-    with pytest.raises(errors.Unavailable):
-        made.publish(some())
+    (problem,) = made.publish(some()).values()
+    assert isinstance(problem, errors.EventFailed)
+    assert problem.is_outage
 
 
 @pytest.mark.parametrize("secret", ["plain", "whsec_", "whsec_???", f"whsec_{base64.b64encode(b'short').decode()}"])
