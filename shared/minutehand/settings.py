@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -29,6 +30,8 @@ DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450
 
 CLIENTS = ("minutehand", "botocore")  # what sends the requests to DynamoDB and SQS
 _WORDS = {"aws_client": CLIENTS, "claim_by": ("partiql", "put")}  # fields with a fixed set of values
+_BUCKET = re.compile(r"[A-Za-z0-9._-]{3,255}|arn:\S+")
+_BUCKETS = {"bucket": "the stack's output BucketName", "archive_bucket": "the stack's output ArchiveBucketName"}
 _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least, most, unit
     "retention_days": (1, inf, "day"),
     "shards": (1, 1024, "shards"),
@@ -103,6 +106,11 @@ class Settings:
                 raise Misconfigured(f"{problem}; use {' or '.join(map(repr, known))}")
         if not isinstance(self.history, bool):
             raise Misconfigured(f"MINUTEHAND_HISTORY={self.history!r} is not known; use True or False")
+        for name in ("bucket", "archive_bucket"):
+            value = getattr(self, name)
+            if value is not None and not _BUCKET.fullmatch(value):
+                problem = f"{_variable_of(name)}={value!r} is not the name of a bucket"
+                raise Misconfigured(f"{problem}; use {_BUCKETS[name]}, or leave the variable unset")
         for name, (least, most, unit) in _BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most and (name, value) != ("ticker_writes", 0):

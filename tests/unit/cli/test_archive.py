@@ -52,6 +52,14 @@ def test_the_archive_is_read(said: Say, run_id: str) -> None:
     assert "failed 3 times, ValueError" in said("archive", "read", "--since", since, "--kind", "dead").out
 
 
+def test_a_run_of_another_tenant_is_not_found(said: Say, run_id: str) -> None:
+    """As by ``runs show``: an empty answer would say that the run has no transitions."""
+    other = f"other/{run_id.partition('/')[2]}"
+    answer = said("archive", "read", "--since", "-1h", "--run", other, "--json")
+    assert answer.code == said("runs", "show", other).code == 3
+    assert f"{other!r}: tenant" in answer.problem["message"]
+
+
 def test_a_run_is_shown_with_its_transitions(said: Say, run_id: str) -> None:
     (shown,) = said("runs", "show", run_id, "--transitions", "--json").json
     assert shown["id"] == run_id

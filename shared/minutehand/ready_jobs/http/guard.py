@@ -101,10 +101,14 @@ class AddressGuard:
             self._check_address(host, ip_address(host))
         return parts
 
+    def is_named(self, address: Address) -> bool:
+        """Whether an address lies in one of the networks."""
+        return any(one in network for network in self.networks for one in (address, _carried(address)))
+
     def _check_address(self, host: str, address: Address) -> None:
-        carried = _carried(address)
-        if any(one in network for network in self.networks for one in (address, carried)):
+        if self.is_named(address):
             return
+        carried = _carried(address)
         is_odd = carried.is_multicast or any(carried in network for network in _SPECIAL)
         if is_odd or not carried.is_global or (carried.version == 6 and carried not in _UNICAST):
             # Without the address: a tenant who may name hosts must not learn where names of the inside point to.

@@ -7,6 +7,7 @@ import binascii
 import hmac
 import time
 from collections.abc import Callable, Sequence
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from minutehand.concurrency.pools import RequestPool
@@ -28,11 +29,12 @@ _OF_EVENT = (
     502,
     504,
 )  # an event may be what the receiver fails on; any other status is about all events
-_SHORTEST = 24  # bytes of a key, as the specification says
+_SHORTEST, _LONGEST_KEY = 24, 64  # bytes of a key, as the specification says
+_PLAIN = "is not encrypted, and its host is not within the allowed networks"
 
 
 class WebhookSink:
-    """An https endpoint. ``networks`` are the allowed addresses in addition to public ones; with some, http is allowed, too."""
+    """An https endpoint. ``networks`` are the allowed addresses in addition to public ones; within them http is allowed, too."""
 
     def __init__(
         self,
@@ -49,16 +51,21 @@ class WebhookSink:
             host = str(checked_url(self._url).hostname)
         except InvalidInput as problem:
             raise problem.about("events") from None
-        if urlsplit(self._url).scheme == "http" and not networks:
-            raise InvalidInput(
-                "events", self._url, "is not encrypted", "use https://, or allow its network in event_networks"
-            )
         try:
             self._guard = guard_of((host,), networks)
         except InvalidInput as problem:
             raise problem.about("event_networks") from None
+        if urlsplit(self._url).scheme == "http" and not self._may_be_plain(host):
+            raise InvalidInput("events", self._url, _PLAIN, "use https://, or allow its network in event_networks")
         self._pool = RequestPool(AT_ONCE)
         self._keys()  # so that a bad secret is told at the start
+
+    def _may_be_plain(self, host: str) -> bool:
+        """Whether http is allowed, as far as it is known before a name is resolved."""
+        try:
+            return self._guard.is_named(ip_address(host))
+        except ValueError:  # a name
+            return bool(self._guard.networks)
 
     def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
         keys = self._keys()
@@ -91,6 +98,9 @@ class WebhookSink:
         }
         try:
             target = self._guard.admit(self._url)
+            if target.scheme == "http" and not all(self._guard.is_named(ip_address(each)) for each in target.addresses):
+                remedy = "use https://, or allow its network with MINUTEHAND_EVENT_NETWORKS"
+                raise Misconfigured(f"MINUTEHAND_EVENTS={self._url!r}: {_PLAIN}; {remedy}")
             answer = exchange(target, "POST", headers | {"Host": target.authority}, body, Watchdog(LONGEST, _go_on))
         except (ConnectionError, TimeoutError) as problem:
             is_outage = isinstance(problem, ConnectionError)  # an event may be what takes the receiver too long
@@ -114,12 +124,12 @@ def _check(answer: JobResponse, origin: str, event: RunEvent) -> None:
 
 def _key(word: str) -> bytes:
     """The key in a secret, which no error shows."""
-    remedy = f"store {PREFIX} and the base64 of {_SHORTEST} to 64 random bytes"
+    remedy = f"store {PREFIX} and the base64 of {_SHORTEST} to {_LONGEST_KEY} random bytes"
     try:
         key = base64.b64decode(word.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
         key = b""
-    if not word.startswith(PREFIX) or len(key) < _SHORTEST:
+    if not word.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST_KEY:
         raise Misconfigured(f"MINUTEHAND_EVENT_SECRET: what lies there is no signing secret; {remedy}")
     return key
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from minutehand.domain.history.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine
-from minutehand.domain.names import check_name, parse_run_id
+from minutehand.domain.names import RunRef, check_name, parse_run_id
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import MINUTE, to_ms
-from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.errors import InvalidInput, Misconfigured, NotFound
 from minutehand.fires.context import REACH
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.ports.history.archive import Archive
@@ -32,7 +32,8 @@ class ArchiveMethods(SchedulerBase):
 
         ``schedule``, ``job``, ``run_id`` and ``kind`` ("leased", "dead" …) filter them after they are read. Reads the objects of
         one hour at a time. A transition is in the archive some seconds after it happened, and stays after its run has left the
-        ledger. Raises InvalidInput, Misconfigured (there is no bucket); while it is read, Unavailable.
+        ledger. Raises InvalidInput, NotFound (the run is another tenant's), Misconfigured (there is no bucket); while it is read,
+        Unavailable.
         """
         start, end = to_ms(since, "since"), self._clock() + MINUTE if until is None else to_ms(until, "until")
         if until is None and end <= start:
@@ -44,7 +45,7 @@ class ArchiveMethods(SchedulerBase):
             until=max(end, 0),
             schedule=None if schedule is None else check_name(schedule, "schedule"),
             job=None if job is None else check_name(job, "job"),
-            run=None if run_id is None else parse_run_id(run_id),
+            run=None if run_id is None else self._own(run_id),
             kind=None if kind is None else _kind(kind),
         )
         return map(_view, read_archive(self._archive(), self.tenant, wanted))
@@ -59,6 +60,15 @@ class ArchiveMethods(SchedulerBase):
         since, until = _lifetime(run, self._clock())
         wanted = ArchiveFilter(since=since, until=until, run=run.ref)
         return [_view(line) for line in read_archive(store, self.tenant, wanted)]
+
+    def _own(self, run_id: str) -> RunRef:
+        """A run of this tenant, which may have left the ledger."""
+        ref = parse_run_id(run_id)
+        if ref.tenant != self.tenant:
+            raise NotFound(
+                f"run_id={run_id!r}: tenant {self.tenant!r} has no such run; use the scheduler of its tenant"
+            )
+        return ref
 
     def _archive(self) -> Archive:
         store = self._services.archive

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -129,13 +130,49 @@ def test_a_receiver_that_is_gone_is_an_outage(receiver: Endpoint, monkeypatch: p
     assert problem.is_outage
 
 
-@pytest.mark.parametrize("secret", ["plain", "whsec_", "whsec_???", f"whsec_{base64.b64encode(b'short').decode()}"])
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "plain",
+        "whsec_",
+        "whsec_???",
+        f"whsec_{base64.b64encode(b'short').decode()}",
+        f"whsec_{base64.b64encode(b'l' * 65).decode()}",
+    ],
+)
 def test_a_secret_that_is_none_is_refused_at_the_start_without_showing_it(
     receiver: Endpoint, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
     with pytest.raises(errors.Misconfigured, match=r"MINUTEHAND_EVENT_SECRET.*store whsec_") as refused:
         sink(receiver, monkeypatch, secret=secret)
     assert secret not in str(refused.value).replace("store whsec_", "")
+
+
+@pytest.mark.parametrize("length", [24, 64])
+def test_the_shortest_and_the_longest_key_are_taken(
+    receiver: Endpoint, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    key = b"l" * length
+    sink(receiver, monkeypatch, secret=f"whsec_{base64.b64encode(key).decode()}").publish(some())
+    assert verified(receiver, key)
+
+
+def test_plain_http_is_for_hosts_in_the_named_networks_only(
+    receiver: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Networks for one receiver inside do not let events go unencrypted to hosts outside of them."""
+    monkeypatch.setenv("ACME_HOOK", SECRET)
+    public = parse_target("webhook:http://93.184.215.14/hook", None, "env:ACME_HOOK")
+    with pytest.raises(errors.InvalidInput, match="is not encrypted"):
+        WebhookSink(public, networks=("10.0.0.0/8",), allow_env=True)
+    named = parse_target("webhook:http://hooks.example.com/hook", None, "env:ACME_HOOK")
+    made = WebhookSink(named, networks=("10.0.0.0/8", "127.0.0.1/32"), allow_env=True)
+    for addresses in (["93.184.215.14"], ["127.0.0.1", "93.184.215.14"]):
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=found, **__: found)
+        with pytest.raises(errors.Misconfigured, match=r"MINUTEHAND_EVENTS='http://hooks.*is not encrypted.*https://"):
+            made.publish(some())
+    assert receiver.asked == []
 
 
 def test_a_private_address_is_reached_only_if_it_is_allowed(
