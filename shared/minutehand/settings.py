@@ -30,7 +30,7 @@ DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450
 
 CLIENTS = ("minutehand", "botocore")  # what sends the requests to DynamoDB and SQS
 _WORDS = {"aws_client": CLIENTS, "claim_by": ("partiql", "put")}  # fields with a fixed set of values
-_BUCKET = re.compile(r"[A-Za-z0-9._-]{3,255}|arn:\S+")
+_BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
 _BUCKETS = {"bucket": "the stack's output BucketName", "archive_bucket": "the stack's output ArchiveBucketName"}
 _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least, most, unit
     "retention_days": (1, inf, "day"),

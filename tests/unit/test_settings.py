@@ -32,3 +32,15 @@ def test_another_word_for_the_history_is_refused_with_what_may_stand_there(text:
 def test_the_history_of_settings_made_in_code_is_true_or_false() -> None:
     with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY='off' is not known; use True or False"):
         Settings(history="off")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("variable", ["MINUTEHAND_BUCKET", "MINUTEHAND_ARCHIVE_BUCKET"])
+@pytest.mark.parametrize("text", ["", "a/b", "s3://acme"])
+def test_what_is_no_bucket_is_refused_with_variable_value_and_remedy(variable: str, text: str) -> None:
+    with pytest.raises(Misconfigured, match=rf"{variable}={text!r} is not the name of a bucket; use .*BucketName"):
+        from_environment({variable: text})
+
+
+@pytest.mark.parametrize("name", ["acme-jobs", "arn:aws:s3:eu-west-1:123456789012:accesspoint/acme"])
+def test_a_bucket_is_a_name_or_an_access_point(name: str) -> None:
+    assert from_environment({"MINUTEHAND_BUCKET": name}).bucket == name

@@ -80,8 +80,8 @@ def _send_again(events: Sequence[RunEvent], failed: _Failed, sink: EventSink, co
         if not 0 < len(again) <= MOST:
             break
         context.services.wait(wait)
-        refused = {name: problem for name, problem in failed.items() if isinstance(problem, EventRefused)}
-        failed = refused | dict(sink.publish(again))
+        failed = {name: problem for name, problem in failed.items() if isinstance(problem, EventRefused)}
+        failed |= sink.publish(again)
     return failed
 
 

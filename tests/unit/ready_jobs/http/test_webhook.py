@@ -132,13 +132,7 @@ def test_a_receiver_that_is_gone_is_an_outage(receiver: Endpoint, monkeypatch: p
 
 @pytest.mark.parametrize(
     "secret",
-    [
-        "plain",
-        "whsec_",
-        "whsec_???",
-        f"whsec_{base64.b64encode(b'short').decode()}",
-        f"whsec_{base64.b64encode(b'l' * 65).decode()}",
-    ],
+    ["plain", "whsec_", "whsec_???", *(f"whsec_{base64.b64encode(b'k' * size).decode()}" for size in (5, 23, 65))],
 )
 def test_a_secret_that_is_none_is_refused_at_the_start_without_showing_it(
     receiver: Endpoint, monkeypatch: pytest.MonkeyPatch, secret: str
