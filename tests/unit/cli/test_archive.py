@@ -72,7 +72,7 @@ def test_a_run_is_shown_with_its_transitions(said: Say, run_id: str) -> None:
 @pytest.mark.parametrize(
     ("words", "field"),
     [
-        (("--since", "yesterday"), "--since"),
+        (("--since", "soon"), "--since"),
         (("--since", "2026-01-01T00:00:00Z", "--until", "2025-01-01T00:00:00Z"), "--until"),
         (("--since", "2026-01-01T00:00:00Z", "--kind", "exploded"), "--kind"),
         (("--since", "2026-01-01T00:00:00Z", "--run", "x"), "--run"),
@@ -83,6 +83,7 @@ def test_bad_options_are_refused(said: Say, words: tuple[str, ...], field: str) 
     found = said("archive", "read", *words, "--json")
     assert found.code == 1
     assert found.problem["field"] == field
+    assert f"{field}='{words[words.index(field) + 1]}'" in found.problem["message"], "as it was typed"
     assert found.problem["remedy"]
 
 
