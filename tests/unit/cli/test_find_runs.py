@@ -89,6 +89,10 @@ def test_statistics_and_a_rebuild(say: Say) -> None:
     assert (
         "ValueError 5" in say("stats", "--job", "pay", "--since", "-2d") or len(lines) > 2
     )  # two days around midnight
+    say("schedules", "create", "billing", "pay", "0 9 * * *")
+    days = json.loads(say("--json", "schedules", "describe", "billing"))["days"]
+    assert sum(day["runs"] for day in days) == 10
+    assert "last days" in say("schedules", "describe", "billing")
     done = json.loads(say("--json", "history", "rebuild", "--since", "yesterday"))
     assert done == {"runs": 0, "added": 0, "corrected": 0, "stopped": False}
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,8 +50,18 @@ def stats(
     )
     if shell.as_json:
         for one in found:
-            print_json(values(one) | {"day": one.day.isoformat()})
+            print_json(as_record(one))
         return
+    list_days(shell, found)
+
+
+def as_record(one: DayStats) -> dict[str, Any]:
+    """A day's statistics as JSON shows them."""
+    return values(one) | {"day": one.day.isoformat()}
+
+
+def list_days(shell: Shell, found: Sequence[DayStats]) -> None:
+    """Print a table of days."""
     shell.list([_line(one) for one in found], _COLUMNS)
     shell.remark("lateness and duration: p50 / p95 / p99 in seconds")
 

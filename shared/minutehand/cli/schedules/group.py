@@ -20,10 +20,11 @@ from minutehand.cli.parameters import (
     payload_of,
     read_moment,
 )
+from minutehand.cli.runs.stats import as_record, list_days
 from minutehand.cli.schedules import backfills
 from minutehand.cli.schedules.options import parse_options, read_tags, with_filters, with_schedule_options
 from minutehand.cli.shell import ExitCode, Shell, print_json, stop_on_signals, text_of, values
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk.bulk import BulkResult
 
 app = typer.Typer(help="Create, change and show schedules.", no_args_is_help=True)
@@ -107,10 +108,14 @@ def get(shell: Shell, name: Name) -> None:
 
 @app.command()
 def describe(shell: Shell, name: Name) -> None:
-    """Show a schedule with its definition, history, next fires, last runs, and the health of its chain."""
+    """Show a schedule with its definition, history, next fires, last runs, statistics of a week, and the health of its chain."""
     found = shell.scheduler.describe_schedule(name)
+    try:
+        days = shell.scheduler.stats(schedule=name)
+    except Misconfigured:  # the history is switched off
+        days = []
     if shell.as_json:
-        shell.show(found)
+        print_json(values(found) | {"days": [as_record(day) for day in days]})
         return
     shell.show(found.schedule)
     definition, chain = found.definition, found.chain
@@ -126,6 +131,9 @@ def describe(shell: Shell, name: Name) -> None:
     shell.list(found.revisions, ("number", "active_from", "active_until", "closed_by", "actor", "changed"))
     shell.say("\nlast runs", style="bold")
     shell.list(found.last_runs, _RUNS)
+    if days:
+        shell.say("\nlast days", style="bold")
+        list_days(shell, days)
 
 
 @app.command("list")
