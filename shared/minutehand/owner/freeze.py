@@ -15,14 +15,15 @@ def freeze(tenant: str, until: int, note: str | None, context: FireContext) -> N
     """Start no run of a tenant before ``until`` (UTC ms). Replaces another freeze. Raises Unavailable."""
     present = _stored(tenant, context)
     if present is None or (present.until, present.note) != (until, note):
-        _write(Freeze(tenant=tenant, until=until, note=note, created_at=context.clock()), AuditAct.FREEZE, context)
+        wanted = Freeze(tenant=tenant, until=until, note=note, created_at=context.clock())
+        _write(wanted, AuditAct.FREEZE, present, context)
 
 
 def thaw(tenant: str, context: FireContext) -> None:
     """End a tenant's freeze now, if there is one. Raises Unavailable."""
     present, now = _stored(tenant, context), context.clock()
     if present is not None and present.until > now:
-        _write(Freeze(tenant=tenant, until=now, created_at=now), AuditAct.THAW, context)
+        _write(Freeze(tenant=tenant, until=now, created_at=now), AuditAct.THAW, present, context)
 
 
 def _stored(tenant: str, context: FireContext) -> Freeze | None:
@@ -35,6 +36,17 @@ def _stored(tenant: str, context: FireContext) -> Freeze | None:
     return answer.frozen.get(tenant)
 
 
-def _write(wanted: Freeze, act: AuditAct, context: FireContext) -> None:
-    line = line_of(act, wanted.tenant, context, reason=wanted.note, until=wanted.until)
+def _write(wanted: Freeze, act: AuditAct, present: Freeze | None, context: FireContext) -> None:
+    """Write a freeze in place of the present one; the line tells since when that one, if it still holds, has held the runs."""
+    since = None
+    if present is not None and 0 < present.created_at < wanted.created_at < present.until:
+        since = present.created_at
+    line = line_of(
+        act,
+        wanted.tenant,
+        context,
+        reason=wanted.note,
+        until=wanted.until,
+        **({} if since is None else {"since": since}),
+    )
     context.services.schedules.freeze(replace(wanted, actor=actor_of(context)), line)

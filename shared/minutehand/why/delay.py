@@ -16,6 +16,7 @@ from minutehand.state.backpressure import HoldPeriod
 from minutehand.state.overlap import Slot, waits_in_turn
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts, not_known, of_revision, of_run
+from minutehand.why.freezes import by_lines
 from minutehand.why.no_run import held_now, resumed_from_pause
 from minutehand.why.timeline import by
 from minutehand.why.words import clock, count, exact, show, span
@@ -110,8 +111,9 @@ def start_delay(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
 
 
 def _by_freeze(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
-    freeze = facts.freeze
-    if freeze is None or freeze.created_at > until:
+    freeze, known = facts.freeze, list(by_lines(facts.freezes, ready, until))
+    yield from known
+    if known or freeze is None or freeze.created_at > until:
         return
     source = f"freeze of {facts.tenant}"
     if freeze.created_at < freeze.until and freeze.until > ready:

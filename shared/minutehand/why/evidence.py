@@ -32,8 +32,9 @@ from minutehand.state.overlap import SLOT, Slot
 from minutehand.state.worker_record import KEY, WorkerRow, owner_of, parse_record
 from minutehand.why.delay import LATE
 from minutehand.why.facts import Chain, Facts
+from minutehand.why.freezes import may_have_held, waited
 from minutehand.why.needs import gaps, in_that_second, is_exclusive, needs_agenda, times_of_acts, was_late
-from minutehand.why.timeline import AROUND
+from minutehand.why.timeline import ACTS, AROUND
 
 _T = TypeVar("_T")
 _REVISIONS = 200  # that are read at the most, newest first
@@ -208,6 +209,7 @@ class EvidenceReader:
                 return None
 
         freeze = tried("freeze", self._freeze)
+        freezes = tried("audit", lambda: self._freezes(facts, freeze))
         attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None
         slot = backfill = redriven = None
         if run is not None and run.state is RunState.QUEUED and is_exclusive(facts):
@@ -228,6 +230,7 @@ class EvidenceReader:
             facts,
             workers=workers,
             freeze=freeze,
+            freezes=freezes or (),
             attempts=tuple(attempts or ()),
             slot=slot,
             backfill=backfill,
@@ -257,6 +260,16 @@ class EvidenceReader:
         if key in answer.unanswered:
             raise Unavailable("the table did not answer")
         return answer.frozen.get(self._tenant)
+
+    def _freezes(self, facts: Facts, last: Freeze | None) -> Sequence[AuditLine]:
+        """The lines of freezes that may have held the run and are over; those that began days before it was ready are left out."""
+        if facts.run is None:
+            return ()
+        ready, until = waited(facts.run, facts.now)
+        if until - ready <= LATE or not may_have_held(last, ready):
+            return ()
+        wanted = AuditFilter(since=max(ready - ACTS, 0), until=until, run=self._tenant)
+        return list_lines(self._tenant, wanted, self._services, limit=_LINES, cursor=None).items
 
     def _slot(self, owner: str) -> Slot | None:
         record = self._services.records.read(owner, SLOT)

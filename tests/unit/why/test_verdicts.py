@@ -388,6 +388,45 @@ def after_a_freeze(stage: Stage) -> Answer:
     return stage.why("08:10")
 
 
+def after_a_thaw(stage: Stage) -> Answer:
+    """The freeze began before the fire was due, and its record is overwritten."""
+    stage.scheduler.freeze(at("20:00"), note="we move")
+    stage.create()
+    stage.pass_time(120)
+    stage.scheduler.acting_as("bob").thaw()
+    stage.pass_time(10)
+    return stage.why("08:10")
+
+
+def after_a_thaw_of_a_long_freeze(stage: Stage) -> Answer:
+    """The line of the freeze is a week old: that of the thaw tells it."""
+    stage.scheduler.freeze(at("20:00", 20))
+    stage.pass_time(7 * 24 * 60)
+    stage.create()
+    stage.pass_time(120)
+    stage.scheduler.thaw()
+    stage.pass_time(10)
+    return stage.why("08:10", 11)
+
+
+def after_a_freeze_in_place_of_another(stage: Stage) -> Answer:
+    """The later one began when the run had started."""
+    stage.scheduler.freeze(at("08:30"), note="first")
+    stage.create()
+    stage.pass_time(120)
+    stage.scheduler.freeze(at("12:00"), note="second")
+    return stage.why("08:10")
+
+
+def waiting_after_a_thaw(stage: Stage) -> Answer:
+    """No worker has come since the thaw."""
+    stage.scheduler.freeze(at("20:00"))
+    stage.create()
+    stage.pass_time(60)
+    stage.scheduler.thaw()
+    return stage.why("08:10")
+
+
 def after_another_run(stage: Stage) -> Answer:
     stage.create(job="stumbles", overlap="buffer_all")
     stage.pass_time(50)
@@ -546,6 +585,18 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     waits_for_the_next_attempt: (Verdict.WAITING, (Cause.RETRY, Cause.FAILURE), "set for 2026-05-04 08:20:00Z"),
     in_time: (Verdict.RAN, (), "started in time, at 2026-05-04 08:10:00Z"),
     after_an_outage: (Verdict.RAN_LATE, (Cause.TICKER,), "It was claimed 17 min late"),
+    after_a_thaw: (
+        Verdict.RAN_LATE,
+        (Cause.FREEZE,),
+        "frozen by app:ada from 2026-05-04 08:00:00Z until 2026-05-04 10:00:00Z, when app:bob thawed it (we move)",
+    ),
+    after_a_thaw_of_a_long_freeze: (
+        Verdict.RAN_LATE,
+        (Cause.FREEZE,),
+        "frozen from 2026-05-04 08:00:00Z until 2026-05-11 10:00:00Z, when app:ada thawed it",
+    ),
+    after_a_freeze_in_place_of_another: (Verdict.RAN_LATE, (Cause.FREEZE,), "until 2026-05-04 08:30:00Z (first)"),
+    waiting_after_a_thaw: (Verdict.WAITING, (Cause.FREEZE,), "when app:ada thawed it"),
     after_a_freeze: (Verdict.RAN_LATE, (Cause.FREEZE,), "from 2026-05-04 08:00:00Z until 2026-05-04 08:30:00Z"),
     after_another_run: (
         Verdict.RAN_LATE,
@@ -750,3 +801,13 @@ def test_a_fire_that_is_claimed_meanwhile_is_not_missed(verb: str) -> None:
 def test_every_verdict_has_its_story() -> None:
     told = {verdict for verdict, _, _ in STORIES.values()}
     assert set(Verdict) - told == {Verdict.LOST}  # a worker must crash: see the simulator's histories
+
+
+@pytest.mark.parametrize("story", [after_a_thaw, after_a_thaw_of_a_long_freeze, after_a_freeze_in_place_of_another])
+def test_a_freeze_that_is_over_is_told_from_its_line_of_the_audit(story: Story) -> None:
+    stage = Stage()
+    answer = story(stage)
+    (said,) = [one for one in answer.sentences if one.cause is Cause.FREEZE]
+    ids = {line.id for line in stage.memory.audit_lines() if str(line.act) in ("freeze", "thaw")}
+    assert said.source.removeprefix("audit line ") in ids
+    assert "no worker leased it" not in str(answer)
