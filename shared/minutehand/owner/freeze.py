@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.schedule import Freeze, freeze_key
@@ -38,15 +39,8 @@ def _stored(tenant: str, context: FireContext) -> Freeze | None:
 
 def _write(wanted: Freeze, act: AuditAct, present: Freeze | None, context: FireContext) -> None:
     """Write a freeze in place of the present one; the line tells since when that one, if it still holds, has held the runs."""
-    since = None
+    detail: dict[str, Any] = {"until": wanted.until}
     if present is not None and 0 < present.created_at < wanted.created_at < present.until:
-        since = present.created_at
-    line = line_of(
-        act,
-        wanted.tenant,
-        context,
-        reason=wanted.note,
-        until=wanted.until,
-        **({} if since is None else {"since": since}),
-    )
+        detail["since"] = present.created_at
+    line = line_of(act, wanted.tenant, context, reason=wanted.note, **detail)
     context.services.schedules.freeze(replace(wanted, actor=actor_of(context)), line)
