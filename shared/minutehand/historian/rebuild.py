@@ -26,7 +26,7 @@ from minutehand.historian.pages import pages_of, tagged
 from minutehand.history.read import Reading
 from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Clock, Services
-from minutehand.state.history.entries import corrected, end_of, entry_of, is_open, tells, withdrawal_of
+from minutehand.state.history.entries import corrected, end_of, entry_of, is_open, open_place, tells, withdrawal_of
 from minutehand.state.history.search import Search
 
 log = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class _Rebuilding:
 def _place_of(book: Book, run: RunRow) -> int | None:
     if book is Book.ENDED:
         return end_of(run)
-    return run.due if is_open(run) else None
+    return open_place(run) if is_open(run) else None
 
 
 def _place(book: Book, run: RunRef, at: int) -> bytes:

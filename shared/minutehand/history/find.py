@@ -1,5 +1,8 @@
 """Find runs of a tenant, or of all tenants: those that have not ended, then those that have, each the newest first.
 
+Fires that wait or run are in no book. Those of a schedule are read from the ledger, the last day's first and the older ones at the end;
+those that run, of all schedules, from the records of the workers if a search asks for them.
+
 A call reads until it has as many runs as it was asked for, or until it may not go on. It says how far back it has searched, and where
 the next call goes on. Runs that have not ended are read from the ledger again, since a book may be some seconds behind.
 """
@@ -11,23 +14,26 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby, islice
 
-from minutehand.domain.history.entry import Book, HistoryEntry, RunKind, kind_of
+from minutehand.domain.history.entry import Book, RunKind, kind_of, schedule_of
 from minutehand.domain.names import check_tenant, schedule_owner
-from minutehand.domain.run import TERMINAL, Failure, RunRow
+from minutehand.domain.run import TERMINAL, RunRow, RunState
 from minutehand.domain.times import DAY
+from minutehand.history.found import row_of
 from minutehand.history.read import Position, Reading, parse_position
 from minutehand.ports.history.pages import ReadMeter
 from minutehand.ports.services import Services
+from minutehand.state.history.entries import is_open
 from minutehand.state.history.search import Search
 
-WAITED = DAY  # ms: a schedule's waiting fires are read from the ledger as far back; older ones have been tried before, or are stuck
+WAITED = DAY  # ms: the fires of a schedule that have not ended are read from the ledger as far back first; older ones after all others
 _FIRES = 250  # rows of one query of these
-_PARTS = ("fires", "open", "ended")  # of a search, in this order
+_PARTS = ("fires", "running", "open", "ended", "older")  # of a search, in this order
+_IN_NO_BOOK = frozenset({RunState.QUEUED, RunState.RUNNING})  # of fires
 
 
 @dataclass(frozen=True, kw_only=True)
 class FindSpec:
-    """What is searched; ``(after, upto]`` in UTC ms: the end of ended runs, the time that others are due."""
+    """What is searched; ``(after, upto]`` in UTC ms: the end of ended runs, the time that others are due (see ``open_place``)."""
 
     search: Search
     after: int
@@ -63,14 +69,26 @@ class _Call:
     searched: int | None = None
 
 
+# Runs that workers run now: of a tenant, at most so many, from a cursor on; and the next cursor.
+Running = Callable[[str, int, str | None], tuple[Sequence[RunRow], str | None]]
+
+
 class Finder:
-    """One call. ``is_over`` says whether the call has taken its time; ``meter`` counts what it reads."""
+    """One call. ``is_over`` says whether the call has taken its time; ``meter`` counts what it reads; ``running`` asks the workers."""
 
     def __init__(
-        self, services: Services, spec: FindSpec, *, meter: ReadMeter, is_over: Callable[[], bool], now: int
+        self,
+        services: Services,
+        spec: FindSpec,
+        *,
+        meter: ReadMeter,
+        is_over: Callable[[], bool],
+        running: Running,
+        now: int,
     ) -> None:
         self._services, self._spec, self._meter, self._now = services, spec, meter, now
-        self._time_is_up, self._call = is_over, _Call()
+        self._time_is_up, self._running_now, self._call = is_over, running, _Call()
+        self._cut = now - WAITED  # UTC ms: of a search that goes on, as it was at its begin
 
     def of_tenant(self, tenant: str, cursor: str | None) -> Found:
         """The runs of one tenant. Raises ValueError for a cursor that is none."""
@@ -119,62 +137,109 @@ class Finder:
         """Search the parts from the cursor on, until the call ends in one of them."""
         if cursor == "end":
             return
-        begin, _, rest = (cursor or f"{_PARTS[0]}:").partition(":")
-        parts = {"fires": self._fires, "open": self._open, "ended": self._ended}
+        begin, cut, rest = cursor.split(":", 2) if cursor else (_PARTS[0], self._now - WAITED, "")
+        self._cut = int(cut)
+        parts = {
+            "fires": self._fires,
+            "running": self._running,
+            "open": self._open,
+            "ended": self._ended,
+            "older": self._older,
+        }
         for name in _PARTS[_PARTS.index(begin) :]:
-            if name != begin and (self._is_over() or len(self._call.runs) >= self._spec.limit):
-                self._call.cursor = f"{name}:"
-                return
-            place = parts[name](check_tenant(tenant), rest if name == begin else "")
+            place: str | None = ""
+            if name == begin or not (self._is_over() or len(self._call.runs) >= self._spec.limit):
+                place = parts[name](check_tenant(tenant), rest if name == begin else "")
             if place is not None:
-                self._call.cursor = f"{name}:{place}"
+                self._call.cursor = f"{name}:{self._cut}:{place}"
                 return
 
     def _left(self) -> int:
         return self._spec.limit - len(self._call.runs)
 
     def _fires(self, tenant: str, cursor: str) -> str | None:
-        """The runs of one schedule that have not ended, from the ledger. Where to go on, None at the end."""
-        spec, name = self._spec, self._spec.search.schedule
-        after = max(spec.after, self._now - WAITED)
-        if name is None or Book.OPEN not in self._books() or after >= spec.upto:
+        """The runs of one schedule that have not ended and were due in the last day or are later. Where to go on, None at the end."""
+        return self._from_ledger(tenant, cursor, max(self._spec.after, self._cut), self._spec.upto)
+
+    def _older(self, tenant: str, cursor: str) -> str | None:
+        """The fires of one schedule that were due earlier and have neither begun nor ended, or run."""
+        search = self._spec.search
+        is_sought = search.states is None or search.states & _IN_NO_BOOK
+        if not is_sought or not (search.kinds is None or RunKind.FIRE in search.kinds):
+            return None
+        return self._from_ledger(tenant, cursor, self._spec.after, min(self._spec.upto, self._cut), booked=False)
+
+    def _from_ledger(self, tenant: str, cursor: str, after: int, upto: int, *, booked: bool = True) -> str | None:
+        """Runs of the schedule that have not ended and were due in ``(after, upto]``; ``booked``: also those that are in the book."""
+        name = self._spec.search.schedule
+        if name is None or Book.OPEN not in self._books() or after >= upto:
             return None
         owner, place = schedule_owner(tenant, name), cursor or None
-        head = self._services.schedules.head(tenant, name) if spec.search.tag else None
+        head = self._services.schedules.head(tenant, name) if self._spec.search.tag else None
         while True:
             page = self._services.ledger.page(
-                owner, after=after, upto=spec.upto, limit=_FIRES, cursor=place, newest_first=True
+                owner, after=after, upto=upto, limit=_FIRES, cursor=place, newest_first=True
             )
             self._meter.add(len(page.items) * 800)  # bytes of a row
             for run in page.items:
                 if self._left() <= 0:
                     return place or ""
-                self._take(run, head.tags if head else {})
+                if booked or not is_open(run):
+                    self._take(run, head.tags if head else {})
                 place = run.ref.key
             place = page.cursor
             if place is None or self._is_over():
                 return place
 
+    def _running(self, tenant: str, cursor: str) -> str | None:
+        """The fires that workers run, of any schedule. A fire of one schedule is found in the ledger."""
+        if not self._asks_workers():
+            return None
+        place = cursor or None
+        while self._left() > 0:
+            runs, place = self._running_now(tenant, self._left(), place)
+            self._meter.units += len(runs)
+            fires = [run for run in runs if not is_open(run) and self._spec.after < run.due <= self._spec.upto]
+            tags = self._tags_of(fires)
+            for run in fires:
+                self._take(run, tags.get(run.ref.owner, {}))
+            if place is None or self._is_over():
+                return place
+        return place or ""
+
+    def _asks_workers(self) -> bool:
+        states = self._spec.search.states
+        return self._spec.search.schedule is None and states is not None and RunState.RUNNING in states
+
+    def _tags_of(self, runs: Sequence[RunRow]) -> Mapping[str, Mapping[str, str]]:
+        """The tags of the runs' schedules by owner, if the search needs them."""
+        names = {(run.ref.tenant, schedule_of(run.ref) or "") for run in runs} if self._spec.search.tag else ()
+        heads = self._services.schedules.heads(list(names)) if names else ()
+        return {schedule_owner(head.tenant, head.name): head.tags for head in heads}
+
     def _open(self, tenant: str, cursor: str) -> str | None:
         """The open runs of a tenant: their entries say which, the ledger how they are."""
-        search, spec = self._spec.search, self._spec
+        search = self._spec.search
         if Book.OPEN not in self._books():
             return None
-        upto = (
-            spec.upto if search.schedule is None else min(spec.upto, self._now - WAITED)
-        )  # later ones: see ``_fires``
-        reading = self._reading(tenant, Book.OPEN, search.in_any_state(), upto)
+        reading = self._reading(tenant, Book.OPEN, search.in_any_state(), self._spec.upto)
         entries = reading.entries(_position(cursor))
         while (most := self._left()) > 0:
             batch = list(islice(entries, most))
             found = self._services.ledger.look([entry.run for entry in batch]).found if batch else {}
             self._meter.units += len(batch)
             for entry in batch:
-                if entry.run in found:
+                if entry.run in found and not self._is_elsewhere(found[entry.run]):
                     self._take(found[entry.run], entry.tags)
             if len(batch) < most or self._is_over():
                 break
         return None if reading.position is None else str(reading.position)
+
+    def _is_elsewhere(self, run: RunRow) -> bool:
+        """Whether another part of the search lists this run, which the book of open runs has, too."""
+        if self._spec.search.schedule is None:
+            return self._asks_workers() and run.state is RunState.RUNNING and not is_open(run)
+        return not is_open(run) or max(self._spec.after, self._cut) < run.due <= self._spec.upto
 
     def _take(self, run: RunRow, tags: Mapping[str, str]) -> None:
         """Add a run that was read from the ledger, if it has not ended and is still what is searched."""
@@ -217,26 +282,3 @@ class Finder:
 
 def _position(cursor: str) -> Position | None:
     return parse_position(cursor) if cursor else None
-
-
-def row_of(entry: HistoryEntry) -> RunRow:
-    """An ended run as the history knows it: without its result, its error's text, its worker."""
-    kind = entry.error_type
-    return RunRow(
-        ref=entry.run,
-        state=entry.state,
-        revision=entry.revision,
-        job=entry.job,
-        due=entry.due,
-        not_before=entry.not_before,
-        created_at=entry.created_at,
-        fence=entry.fence,
-        attempt=entry.attempt,
-        started_at=entry.started_at,
-        ended_at=entry.at,
-        reason=entry.reason,
-        failure=None if kind is None else Failure(kind=kind, message=""),
-        backfill=entry.backfill,
-        skipped=entry.skipped,
-        skipped_until=entry.skipped_until,
-    )

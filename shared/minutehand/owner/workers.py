@@ -85,19 +85,16 @@ def running_runs(
     ``wanted`` are left out. ``after`` is the ``cursor`` of an earlier page; a page may have fewer runs than ``limit``, or none,
     although others follow. Raises Unavailable.
     """
-    unlisted = 0
-
-    def at_hand() -> Iterator[_Place]:
-        nonlocal unlisted
-        for row in read_workers(services, now):
-            unlisted += row.at_hand - len(row.runs)
-            for run in row.runs:
-                place = (-run.started_at, str(run.ref), run.ref)
-                if tenant in (None, run.ref.tenant) and (after is None or place[:2] > _parse_place(after)):
-                    yield place
-
-    page = nsmallest(limit + 1, at_hand())
-    read = services.ledger.look(list(dict.fromkeys(ref for _, _, ref in page[:limit])))
+    unlisted, places = 0, dict[RunRef, _Place]()
+    for row in read_workers(services, now):
+        unlisted += row.at_hand - len(row.runs)
+        for run in row.runs:
+            place = (-run.started_at, str(run.ref), run.ref)
+            if tenant in (None, run.ref.tenant):  # a run that was taken over is where it began last
+                places[run.ref] = min(place, places.get(run.ref, place))
+    begin = None if after is None else _parse_place(after)
+    page = nsmallest(limit + 1, (place for place in places.values() if begin is None or place[:2] > begin))
+    read = services.ledger.look([ref for _, _, ref in page[:limit]])
     running = [run for run in read.found.values() if run.state is RunState.RUNNING and wanted(run)]
     running.sort(key=lambda run: (-(run.leased_at or 0), run.ref))
     cursor = f"{page[limit - 1][0]}#{page[limit - 1][1]}" if len(page) > limit else None

@@ -106,7 +106,12 @@ def walk(tenant: str, conditions: Filter, services: Services, *, cursor: str | N
 
 def checked_tag(tag: object) -> tuple[str, str | None]:
     parts = (tag,) if isinstance(tag, str) else tag
-    if not isinstance(parts, (tuple, list)) or len(parts) not in (1, 2) or not all(is_text(p, MAX_TAG) for p in parts):
+    if (
+        not isinstance(parts, (tuple, list))
+        or len(parts) not in (1, 2)
+        or not all(is_text(p, MAX_TAG) for p in parts)
+        or not parts[0]
+    ):
         raise InvalidInput("tag", tag, "is not a tag", 'use ("key", "value"), or "key" for any value')
     return parts[0], parts[1] if len(parts) == 2 else None
 

@@ -20,7 +20,7 @@ _SAME = (
     *("backfill", "skipped", "skipped_until"),
 )
 BETWEEN = (RunState.RETRYING, RunState.CONTINUED)
-SUBMITTED = (RunKind.ONE_OFF, RunKind.TRIGGER, RunKind.REPLAY)
+LISTED = (RunKind.ONE_OFF, RunKind.TRIGGER, RunKind.REPLAY, RunKind.BACKFILL)
 _FAR = 60 * DAY
 _SEARCHES = 4  # of those below, for each comparison
 Wanted = Mapping[str, Any]  # a search that is told apart by ``meets``
@@ -160,7 +160,7 @@ class PagesOracle:
         yield from (f"open: {ref} is listed {count} times" for ref, count in times.items() if count > 1)
         yield from (f"open: {ref} is in no ledger" for ref in times if ref not in self.rows)
         for ref, row in self.rows.items():
-            waits = row.state in BETWEEN or kind_of(row) in SUBMITTED
+            waits = row.state in BETWEEN or kind_of(row) in LISTED
             if not row.is_terminal and waits and ref not in times:
                 yield f"open missing: {ref} is {row.state}"
 

@@ -10,11 +10,16 @@ import pytest
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.run import RunState
+<<<<<<< HEAD
 from minutehand.errors import InvalidInput, Misconfigured
+=======
+from minutehand.domain.run_change import RunChange
+from minutehand.errors import InvalidInput, Misconfigured, NotFound
+>>>>>>> 0739f81 (Runs that wait or run are found whatever the filters: of backfills, of freezes of days, fires at work; unknown schedules and empty filters are refused)
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.pages import write_pages
 from minutehand.settings import Settings
-from minutehand.testing import ManualClock, Memory
+from minutehand.testing import Harness, ManualClock, Memory
 from minutehand.testing.process import Hand, make_worker
 from minutehand.ticker.tick import tick
 
@@ -232,6 +237,13 @@ def test_without_filters_a_schedule_is_listed_from_the_ledger(world: World) -> N
         ({"prefix": "#"}, "prefix='#'"),
         ({"tag": 7}, "tag=7: is not a tag"),
         ({"error_type": 7}, "error_type=7: is not a text"),
+        ({"error_type": ""}, "error_type='': is empty"),
+        ({"tag": ""}, "tag='': is not a tag"),
+        ({"tag": ("", "red")}, "tag=.*: is not a tag"),
+        ({"newest_first": True, "failed": True}, "newest_first=True: is for the fires of one schedule"),
+        ({"upcoming": False, "job": "works"}, "upcoming=False: is for the fires of one schedule"),
+        ({"state": ["RUNNING", "QUEUED"], "all_tenants": True}, "state=.*: of all tenants has to stand for itself"),
+        ({"state": "RUNNING", "tag": "team", "all_tenants": True}, "state=.*: of all tenants has to stand for itself"),
         ({"cursor": "open:~"}, "cursor='open:~': is not of this listing"),
         ({"limit": 0}, "limit=0"),
     ],
@@ -240,6 +252,107 @@ def test_without_filters_a_schedule_is_listed_from_the_ledger(world: World) -> N
 def test_bad_arguments_are_refused(world: World, conditions: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         world.owner.list_runs(**conditions)
+
+
+@pytest.mark.parametrize("conditions", [{"failed": True}, {"job": "works"}, {"state": "QUEUED"}], ids=str)
+def test_an_unknown_schedule_is_not_found_with_filters_too(world: World, conditions: dict[str, Any]) -> None:
+    with pytest.raises(NotFound, match="did you mean 'billing/a'"):
+        world.owner.list_runs("billing/aa", **conditions)
+    world.owner.create_schedule("new", "fails", "0 0 1 1 *")
+    world.owner.list_runs("new", **conditions)
+
+
+def test_all_tenants_are_listed_of_the_day_before_until(world: World) -> None:
+    world.clock.advance(timedelta(days=3))
+    assert not world.owner.list_runs(all_tenants=True, failed=True).items
+    found = world.owner.list_runs(all_tenants=True, failed=True, until=START + timedelta(hours=1)).items
+    assert {run.schedule for run in found} == {"billing/b"}
+
+
+def test_waiting_runs_of_a_backfill_are_listed(world: World) -> None:
+    world.owner.create_schedule("daily", "works", "0 0 * * *")
+    world.owner.freeze(until=world.clock.now() + timedelta(days=1))
+    days = START - timedelta(days=10), START - timedelta(days=3)
+    world.owner.backfill("daily", *days, current=True, dry_run=False)
+    world.live(2)
+    waiting = {str(run.id) for run in world.owner.list_runs("daily", after=days[0], before=days[1]).items}
+    for conditions in (
+        {"kind": "backfill"},
+        {"name": "daily", "kind": "backfill"},
+        {"name": "daily", "state": "QUEUED"},
+    ):
+        found = [run.id for run in world.owner.list_runs(**conditions, until=world.clock.now()).items]
+        assert sorted(found) == sorted(waiting), conditions
+        assert sorted(parts(world.owner, 2, **conditions, until=world.clock.now())) == sorted(waiting), conditions
+    world.owner.thaw()
+    world.live(20)
+    assert not [run for run in world.owner.list_runs(kind="backfill").items if run.ended_at is None]
+    assert len(world.owner.list_runs(kind="backfill").items) == len(waiting) >= 7
+
+
+def test_fires_that_wait_for_days_are_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.owner.create_schedule("quarterly", "works", "*/15 * * * *")
+    world.owner.freeze(until=world.clock.now() + timedelta(days=9))
+    world.live(30)
+    waiting = [run for run in world.owner.list_runs("quarterly").items if run.ended_at is None]
+    for jump in range(3):
+        world.clock.advance(timedelta(days=jump))
+        ids = sorted(run.id for run in waiting)
+        assert sorted(parts(world.owner, 100, name="quarterly", state="QUEUED")) == ids
+        assert sorted(parts(world.owner, 1, name="quarterly", state="QUEUED")) == ids
+        assert sorted(parts(world.owner, 1, name="quarterly", job="works")) == ids
+    assert parts(world.owner, 9, name="quarterly", state="QUEUED", since=world.clock.now() - timedelta(days=1)) == []
+    monkeypatch.setattr("minutehand.sdk.finding.MOST_UNITS", 0)
+    assert sorted(parts(world.owner, 100, name="quarterly", state="QUEUED")) == ids
+
+
+def test_a_search_that_takes_long_lists_no_waiting_fire_twice(world: World) -> None:
+    """While it goes on, fires become a day old."""
+    world.owner.create_schedule("quarterly", "works", "*/15 * * * *")
+    world.owner.freeze(until=world.clock.now() + timedelta(days=9))
+    world.live(50)
+    found, cursor = list[str](), None
+    while True:
+        page = world.owner.list_runs("quarterly", state="QUEUED", limit=1, cursor=cursor)
+        found += [run.id for run in page.items]
+        world.clock.advance(timedelta(hours=9))
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert len(found) == len(set(found)) >= 3
+
+
+def test_fires_that_run_are_found_with_every_filter() -> None:
+    """Within the job: by tag, time and beside other states."""
+    seen: dict[str, list[int]] = {}
+    known = Registry()
+    harness = Harness(known, at=START)
+    owner = harness.scheduler
+
+    @known.job("peek", retry=Retry(max_attempts=2, base=60.0))
+    def peek(ctx: Context, payload: object) -> None:
+        began = harness.clock.now() - timedelta(hours=1)
+        harness._follow()
+        for conditions in (
+            {"tag": ("team", "red")},
+            {"tag": ("team", "blue")},
+            {"since": began},
+            {"until": began},
+            {"state": ["RUNNING", "QUEUED"]},
+            {"state": ["RUNNING", "RETRYING"], "kind": "fire"},
+            {"state": ["RUNNING", "SUCCEEDED"], "job": "peek"},
+        ):
+            found = [run.id for run in owner.list_runs(**{"state": "RUNNING", **conditions}).items]
+            seen.setdefault(str(conditions), []).append(found.count(str(ctx.run_id)))
+        if ctx.attempt == 1:
+            raise RuntimeError("once more: its entry is in the list of open runs then")
+
+    owner.create_schedule("p", "peek", "30 12 * * *", tags={"team": "red"})
+    harness.advance(minutes=40)
+    assert all(
+        counts == [0, 0] if "blue" in key or "until" in key else counts == [1, 1] for key, counts in seen.items()
+    )
+    assert len(seen) == 7
 
 
 def test_a_cursor_belongs_to_its_filters(world: World) -> None:

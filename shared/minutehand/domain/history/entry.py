@@ -24,7 +24,7 @@ class Book(StrEnum):
     """The two lists of a tenant's runs."""
 
     ENDED = "ended"  # by the time of their end
-    OPEN = "open"  # by the time they are due: one-offs and triggers that have not ended, and runs between two attempts
+    OPEN = "open"  # by the time they are due or claimed, the later: all but fires that have not ended, and runs between two attempts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class HistoryEntry:
     """One run in a book, or its withdrawal. Of several with the same ``run`` and ``at`` the one with the greatest ``order`` holds."""
 
     run: RunRef
-    at: int  # UTC ms: its place in the book; the end of an ended run, the due time of an open one
+    at: int  # UTC ms: its place in the book; the end of an ended run; of an open one see ``open_place``
     order: int  # of the change: from its sequence number in the stream, see ``state.history.entries``
     withdrawn: bool = False  # the run is not at this place any more
     again: bool = False  # an earlier entry at this place may exist

@@ -16,6 +16,7 @@ from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.history.find import Finder, FindSpec
+from minutehand.owner.workers import running_runs
 from minutehand.ports.history.pages import ReadMeter
 from minutehand.sdk import views
 from minutehand.sdk.cursors import Listing
@@ -58,13 +59,17 @@ class FindMethods(InstallationMethods):
         a deleted schedule. With ``upcoming=False`` runs that are not due yet are left out; ``before`` may then be None on every page.
 
         Without ``name``, or with any of the following filters: the history. First the runs that have not ended, by the time they are
-        due, then ended ones by their end, each newest first. Waiting fires are listed with ``name`` only. ``state`` (one or several),
-        ``failed`` (DEAD, LOST, EXPIRED), ``job``, ``prefix`` of the schedule's name, ``tag`` (("key", "value"), or "key"),
-        ``error_type`` (the exception's class), ``kind`` (fire, one-off, trigger, backfill, replay) and ``since``/``until`` filter them.
+        due, then ended ones by their end, each newest first. Waiting fires are listed with ``name`` only, those due over a day ago after
+        all others. ``state`` (one or several), ``failed`` (DEAD, LOST, EXPIRED), ``job``, ``prefix`` of the schedule's name, ``tag``
+        (("key", "value"), or "key"), ``error_type`` (the exception's class) and ``kind`` (fire, one-off, trigger, backfill, replay)
+        filter them. ``since`` and ``until`` bound the end of ended runs, and the time that others are due (of a backfill's: when it
+        was claimed), so that with ``until`` a run that waits for later is left out. ``newest_first``, ``upcoming``, ``after`` and
+        ``before`` are for ``name`` alone.
         Results, error texts and workers are in ``get_run``. A page ends after ``limit`` runs, 250 read units or 0.3 s, whichever
         is first, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked. The history
-        is some seconds behind. ``state="RUNNING"`` without ``name``, ``tag``, ``since`` and ``until`` asks the workers instead, as
-        ``list_running`` does. ``all_tenants`` lists one tenant after the other, of the last 24 hours unless ``since`` is given.
+        is some seconds behind. Without ``name``, ``state="RUNNING"`` asks the workers, as ``list_running`` does: a fire that began within
+        the last 20 s may be missing. ``all_tenants`` lists one tenant after the other, of the 24 hours before ``until`` unless
+        ``since`` is given; RUNNING is then for itself, with ``job``, ``prefix``, ``error_type`` and ``kind`` at the most.
 
         Raises InvalidInput, NotFound (no schedule ever had this name), Misconfigured (the history is switched off), Unavailable.
         """
@@ -76,27 +81,37 @@ class FindMethods(InstallationMethods):
         every = check_flag("all_tenants", all_tenants)
         if owner is not None and not every and not check_flag("failed", failed) and all(one is None for one in filters):
             return self._of_schedule(owner, start, end, order, limit, cursor)
-        for field, given in (("after", after), ("before", before)):
-            if given is not None:
-                remedy = "use since and until, or pass a schedule's name and no filter"
-                raise InvalidInput(field, given, "is for the fires of one schedule", remedy)
+        _for_one_schedule(
+            after=after, before=before, newest_first=newest_first or None, upcoming=None if upcoming else False
+        )
         search = Search(
             states=_states(state, failed=check_flag("failed", failed)),
             job=None if job is None else check_name(job, "job"),
             schedule=name,
             prefix=None if prefix is None else check_name(prefix, "prefix"),
             tag=None if tag is None else checked_tag(tag),
-            error_type=None if error_type is None else checked_text("error_type", error_type, MAX_DESCRIPTION),
+            error_type=None if error_type is None else _error_type(error_type),
             kinds=_words(RunKind, "kind", kind),
         )
-        if (
-            name is None
-            and search.states == frozenset({RunState.RUNNING})
-            and (tag, since, until) == (None, None, None)
-        ):
+        if name is None and search.states is not None and RunState.RUNNING in search.states:
             of = None if every else self.tenant
-            return self._running(Listing("list_runs", of, search), of, limit, cursor, partial(_wants, search))
-        return self._found(search, since, until, limit, cursor, all_tenants=every)
+            if len(search.states) == 1 and (tag, since, until) == (None, None, None):
+                return self._running(Listing("list_runs", of, search), of, limit, cursor, partial(_wants, search))
+            if every:
+                remedy = "leave out tag, since, until and the other states, or list one tenant"
+                raise InvalidInput("state", state, "of all tenants has to stand for itself", remedy)
+        page = self._found(search, since, until, limit, cursor, all_tenants=every)
+        if name is not None and not every and cursor is None and not page.items:
+            self._check_known(name)
+        return page
+
+    def _check_known(self, name: str) -> None:
+        """Raises NotFound if no schedule ever had this name."""
+        if self._services.schedules.head(self.tenant, name) is not None:
+            return
+        owner = schedule_owner(self.tenant, name)
+        if not self._services.ledger.page(owner, after=None, upto=None, limit=1, cursor=None, newest_first=True).items:
+            raise self._no_schedule(name)
 
     def _of_schedule(
         self, owner: str, start: int | None, end: int | None, order: tuple[bool, bool], limit: int, cursor: str | None
@@ -133,7 +148,7 @@ class FindMethods(InstallationMethods):
             )
         now = self._clock()
         upto = now + _FAR if until is None else to_ms(until, "until")
-        earliest = now - DAY if all_tenants else -1
+        earliest = min(now, upto) - DAY if all_tenants else -1
         after = earliest if since is None else to_ms(since, "since") - 1
         if after >= upto:
             raise InvalidInput("since", since, "leaves an empty interval", "give a time before until")
@@ -142,13 +157,33 @@ class FindMethods(InstallationMethods):
         listing = Listing("list_runs", tenant, search, *bounds)
         spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))
         position, meter = listing.position(cursor), ReadMeter()
-        finder = Finder(self._services, spec, meter=meter, is_over=_budget(meter), now=now)
+        finder = Finder(self._services, spec, meter=meter, is_over=_budget(meter), running=self._at_hand, now=now)
         found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
         return Page(
             items=[views.run_view(run.row, now=now, kind=run.kind) for run in found.runs],
             cursor=listing.next(found.cursor),
             searched_to=None if found.searched is None or found.searched < 0 else from_ms(found.searched),
         )
+
+    def _at_hand(self, tenant: str, limit: int, after: str | None) -> tuple[Sequence[RunRow], str | None]:
+        found = running_runs(tenant, self._services, self._clock(), limit=limit, after=after)
+        return found.runs, found.cursor
+
+
+def _for_one_schedule(**given: object) -> None:
+    """Raises InvalidInput for the first argument that the history does not know."""
+    for field, value in given.items():
+        if value is not None:
+            remedy = "use since and until, or pass a schedule's name and no filter"
+            raise InvalidInput(field, value, "is for the fires of one schedule", remedy)
+
+
+def _error_type(value: object) -> str:
+    if value == "":
+        raise InvalidInput(
+            "error_type", value, "is empty", "name an exception's class, e.g. ValueError, or leave it out"
+        )
+    return checked_text("error_type", value, MAX_DESCRIPTION)
 
 
 def _wants(search: Search, run: RunRow) -> bool:

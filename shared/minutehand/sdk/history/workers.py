@@ -11,7 +11,7 @@ from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import from_ms
-from minutehand.errors import Misconfigured
+from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.owner import workers as reading
 from minutehand.owner.queues import FoundQueue, survey_queues
 from minutehand.sdk.base import SchedulerBase
@@ -125,9 +125,20 @@ class InstallationMethods(SchedulerBase):
                 more = reading.position_of(found[-1])
                 break
             found.append(row)
+        if wanted is not None and not found and cursor is None:
+            self._check_queue(wanted)
         states = reading.with_states(found, self._services, now)
         views = [self._worker(row, state, all_tenants) for row, state in zip(found, states, strict=True)]
         return Page(items=sorted(views, key=lambda view: view.name), cursor=listing.next(more))
+
+    def _check_queue(self, name: str) -> None:
+        """Raises InvalidInput if there is no such queue, as far as this role may know."""
+        try:
+            there = {DEFAULT_QUEUE, *self._services.work.names()}
+        except Misconfigured:
+            return
+        if name not in there:
+            raise InvalidInput("queue", name, "is not a queue of this installation", "queues() lists them")
 
     def _worker(self, row: WorkerRow, state: WorkerState, all_tenants: bool) -> Worker:  # noqa: FBT001
         identity = row.identity

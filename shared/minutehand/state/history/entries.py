@@ -16,7 +16,9 @@ from minutehand.domain.run import RunRow, RunState
 
 REASON = 80  # characters of a reason or an error's class that an entry keeps
 _BETWEEN = frozenset({RunState.RETRYING, RunState.CONTINUED})
-_SUBMITTED = frozenset({RunKind.ONE_OFF, RunKind.TRIGGER, RunKind.REPLAY})
+_LISTED = frozenset(
+    set(RunKind) - {RunKind.FIRE}
+)  # kinds of which every run that has not ended is in the list of open runs
 
 Placed = Mapping[Book, Sequence[HistoryEntry]]
 
@@ -133,24 +135,35 @@ def _is_told(old: RunRow | None, new: RunRow, at: int) -> bool:
 
 def is_open(run: RunRow | None) -> bool:
     """Whether the run belongs into the list of open runs. Waiting fires of schedules do not: the ledger lists them by schedule."""
-    return run is not None and not run.is_terminal and (kind_of(run) in _SUBMITTED or run.state in _BETWEEN)
+    return run is not None and not run.is_terminal and (kind_of(run) in _LISTED or run.state in _BETWEEN)
+
+
+def open_place(run: RunRow) -> int:
+    """The place (UTC ms) of a run among the open ones: when it is due, or when it was claimed if that is later.
+
+    So the past fires of a backfill, all of a batch, are in one page, and not in hours that were folded long ago.
+    """
+    return max(run.due, run.created_at)
 
 
 def _open_entries(change: RunChange) -> Iterator[HistoryEntry]:
-    """The entry of a run that appears, or the withdrawal of one that has ended."""
+    """At most two: the entry of a run that appears or is claimed anew, the withdrawal of one that has ended or moved."""
     old, new, order = change.old, change.new, order_of(change.sequence)
-    is_new = old is None or old.is_terminal
-    if new is not None and is_open(new) and (is_new or new.state in _BETWEEN or new.relisted != old.relisted):  # type: ignore[union-attr]
-        yield entry_of(new, new.due, order, again=not is_new)
-    elif old is not None and not old.is_terminal and (new is None or new.is_terminal) and _may_be_listed(old):
-        yield withdrawal_of(old, old.due, order)
+    before = None if old is None or old.is_terminal else open_place(old)
+    after = None if new is None or new.is_terminal else open_place(new)
+    if old is not None and before is not None and before != after and _may_be_listed(old):
+        yield withdrawal_of(old, before, order)
+    if new is None or after is None or not is_open(new):
+        return
+    if before != after or new.state in _BETWEEN or (old is not None and new.relisted != old.relisted):
+        yield entry_of(new, after, order, again=before == after)
 
 
 def _may_be_listed(run: RunRow) -> bool:
     """Whether a run that has not ended may be in the list: a fire gets there by its first retry or slice."""
-    return kind_of(run) in _SUBMITTED or run.state in _BETWEEN or run.fence > 1
+    return kind_of(run) in _LISTED or run.state in _BETWEEN or run.fence > 1
 
 
 def _was_never_open(first: RunChange) -> bool:
     old = first.old
-    return old is None or (kind_of(old) not in _SUBMITTED and old.fence == 0)
+    return old is None or (kind_of(old) not in _LISTED and old.fence == 0)
