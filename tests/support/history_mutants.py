@@ -127,8 +127,8 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "who waits between two attempts is in no list",
         "state/history/entries.py",
-        "(is_new or new.state in _BETWEEN or",
-        "(is_new or",
+        "before != after or new.state in _BETWEEN or",
+        "before != after or",
     ),
     (
         "an entry is given out before all that reach its place were read",
@@ -158,8 +158,8 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "open runs of a schedule are read twice",
         "history/find.py",
-        "            spec.upto if search.schedule is None else min(spec.upto, self._now - WAITED)\n",
-        "            spec.upto\n",
+        "return not is_open(run) or max(self._spec.after, self._cut) < run.due <= self._spec.upto",
+        "return not is_open(run)",
     ),
     # Folded hours.
     (

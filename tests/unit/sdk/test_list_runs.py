@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunState
-<<<<<<< HEAD
-from minutehand.errors import InvalidInput, Misconfigured
-=======
-from minutehand.domain.run_change import RunChange
 from minutehand.errors import InvalidInput, Misconfigured, NotFound
->>>>>>> 0739f81 (Runs that wait or run are found whatever the filters: of backfills, of freezes of days, fires at work; unknown schedules and empty filters are refused)
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.pages import write_pages
+from minutehand.ports.records import Record
 from minutehand.settings import Settings
+from minutehand.state.worker_record import (
+    KEY,
+    JobNames,
+    RunAtHand,
+    WorkerIdentity,
+    WorkerKind,
+    WorkerRow,
+    owner_of,
+    record_body,
+)
 from minutehand.testing import Harness, ManualClock, Memory
 from minutehand.testing.process import Hand, make_worker
 from minutehand.ticker.tick import tick
@@ -302,7 +309,7 @@ def test_fires_that_wait_for_days_are_listed(world: World, monkeypatch: pytest.M
         assert sorted(parts(world.owner, 1, name="quarterly", state="QUEUED")) == ids
         assert sorted(parts(world.owner, 1, name="quarterly", job="works")) == ids
     assert parts(world.owner, 9, name="quarterly", state="QUEUED", since=world.clock.now() - timedelta(days=1)) == []
-    monkeypatch.setattr("minutehand.sdk.finding.MOST_UNITS", 0)
+    monkeypatch.setattr("minutehand.sdk.history.finding.MOST_UNITS", 0)
     assert sorted(parts(world.owner, 100, name="quarterly", state="QUEUED")) == ids
 
 
@@ -322,6 +329,35 @@ def test_a_search_that_takes_long_lists_no_waiting_fire_twice(world: World) -> N
     assert len(found) == len(set(found)) >= 3
 
 
+def _tell(harness: Harness, run: str) -> None:
+    """A worker's record: it runs this run, and some others that have ended."""
+    owner, _, key = run.partition("#")
+    others = [RunRef(owner, f"{n:015d}") for n in range(5)]
+    row = WorkerRow(
+        identity=WorkerIdentity(
+            name="w",
+            kind=WorkerKind.PROCESS,
+            host="h",
+            version="1",
+            started_at=harness.clock(),
+            queues={"default": 1},
+            jobs=JobNames.of(["peek"]),
+        ),
+        seen_at=harness.clock(),
+        at_hand=6,
+        runs=tuple(RunAtHand(ref=ref, job="peek", fence=1, started_at=1) for ref in [*others, RunRef(owner, key)]),
+    )
+    version = harness._services.records.read(owner_of("w"), f"{KEY}w")
+    record = Record(
+        owner=owner_of("w"),
+        key=f"{KEY}w",
+        version=version.version + 1 if version else 1,
+        body=record_body(row),
+        expires=row.expires,
+    )
+    assert harness._services.records.write(record)
+
+
 def test_fires_that_run_are_found_with_every_filter() -> None:
     """Within the job: by tag, time and beside other states."""
     seen: dict[str, list[int]] = {}
@@ -331,18 +367,18 @@ def test_fires_that_run_are_found_with_every_filter() -> None:
 
     @known.job("peek", retry=Retry(max_attempts=2, base=60.0))
     def peek(ctx: Context, payload: object) -> None:
-        began = harness.clock.now() - timedelta(hours=1)
+        _tell(harness, ctx.run_id)
         harness._follow()
         for conditions in (
             {"tag": ("team", "red")},
             {"tag": ("team", "blue")},
-            {"since": began},
-            {"until": began},
+            {"since": START},
+            {"until": START},
             {"state": ["RUNNING", "QUEUED"]},
             {"state": ["RUNNING", "RETRYING"], "kind": "fire"},
             {"state": ["RUNNING", "SUCCEEDED"], "job": "peek"},
         ):
-            found = [run.id for run in owner.list_runs(**{"state": "RUNNING", **conditions}).items]
+            found = parts(owner, 3, **{"state": "RUNNING", **conditions})
             seen.setdefault(str(conditions), []).append(found.count(str(ctx.run_id)))
         if ctx.attempt == 1:
             raise RuntimeError("once more: its entry is in the list of open runs then")

@@ -115,6 +115,12 @@ def test_one_that_fell_silent_has_vanished_for_a_day(world: World) -> None:
     assert names(world) == []
 
 
+def test_a_queue_that_does_not_exist_is_refused(world: World) -> None:
+    assert names(world, queue="default") == []
+    with pytest.raises(InvalidInput, match=r"queue='mial': is not a queue of this installation; queues\(\) lists them"):
+        names(world, queue="mial")
+
+
 # Running runs.
 
 
@@ -181,13 +187,19 @@ def test_nothing_is_listed_twice_or_where_nobody_says_anything(world: World) -> 
     def during(ctx: Context) -> None:
         tell(world, "vanished", runs=[at_hand(ctx.run_id, NOON - HOUR)], seen=NOON - HOUR)
         tell(world, "w", runs=[at_hand(ctx.run_id)])
+        tell(world, "x", runs=[at_hand(f"acme/other#{n:015d}", NOON - n) for n in range(1, 4)])
         seen.append([run.id for run in world.scheduler.list_running().items])
+        found, page = list[str](), world.scheduler.list_running(limit=1)
+        while page.cursor is not None:
+            found += [run.id for run in page.items]
+            page = world.scheduler.list_running(limit=1, cursor=page.cursor)
+        seen.append(found + [run.id for run in page.items])
 
     seen = list[list[str]]()
     world.during = during
     run = world.scheduler.submit("note")
     world.work()
-    assert seen == [[run.id]]
+    assert seen == [[run.id], [run.id]]
 
 
 @pytest.mark.parametrize(

@@ -149,8 +149,8 @@ def open_place(run: RunRow) -> int:
 def _open_entries(change: RunChange) -> Iterator[HistoryEntry]:
     """At most two: the entry of a run that appears or is claimed anew, the withdrawal of one that has ended or moved."""
     old, new, order = change.old, change.new, order_of(change.sequence)
-    before = None if old is None or old.is_terminal else open_place(old)
     after = None if new is None or new.is_terminal else open_place(new)
+    before = None if old is None or old.is_terminal else open_place(old)
     if old is not None and before is not None and before != after and _may_be_listed(old):
         yield withdrawal_of(old, before, order)
     if new is None or after is None or not is_open(new):
