@@ -283,11 +283,12 @@ def test_waiting_runs_of_a_backfill_are_listed(world: World) -> None:
     world.owner.backfill("daily", *days, current=True, dry_run=False)
     world.live(2)
     waiting = {str(run.id) for run in world.owner.list_runs("daily", after=days[0], before=days[1]).items}
-    for conditions in (
+    searches: list[dict[str, Any]] = [
         {"kind": "backfill"},
         {"name": "daily", "kind": "backfill"},
         {"name": "daily", "state": "QUEUED"},
-    ):
+    ]
+    for conditions in searches:
         found = [run.id for run in world.owner.list_runs(**conditions, until=world.clock.now()).items]
         assert sorted(found) == sorted(waiting), conditions
         assert sorted(parts(world.owner, 2, **conditions, until=world.clock.now())) == sorted(waiting), conditions
