@@ -46,6 +46,7 @@ class InstallationStore(Construct):
         self.tables = {table.suffix: self._table(table) for table in TABLES}
         self.bucket = self._bucket("Bucket", self._rules())
         self.archive_bucket = self.bucket if installation.archive_lock is None else self._locked_bucket()
+        self._keep_anchors()
 
     def allow(self, grantee: iam.IGrantable, suffix: str, *actions: tuple[str, ...], keys: Sequence[str] = ()) -> None:
         """Let ``grantee`` do ``actions`` (groups of them, see above) to one table; with ``keys`` in partitions like these only."""
@@ -196,6 +197,18 @@ class InstallationStore(Construct):
         """The archive's own bucket: a lock is a property of a whole bucket, and payloads must be removable."""
         lock = self._installation.archive_lock
         return self._bucket("ArchiveBucket", self._archive_rules(versioned=True), versioned=True, lock=lock)
+
+    def _keep_anchors(self) -> None:
+        """Let nobody put a close of the audit in place of another one: a lock keeps the old version, but the new one would be read."""
+        self.archive_bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:PutObject"],
+                resources=[self.archive_bucket.arn_for_objects(f"{ANCHORS}*")],
+                conditions={"Null": {"s3:if-none-match": "true"}},
+            )
+        )
 
     def _bucket(
         self,

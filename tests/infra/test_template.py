@@ -434,6 +434,20 @@ def test_an_audit_that_its_anchors_contradict_is_an_alarm(template: Template) ->
     assert actions(template, "auditor", "audit/*") == {"s3:GetObject", "s3:PutObject"}
 
 
+def test_nobody_puts_a_close_of_the_audit_in_place_of_another(template: Template) -> None:
+    policies = template.find_resources("AWS::S3::BucketPolicy").values()
+    denied = [
+        one
+        for policy in policies
+        for one in policy["Properties"]["PolicyDocument"]["Statement"]
+        if one["Action"] == "s3:PutObject"
+    ]
+    assert [(one["Effect"], one["Principal"], one["Condition"]) for one in denied] == [
+        ("Deny", {"AWS": "*"}, {"Null": {"s3:if-none-match": "true"}})
+    ]
+    assert denied[0]["Resource"]["Fn::Join"][1][1] == "/audit/*"
+
+
 def test_all_fourteen_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
     template.resource_count_is("AWS::CloudWatch::Alarm", 14)
     (topic,) = resources(template, "AWS::SNS::Topic")
