@@ -13,6 +13,11 @@ _DAYS = {"today": 0, "yesterday": 1}  # before the present one
 WORDS = "now, today, yesterday, -90m, -3h, -2d"
 
 
+def is_relative(text: str) -> bool:
+    """Whether the time that ``text`` means depends on now."""
+    return _AGO.fullmatch(text) is not None or text.lower() in ("now", *_DAYS)
+
+
 def parse_moment(text: str, field: str, now: datetime) -> datetime:
     """A time argument: ISO 8601 with an offset or ``Z``; ``now``; ``today`` and ``yesterday``, which begin at midnight in UTC; or
     a time ago, as ``-3h`` (s, m, h, d, w). Raises InvalidInput, which names ``field``.

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from minutehand.cli.moments import parse_moment
+from minutehand.cli.moments import is_relative, parse_moment
 from minutehand.cli.wording import Wording
 from minutehand.domain.payload import parse_json
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.jobs import Registry, default_registry, load
 
+if TYPE_CHECKING:
+    from minutehand import Page
+
 Command = Callable[..., Any]
+_ANCHORED = re.compile(r"(?P<cursor>.*~[0-9a-f]{16})@(?P<now>\d{1,15})", re.DOTALL)
 
 Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
 RunId = Annotated[str, typer.Argument(help="Id of the run, as submit and list print it.")]
@@ -58,6 +63,32 @@ def read_moment(text: str | None, option: str) -> datetime | None:
 def read_instant(text: str, field: str) -> datetime:
     """A time argument: see ``moments``."""
     return parse_moment(text, field, datetime.now(UTC))
+
+
+class ListedTimes:
+    """The time options of a listing, and its cursor.
+
+    Relative times, as ``-3h``, mean what they meant for the first page: the cursor that is printed ends with ``@`` and the UTC ms at
+    which they were read. The SDK gets the cursor without that.
+    """
+
+    def __init__(self, cursor: str | None) -> None:
+        found = _ANCHORED.fullmatch(cursor or "")
+        self.cursor = found["cursor"] if found else cursor
+        self._now = int(found["now"]) if found else int(datetime.now(UTC).timestamp() * 1_000)
+        self._is_relative = False
+
+    def read(self, text: str | None, option: str) -> datetime | None:
+        """A time option that may be left out; ``option`` is its name without the hyphens."""
+        if text is None:
+            return None
+        self._is_relative = self._is_relative or is_relative(text)
+        return parse_moment(text, f"--{option}", datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self._now))
+
+    def anchored(self, page: Page) -> Page:
+        """The page, with the cursor to print."""
+        is_needed = self._is_relative and page.cursor is not None
+        return replace(page, cursor=f"{page.cursor}@{self._now}") if is_needed else page
 
 
 def tag_of(text: str) -> tuple[str, str] | str:

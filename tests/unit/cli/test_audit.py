@@ -35,6 +35,15 @@ def test_who_did_what_is_listed_newest_first(said: Say) -> None:
     assert said("--json", "schedules", "describe", "daily").json[0]["revisions"][0]["actor"] == "app:alice@acme"
 
 
+def test_the_cursor_that_is_printed_continues_with_the_same_words(said: Say) -> None:
+    said("schedules", "create", *DAILY)
+    said("schedules", "pause", "daily")
+    first = said("audit", "list", "--since", "-3h", "--until", "now", "--limit", "1")
+    cursor = (first.out + first.err).partition("--cursor '")[2].partition("'")[0]
+    listed = said("audit", "list", "--since", "-3h", "--until", "now", "--limit", "1", "--cursor", cursor, "--json").json
+    assert [line["act"] for line in listed] == ["create"]
+
+
 def test_it_verifies_and_says_what_it_found(said: Say, local_settings: Settings) -> None:
     said("schedules", "create", *DAILY)
     fine = said("audit", "verify")

@@ -82,6 +82,35 @@ def test_a_search_goes_on_until_it_has_enough(say: Say, monkeypatch: pytest.Monk
 
 @pytest.mark.cloud
 @pytest.mark.usefixtures("history")
+@pytest.mark.parametrize("options", [("--since", "-3h"), ("--since", "yesterday", "--until", "now"), ()])
+def test_the_cursor_that_is_printed_continues_with_the_same_words(say: Say, options: tuple[str, ...]) -> None:
+    found, cursor = list[str](), tuple[str, ...]()
+    for _ in range(4):
+        lines = say("--json", "runs", "list", "--limit", "3", *options, *cursor).splitlines()
+        found += [json.loads(line)["id"] for line in lines if line.startswith("{")]
+        text = say("runs", "list", "--limit", "3", *options, *cursor)
+        cursor = ("--cursor", text.partition("--cursor '")[2].partition("'")[0])
+    assert cursor == ("--cursor", "")
+    assert len(found) == len(set(found)) == 10
+
+
+@pytest.mark.cloud
+@pytest.mark.usefixtures("history")
+def test_a_cursor_belongs_to_the_times_that_were_typed(say: Say) -> None:
+    text = say("runs", "list", "--limit", "3", "--since", "-3h")
+    cursor = text.partition("--cursor '")[2].partition("'")[0]
+    for other in (("--since", "-4h"), ("--since", "2026-01-01T00:00:00Z"), ()):
+        with pytest.raises(InvalidInput, match="is not of this listing"):
+            say("runs", "list", "--limit", "3", *other, "--cursor", cursor)
+
+
+@pytest.mark.cloud
+def test_the_runs_of_all_tenants_up_to_some_days_ago(say: Say) -> None:
+    say("runs", "list", "--all-tenants", "--until", "-2d")
+
+
+@pytest.mark.cloud
+@pytest.mark.usefixtures("history")
 def test_statistics_and_a_rebuild(say: Say) -> None:
     lines = [json.loads(line) for line in say("--json", "stats", "--since", "-2d").splitlines()]
     assert sum(line["runs"] for line in lines) == 10

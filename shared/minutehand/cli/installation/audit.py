@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from minutehand import logs
-from minutehand.cli.parameters import Cursor, Limit, read_moment
+from minutehand.cli.parameters import Cursor, Limit, ListedTimes, read_moment
 from minutehand.cli.shell import ExitCode, Shell
 from minutehand.daemon.roles import run_auditor
 from minutehand.errors import InvalidInput
@@ -50,18 +50,19 @@ def list_(
     cursor: Cursor = None,
 ) -> None:
     """List who did what, newest first."""
+    times = ListedTimes(cursor)
     page = shell.scheduler.audit(
         schedule=schedule,
         actor=actor,
         act=act,
         run_id=run_id,
         call=call,
-        since=read_moment(since, "since"),
-        until=read_moment(until, "until"),
+        since=times.read(since, "since"),
+        until=times.read(until, "until"),
         limit=limit,
-        cursor=cursor,
+        cursor=times.cursor,
     )
-    shell.page(page, _LISTED, narrow=_NARROW)
+    shell.page(times.anchored(page), _LISTED, narrow=_NARROW)
 
 
 @app.command()
