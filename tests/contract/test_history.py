@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from minutehand.domain.history.entry import Book
+from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunState
 from minutehand.domain.times import DAY, HOUR, MINUTE
@@ -13,7 +15,7 @@ from minutehand.history.read import Reading
 from minutehand.ports.history.pages import Hour, Page, PagePut, ReadMeter
 from minutehand.ports.services import Services
 from minutehand.state.history.codec import decode, encode
-from minutehand.state.history.entries import entry_of
+from minutehand.state.history.entries import entry_of, order_of, placed
 from minutehand.state.history.search import Search, summary_of
 
 from tests.support.builders import NOON, OWNER, a_run
@@ -53,6 +55,19 @@ def test_a_page_that_is_appended_again_replaces_itself(services: Services) -> No
         services.history.append(some(2))
     found = services.history.pages("acme", Book.ENDED, TODAY, 0, first=0, last=NOON + DAY, meter=ReadMeter())
     assert len(list(found)) == 1
+
+
+def test_sequence_numbers_of_forty_digits_are_kept_and_compared(services: Services) -> None:
+    """A stream's may be as long; a number of DynamoDB has 38 digits."""
+    greatest = 10**40 - 1
+    run = a_run(NOON, ref=fire_ref(OWNER, NOON), state=RunState.SUCCEEDED, ended_at=NOON)
+    for sequence, error in ((greatest - 1, "first"), (greatest, "last"), (greatest - 2, "before")):
+        change = RunChange(ref=run.ref, sequence=sequence, at=NOON, old=None, new=replace(run, reason=error))
+        services.history.append(list(pages_of(Book.ENDED, placed([change])[Book.ENDED], NOW, 90 * DAY)))
+    reading = Reading(
+        services.history, "acme", Book.ENDED, Search(), after=0, upto=NOON + DAY, meter=ReadMeter(), whole=True
+    )
+    assert [(entry.reason, entry.order) for entry in reading.entries()] == [("last", order_of(greatest))]
 
 
 def test_days_and_tenants_are_noted(services: Services) -> None:

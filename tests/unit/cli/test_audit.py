@@ -40,7 +40,9 @@ def test_the_cursor_that_is_printed_continues_with_the_same_words(said: Say) -> 
     said("schedules", "pause", "daily")
     first = said("audit", "list", "--since", "-3h", "--until", "now", "--limit", "1")
     cursor = (first.out + first.err).partition("--cursor '")[2].partition("'")[0]
-    listed = said("audit", "list", "--since", "-3h", "--until", "now", "--limit", "1", "--cursor", cursor, "--json").json
+    listed = said(
+        "audit", "list", "--since", "-3h", "--until", "now", "--limit", "1", "--cursor", cursor, "--json"
+    ).json
     assert [line["act"] for line in listed] == ["create"]
 
 
