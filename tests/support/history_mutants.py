@@ -177,8 +177,8 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a folded hour is read without its late pages",
         "history/read.py",
-        "appended = not is_settled or day.late.get(number, 0) > folded or",
-        "appended = not is_settled or",
+        "appended = every or not is_settled or day.late.get(number, 0) > folded or",
+        "appended = every or not is_settled or",
     ),
     (
         "the bodies of large pages are not stored",

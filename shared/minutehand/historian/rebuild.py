@@ -112,6 +112,7 @@ class _Rebuilding:
             upto=spec.upto,
             meter=ReadMeter(),
             whole=True,
+            appended=book is Book.OPEN,  # folds leave its withdrawals out, behind which a correction has to lie
         )
         entries = reading.entries()
         while (batch := list(islice(entries, _BATCH))) and not self._is_stopped():

@@ -59,7 +59,7 @@ class Reading:
     """One call's reading of a book: ``entries``, then ``position`` to go on from (None: at the end) and ``searched``.
 
     ``after`` and ``upto`` (UTC ms) are bounds of the places: ``(after, upto]``. ``is_over`` is asked before each page but the first ones
-    whether to stop. ``whole``: withdrawals are given out, too.
+    whether to stop. ``whole``: withdrawals are given out, too. ``appended``: of folded hours the appended pages are read, too.
     """
 
     def __init__(
@@ -74,8 +74,9 @@ class Reading:
         meter: ReadMeter,
         is_over: Callable[[], bool] = lambda: False,
         whole: bool = False,
+        appended: bool = False,
     ) -> None:
-        self._whole = whole
+        self._whole, self._appended = whole, appended
         self._history, self._tenant, self._book, self._search = history, tenant, book, search
         self._after, self._upto, self._meter, self._is_over = after, upto, meter, is_over
         self._merge = Merge()
@@ -110,7 +111,7 @@ class Reading:
         days = self._history.days(self._tenant, self._book, first=first // DAY, last=last // DAY, meter=self._meter)
         for day in days:
             hours = self._hours(day, first, last) if day.folded else {}
-            for segment in _segments_of(day, hours):
+            for segment in _segments_of(day, hours, every=self._appended):
                 if segment.first <= last and segment.last >= first:
                     yield replace(segment, first=max(segment.first, first))
 
@@ -198,14 +199,14 @@ class _Streams:
         return max((head.last for head, _ in self._heads), default=None)
 
 
-def _segments_of(day: Day, hours: Mapping[int, Hour]) -> Sequence[_Segment]:
+def _segments_of(day: Day, hours: Mapping[int, Hour], *, every: bool) -> Sequence[_Segment]:
     """The segments of a day, the latest first. Neighbouring hours that are read as they were appended are one segment."""
     found: list[_Segment] = []
     for number in range(23, -1, -1):
         begin, index = (day.number * 24 + number) * HOUR, hours.get(number)
         is_settled = begin // HOUR + 1 <= day.folded
         folded = index.folded if index else day.folded if is_settled else 0
-        appended = not is_settled or day.late.get(number, 0) > folded or (index is not None and index.kept)
+        appended = every or not is_settled or day.late.get(number, 0) > folded or (index is not None and index.kept)
         pages = index if index is not None and index.pages else None
         if pages is not None:
             found.append(_Segment(day, begin, begin + HOUR - 1, pages, appended))

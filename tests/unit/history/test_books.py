@@ -72,7 +72,14 @@ class Story:
     def _new(self, ref: RunRef) -> RunRow:
         due = ref.instant or NOON + 5 * MINUTE
         row = RunRow(
-            ref=ref, state=RunState.QUEUED, revision=1, job="report", due=due, not_before=due, created_at=self._at
+            ref=ref,
+            state=RunState.QUEUED,
+            revision=1,
+            job="report",
+            due=due,
+            not_before=due,
+            created_at=self._at,
+            backfill=self.random.choice([None, "b1"]) if ref.is_fire else None,
         )
         if ref.key.endswith("~gap"):
             return replace(row, state=RunState.SKIPPED, ended_at=self._at, skipped=1, skipped_until=due)
@@ -89,6 +96,10 @@ class Story:
                 replace(old, state=RunState.SKIPPED, reason="skipped"),
             ]
             return self.random.choice(choices)
+        if (
+            old.fence == 0 and self.random.random() < 0.3
+        ):  # claimed under another revision, or by its chain in place of a backfill
+            return replace(old, revision=old.revision + 1, created_at=self._at, backfill=None)
         if old.state is RunState.RUNNING:
             ended = self.random.choice([RunState.SUCCEEDED, RunState.DEAD, RunState.RETRYING, RunState.CONTINUED])
         else:
