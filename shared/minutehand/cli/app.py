@@ -90,7 +90,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "installation.processes",
     ),
     "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes"),
-    "historian": CommandEntry("Write the history: follow the stream of runs.", "installation.processes"),
+    "historian": CommandEntry(
+        "Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it.",
+        "installation.processes",
+    ),
     "audit": CommandEntry(
         "Show who did what, and verify the record of it. Alone: check the live data once and repair violations.",
         "installation.audit",
