@@ -26,8 +26,9 @@ def template(with_knobs: Callable[..., Template]) -> Template:
 
 
 def sources(template: Template) -> dict[str, Mapping[str, Any]]:
-    """Event sources by the queue that they read."""
+    """Event sources of queues by the queue that they read."""
     found = [s["Properties"] for s in template.find_resources("AWS::Lambda::EventSourceMapping").values()]
+    found = [source for source in found if "StartingPosition" not in source]  # that of a stream has one
     return {s["EventSourceArn"]["Fn::GetAtt"][0].removeprefix("JobsQueues")[:-8]: s for s in found}
 
 
