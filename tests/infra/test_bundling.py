@@ -263,6 +263,8 @@ def test_the_handlers_are_where_the_bundle_looks_for_them() -> None:
         "worker",
         "undertaker",
         "auditor",
+        "historian",
+        "events",
     }
 
 

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "list_runs": "runs list",
     "list_schedules": "schedules list",
     "pause_schedule": "schedules pause",
+    "queues": "queues list",
     "rebuild_history": "history rebuild",
     "redrive": "dead redrive",
     "replay_run": "runs replay",

@@ -179,11 +179,12 @@ def _for_one_schedule(**given: object) -> None:
 
 
 def _error_type(value: object) -> str:
-    if value == "":
+    text = checked_text("error_type", value, MAX_DESCRIPTION)
+    if not text:
         raise InvalidInput(
-            "error_type", value, "is empty", "name an exception's class, e.g. ValueError, or leave it out"
+            "error_type", text, "is empty", "name an exception's class, e.g. ValueError, or leave it out"
         )
-    return checked_text("error_type", value, MAX_DESCRIPTION)
+    return text
 
 
 def _wants(search: Search, run: RunRow) -> bool:

@@ -75,7 +75,7 @@ class HistoryMethods(SchedulerBase):
         """
         if not self._has_history:
             raise Misconfigured("MINUTEHAND_HISTORY=off: there are no statistics; switch it on first")
-        if by not in ("job", "schedule") or (job is not None and schedule is not None):
+        if not isinstance(by, str) or by not in ("job", "schedule") or (job is not None and schedule is not None):
             raise InvalidInput(
                 "by", by, "is not what runs are counted by", 'use "job" or "schedule", and name at most one of these'
             )
