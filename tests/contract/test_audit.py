@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.audit import AuditAct, AuditLine, DayClose, root_of
+from minutehand.domain.audit import AuditAct, AuditLineRow, DayClose, root_of
 from minutehand.domain.run import RunState
 from minutehand.domain.schedule import Freeze, ScheduleState
 from minutehand.domain.times import DAY, MINUTE
@@ -21,7 +21,7 @@ from tests.support.builders import NOON, OWNER, a_head, a_line, a_one_off, a_rev
 TODAY = NOON // DAY
 
 
-def lines(services: Services, day: int = TODAY) -> list[AuditLine | None]:
+def lines(services: Services, day: int = TODAY) -> list[AuditLineRow | None]:
     found = list(services.audit.lines("acme", day))
     assert all(each.is_genuine for each in found)
     return [each.line for each in found]

@@ -12,7 +12,7 @@ from minutehand.domain.run import RunState
 from minutehand.domain.times import DAY, HOUR, MINUTE
 from minutehand.historian.pages import LARGE, MANY, pages_of
 from minutehand.history.read import Reading
-from minutehand.ports.history.pages import Hour, Page, PagePut, ReadMeter
+from minutehand.ports.history.pages import HistoryPage, Hour, PagePut, ReadMeter
 from minutehand.ports.services import Services
 from minutehand.state.history.codec import decode, encode
 from minutehand.state.history.entries import entry_of, order_of, placed
@@ -104,7 +104,7 @@ def test_an_hour_is_read_as_it_was_folded(services: Services) -> None:
     services.history.append(some(1))
     for count in (3, 900):  # in the index, and beside it
         entries = decode("acme", some(count)[0].body)
-        page = Page(last=entries[-1].at, part=1, body=encode(entries), summary=summary_of(entries))
+        page = HistoryPage(last=entries[-1].at, part=1, body=encode(entries), summary=summary_of(entries))
         hour = Hour(number=HOUR_OF_DAY, folded=NOW // HOUR + count, pages=[page])
         services.history.fold("acme", Book.ENDED, TODAY, hour, NOON + 90 * DAY)
         services.history.note_folded("acme", Book.ENDED, TODAY, hour.folded)

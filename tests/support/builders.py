@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from minutehand.domain.audit import AuditAct, AuditLine, Via
+from minutehand.domain.audit import AuditAct, AuditLineRow, Via
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
 from minutehand.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, Failure, RunRow, RunState
@@ -100,7 +100,7 @@ def an_attempt(run: RunRow | None = None, *, number: int = 1, **changes: Any) ->
     return FailedAttemptRow(**(given | changes))
 
 
-def a_line(target: str = OWNER, *, at: int = NOON, act: AuditAct = AuditAct.PAUSE, **changes: Any) -> AuditLine:
+def a_line(target: str = OWNER, *, at: int = NOON, act: AuditAct = AuditAct.PAUSE, **changes: Any) -> AuditLineRow:
     """A line of the audit; each has its own id."""
     given = {"id": secrets.token_hex(8), "call": "c1", "actor": "app:alice", "via": Via.SDK, "salt": "00" * 16}
-    return AuditLine(tenant=target.partition("/")[0], at=at, act=act, target=target, **given | changes)
+    return AuditLineRow(tenant=target.partition("/")[0], at=at, act=act, target=target, **given | changes)

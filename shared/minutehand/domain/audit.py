@@ -126,7 +126,7 @@ def checked_via(via: object) -> Via:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditLine:
+class AuditLineRow:
     """One act on one object."""
 
     tenant: str  # whose

@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from minutehand.domain.audit import GATES, AuditAct, AuditLine, DayClose, Via, date_of, digest_of
+from minutehand.domain.audit import GATES, AuditAct, AuditLineRow, DayClose, Via, date_of, digest_of
 from minutehand.domain.times import STAMP_DIGITS
 from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import AUDIT, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
@@ -31,7 +31,7 @@ _DONE = "~done"
 _SAME = ("id", "call", "actor", "identity", "before", "after", "version", "reason", "salt")  # named as the fields
 
 
-def transact(tables: RowTables, verb: str, writes: Sequence[RowWrite], about: str, line: AuditLine | None) -> bool:
+def transact(tables: RowTables, verb: str, writes: Sequence[RowWrite], about: str, line: AuditLineRow | None) -> bool:
     """One transaction, with the line of the act if it has one; False, and nothing is written, if a condition does not hold.
 
     Raises Unavailable, also if the line's day is closed.
@@ -48,7 +48,7 @@ def transact(tables: RowTables, verb: str, writes: Sequence[RowWrite], about: st
     return False
 
 
-def line_writes(line: AuditLine) -> list[RowWrite]:
+def line_writes(line: AuditLineRow) -> list[RowWrite]:
     """What a line adds to its act's transaction."""
     gate, is_open = _gate_key(line.tenant, line.day, line.gate), Absent("partition")
     return [put_new(AUDIT, line_row(line)), RowWrite(table=AUDIT, row=gate, only_if=is_open, kind="check")]
@@ -135,7 +135,7 @@ def _gate_key(tenant: str, day: int, gate: int) -> Row:
     return {"partition": f"{tenant}#~shut", "key": f"{date_of(day)}#{gate:02d}"}
 
 
-def line_row(line: AuditLine) -> Row:
+def line_row(line: AuditLineRow) -> Row:
     """A line as a row, with its digest."""
     row = {name: getattr(line, name) for name in _SAME} | {
         "partition": _partition(line.tenant, line.day),
@@ -151,9 +151,9 @@ def line_row(line: AuditLine) -> Row:
 
 
 @reads("line {key} of the audit {partition}")
-def line_of(row: Mapping[str, Any]) -> AuditLine:
+def line_of(row: Mapping[str, Any]) -> AuditLineRow:
     """A line from its row. Raises Unreadable, TooNew."""
-    return AuditLine(
+    return AuditLineRow(
         tenant=row["partition"].partition("#")[0],
         at=int(row["key"][:STAMP_DIGITS]),
         act=AuditAct(row["act"]),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import TERMINAL, WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
 from minutehand.domain.times import DAY, SECOND, stamp
@@ -64,7 +64,7 @@ class RowLedger:
                 unreadable.add(ref)
         return ClaimResult(created=frozenset(created), existing=existing, unreadable=frozenset(unreadable))
 
-    def put(self, run: RunRow, line: AuditLine) -> RunRow | None:
+    def put(self, run: RunRow, line: AuditLineRow) -> RunRow | None:
         claim = put_new(RUNS, claim_row(run, self._retention))
         if transact(self._tables, "claim", [claim], f"run {run.ref}", line):
             return None
@@ -80,7 +80,7 @@ class RowLedger:
         known = {ref: None if applied else row for ref, (applied, row) in answers.items() if ref not in unknown}
         return known | stored
 
-    def submit(self, run: RunRow, line: AuditLine | None = None) -> RunRow | None:
+    def submit(self, run: RunRow, line: AuditLineRow | None = None) -> RunRow | None:
         row, about = run_row(run), f"run {run.ref}"
         if len(str(row.get("payload", "")).encode()) > INLINE_PAYLOAD:
             # In one transaction: a payload without its run could be taken for another's.
@@ -100,14 +100,14 @@ class RowLedger:
 
     # Transitions.
 
-    def move(self, ref: RunRef, transition: Transition, line: AuditLine | None = None) -> TransitionResult:
+    def move(self, ref: RunRef, transition: Transition, line: AuditLineRow | None = None) -> TransitionResult:
         applied, row = self._moved(ref, transition, line)
         if applied and row and "payload_beside" in row and "ttl" in transition.changes:
             expiry = _key(_payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
             self._tables.write("expire_payload", RowWrite(table=RUNS, row=expiry))
         return _result(transition, (applied, row))
 
-    def _moved(self, ref: RunRef, transition: Transition, line: AuditLine | None) -> Answer:
+    def _moved(self, ref: RunRef, transition: Transition, line: AuditLineRow | None) -> Answer:
         if line is None:
             return self._tables.write(transition.name, _write(ref, transition), returning=True)
         applied = transact(self._tables, transition.name, [_write(ref, transition)], f"run {ref}", line)

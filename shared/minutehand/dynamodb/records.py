@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.run import DeadRunRow, RunState, parse_dead_key, partitions
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.audit import transact
@@ -29,7 +29,7 @@ class RowRecords:
         row = self._tables.get("record", RUNS, owner=owner, key=key)
         return None if row is None else record_of(row)
 
-    def write(self, record: Record, line: AuditLine | None = None) -> bool:
+    def write(self, record: Record, line: AuditLineRow | None = None) -> bool:
         write = record_write(record)
         if line is not None:
             return transact(self._tables, "write_record", [write], f"record {record.key} of {record.owner}", line)
@@ -98,7 +98,7 @@ class RowDeadIndex:
         row, is_there = _key(dead) | {"redriven_as": redriven_as}, Compare("owner", "=", dead.owner)
         return self._tables.write("mark_redriven", RowWrite(table=RUNS, row=row, only_if=is_there))[0]
 
-    def remove(self, dead: Sequence[DeadRunRow], line: AuditLine) -> bool:
+    def remove(self, dead: Sequence[DeadRunRow], line: AuditLineRow) -> bool:
         deletes = [
             RowWrite(table=RUNS, row=_key(each), only_if=Compare("owner", "=", each.owner), kind="delete")
             for each in dead

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.options import Options
 from minutehand.domain.policies import Overrides
 from minutehand.domain.run import AgendaEntry
@@ -104,7 +104,7 @@ class RowSchedules:
         entry: AgendaEntry | None,
         expect: AgendaEntry | None = None,
         token: Record | None = None,
-        line: AuditLine | None = None,
+        line: AuditLineRow | None = None,
     ) -> bool:
         more = [put_new(REVISIONS, revision_row(revision)), *_end(previous), *_put(entry, expect), *_remember(token)]
         return self._change("arm", head, expected, more, line)
@@ -117,7 +117,7 @@ class RowSchedules:
         revision: Revision | None,
         entry: AgendaEntry | None = None,
         token: Record | None = None,
-        line: AuditLine | None = None,
+        line: AuditLineRow | None = None,
     ) -> bool:
         return self._change("close", head, expected, [*_end(revision), *_put(entry), *_remember(token)], line)
 
@@ -129,13 +129,15 @@ class RowSchedules:
             more.append(dead_put(note.dead, note.expires))
         return self._change("note", note.head, note.expected, more, note.line)
 
-    def _change(self, verb: str, head: Head, expected: int, more: Sequence[RowWrite], line: AuditLine | None) -> bool:
+    def _change(
+        self, verb: str, head: Head, expected: int, more: Sequence[RowWrite], line: AuditLineRow | None
+    ) -> bool:
         """One transaction that writes a head over the version that was read, ``more``, and the ``line`` of the act."""
         row, is_same = head_row(head), Compare("version", "=", expected)
         move = RowWrite(table=SCHEDULES, row=row, only_if=is_same) if expected else put_new(SCHEDULES, row)
         return transact(self._tables, verb, [move, *more], f"the change of {head.owner}", line)
 
-    def complete(self, line: AuditLine, *, revision: int, to: ScheduleState) -> bool:
+    def complete(self, line: AuditLineRow, *, revision: int, to: ScheduleState) -> bool:
         name, now = line.schedule, line.at
         row: Row = {"tenant": line.tenant, "name": name, "state": str(to), "updated_at": now, "version": Plus(1)}
         row["actor"] = line.actor
@@ -143,7 +145,7 @@ class RowSchedules:
         move = RowWrite(table=SCHEDULES, row=row, only_if=is_current)
         return transact(self._tables, "complete", [move], f"the end of {line.target}", line)
 
-    def freeze(self, freeze: Freeze, line: AuditLine) -> None:
+    def freeze(self, freeze: Freeze, line: AuditLineRow) -> None:
         write = RowWrite(table=REVISIONS, row=freeze_row(freeze))
         transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", line)
 

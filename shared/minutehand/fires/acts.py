@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from minutehand.domain.audit import AuditAct, AuditLine, role
+from minutehand.domain.audit import AuditAct, AuditLineRow, role
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY
 from minutehand.fires.context import FireContext
@@ -36,11 +36,11 @@ def line_of(
     after: Head | None = None,
     reason: str | None = None,
     **detail: Any,
-) -> AuditLine:
+) -> AuditLineRow:
     """The line of an act on ``target``, now. ``before`` and ``after``: the schedule's head, if the act changes it. Raises Unavailable."""
     caller, now, tenant = context.caller, context.clock(), target.partition("/")[0]
     context.services.audit.register(tenant, now // DAY)
-    return AuditLine(
+    return AuditLineRow(
         tenant=tenant,
         at=now,
         id=f"{next(_turns) % _TURNS:06x}{secrets.token_hex(5)}",
@@ -59,7 +59,7 @@ def line_of(
     )
 
 
-def completion_line(revision: Revision, context: FireContext) -> AuditLine:
+def completion_line(revision: Revision, context: FireContext) -> AuditLineRow:
     """The line of the end of a schedule without a further fire. A ticker finds it, or the owner's call that claims the last fire."""
     line = line_of(AuditAct.COMPLETE, revision.owner, by_role(context, "ticker"))
     return replace(line, before=revision.number, after=revision.number)

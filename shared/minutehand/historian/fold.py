@@ -15,7 +15,7 @@ from minutehand.domain.history.entry import Book, HistoryEntry
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.errors import MinutehandError
 from minutehand.history.read import Reading
-from minutehand.ports.history.pages import Day, Hour, Page, ReadMeter
+from minutehand.ports.history.pages import Day, HistoryPage, Hour, ReadMeter
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.history.codec import encode
@@ -130,7 +130,7 @@ class _Folding:
             meter=ReadMeter(),
             whole=True,
         )
-        counted, pages, is_kept = _Counted(reading.entries()), list[Page](), False
+        counted, pages, is_kept = _Counted(reading.entries()), list[HistoryPage](), False
         try:
             pages = list(_pages(counted if book is Book.ENDED else self._still_open(counted)))
         except _TooManyError:
@@ -189,8 +189,8 @@ class _Counted:
             yield entry
 
 
-def _pages(entries: Iterable[HistoryEntry]) -> Iterator[Page]:
+def _pages(entries: Iterable[HistoryEntry]) -> Iterator[HistoryPage]:
     for number, pages in enumerate(parts(entries)):
         for page in pages:
             summary = summary_of(page)
-            yield Page(last=summary.last, part=number, body=encode(page), summary=summary)
+            yield HistoryPage(last=summary.last, part=number, body=encode(page), summary=summary)

@@ -15,7 +15,7 @@ from operator import attrgetter
 from minutehand.domain.history.entry import Book, HistoryEntry
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.times import DAY, HOUR, SECOND
-from minutehand.ports.history.pages import SPAN, Day, History, Hour, Page, ReadMeter
+from minutehand.ports.history.pages import SPAN, Day, History, HistoryPage, Hour, ReadMeter
 from minutehand.state.history.codec import decode
 from minutehand.state.history.merge import Merge
 from minutehand.state.history.search import Search
@@ -141,14 +141,14 @@ class Reading:
     def _stop(self, position: Position) -> None:
         self._stopped, self.searched = position, position.at
 
-    def _wanted(self, segment: _Segment, page: Page, start: Position) -> list[HistoryEntry]:
+    def _wanted(self, segment: _Segment, page: HistoryPage, start: Position) -> list[HistoryEntry]:
         if page.summary is not None and not page.summary.may_hold(self._search):
             return []
         body = page.body if page.body is not None else self._history.bodies([page], self._meter)[0]
         found = decode(self._tenant, body, wanted=self._search.wants_or_needs)
         return [entry for entry in found if segment.first <= entry.at <= segment.last and start.is_before(entry)]
 
-    def _streams(self, segment: _Segment, start: Position) -> Iterator[Iterator[Page]]:
+    def _streams(self, segment: _Segment, start: Position) -> Iterator[Iterator[HistoryPage]]:
         if segment.index is not None:
             yield self._folded(segment.index, start)
         if segment.appended:
@@ -164,7 +164,7 @@ class Reading:
                     meter=self._meter,
                 )
 
-    def _folded(self, hour: Hour, start: Position) -> Iterator[Page]:
+    def _folded(self, hour: Hour, start: Position) -> Iterator[HistoryPage]:
         """The pages of a folded hour that may hold what is wanted, part by part, with their bodies."""
         pages = sorted(hour.pages, key=attrgetter("part"))
         for _, part in groupby(pages, key=attrgetter("part")):
@@ -181,10 +181,10 @@ class Reading:
 class _Streams:
     """Pages of several sources, each by descending latest place, as one."""
 
-    def __init__(self, sources: Iterable[Iterator[Page]]) -> None:
+    def __init__(self, sources: Iterable[Iterator[HistoryPage]]) -> None:
         self._heads = [(head, source) for source in sources if (head := next(source, None)) is not None]
 
-    def next(self) -> Page | None:
+    def next(self) -> HistoryPage | None:
         if not self._heads:
             return None
         place = max(range(len(self._heads)), key=lambda number: self._heads[number][0].last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from minutehand.domain.audit import CLAIMED, AuditAct, AuditLine
+from minutehand.domain.audit import CLAIMED, AuditAct, AuditLineRow
 from minutehand.domain.times import DAY, STAMP_DIGITS, stamp
 from minutehand.ports.records import RowPage
 from minutehand.ports.services import Services
@@ -46,7 +46,7 @@ def list_lines(tenant: str, wanted: AuditFilter, services: Services, *, limit: i
 
     Reads day by day, at most 100 queries, so a page may be short and not the last. Raises Unavailable.
     """
-    found: list[AuditLine] = []
+    found: list[AuditLineRow] = []
     for number, (lines, reached) in enumerate(_queries(tenant, wanted, services, limit, cursor), 1):
         found += lines
         if len(found) > limit:
@@ -58,7 +58,7 @@ def list_lines(tenant: str, wanted: AuditFilter, services: Services, *, limit: i
 
 def _queries(
     tenant: str, wanted: AuditFilter, services: Services, limit: int, cursor: str | None
-) -> Iterator[tuple[list[AuditLine], str | None]]:
+) -> Iterator[tuple[list[AuditLineRow], str | None]]:
     """Of each query the lines, and the key down to which all lines have been read; None at the end."""
     first, last, only = stamp(wanted.since), cursor or stamp(wanted.until) + _BEYOND, wanted.clause
     day, rows, seen = int(last[:STAMP_DIGITS]) // DAY, limit + 2 if only is None else _ROWS, cursor

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from minutehand.domain.audit import AuditLine, DayClose
+from minutehand.domain.audit import AuditLineRow, DayClose
 from minutehand.ports.records import RowPage
 from minutehand.state.transition import Condition
 
@@ -17,7 +17,7 @@ class StoredLine:
 
     key: str
     digest: str  # as it is stored
-    line: AuditLine | None  # None: its text was erased, or cannot be read
+    line: AuditLineRow | None  # None: its text was erased, or cannot be read
     is_genuine: bool  # the digest is that of the line; of an erased one nobody can tell
     is_erased: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.run import DeadRunRow
 from minutehand.state.transition import Condition
 
@@ -27,5 +27,5 @@ class DeadIndex(Protocol):
     def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:
         """Write the id of the run that repeats this one; False if the line no longer exists."""
 
-    def remove(self, dead: Sequence[DeadRunRow], line: AuditLine) -> bool:
+    def remove(self, dead: Sequence[DeadRunRow], line: AuditLineRow) -> bool:
         """Delete at most 98 lines in one transaction with the act's ``line``; False, and nothing is deleted, if one does not exist."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import FailedAttemptRow, RunRow, SiblingRows
 from minutehand.ports.records import RowPage
@@ -54,10 +54,10 @@ class Ledger(Protocol):
     def claim(self, runs: Sequence[RunRow]) -> ClaimResult:
         """Put each run unless its key exists."""
 
-    def put(self, run: RunRow, line: AuditLine) -> RunRow | None:
+    def put(self, run: RunRow, line: AuditLineRow) -> RunRow | None:
         """Put a run as ``claim`` does, with the line of the act: None, or the run that exists. Raises Unreadable."""
 
-    def move(self, ref: RunRef, transition: Transition, line: AuditLine | None = None) -> TransitionResult:
+    def move(self, ref: RunRef, transition: Transition, line: AuditLineRow | None = None) -> TransitionResult:
         """Apply one transition. A write whose response was lost counts as applied if the row shows it.
 
         With the ``line`` of an act it is a transaction, and the row is read after it.
@@ -109,7 +109,7 @@ class Ledger(Protocol):
     ) -> RowPage:
         """One page of a schedule's runs in order of fire time. ``cursor`` is the key of the last run that was read."""
 
-    def submit(self, run: RunRow, line: AuditLine | None = None) -> RunRow | None:
+    def submit(self, run: RunRow, line: AuditLineRow | None = None) -> RunRow | None:
         """Put a one-off with its payload, and the ``line`` of the act, unless its key exists: None, or the run that exists."""
 
     def record(self, attempt: FailedAttemptRow) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Records(Protocol):
     def read(self, owner: str, key: str) -> Record | None:
         """One record; None if there is none."""
 
-    def write(self, record: Record, line: AuditLine | None = None) -> bool:
+    def write(self, record: Record, line: AuditLineRow | None = None) -> bool:
         """Put a record if the stored version is one less (version 1: if there is none). True as well if it is stored already.
 
         With the ``line`` of an act it is a transaction: False as well if the record is stored already.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.run import AgendaEntry, DeadRunRow
 from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState
 from minutehand.ports.records import Record, RowPage
@@ -37,7 +37,7 @@ class IncidentChange:
     expires: int = 0  # UTC ms at which that line expires
     entries: Sequence[AgendaEntry] = ()  # put into the agenda
     records: Sequence[Record] = ()  # put beside the runs
-    line: AuditLine | None = None  # of the pause, where it closes the revision
+    line: AuditLineRow | None = None  # of the pause, where it closes the revision
 
 
 class ScheduleStore(Protocol):
@@ -52,7 +52,7 @@ class ScheduleStore(Protocol):
     def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
         """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys."""
 
-    def freeze(self, freeze: Freeze, line: AuditLine) -> None:
+    def freeze(self, freeze: Freeze, line: AuditLineRow) -> None:
         """Put a tenant's freeze in place of the stored one, with the act's line. One that has ended stands for none."""
 
     def arm(
@@ -65,7 +65,7 @@ class ScheduleStore(Protocol):
         entry: AgendaEntry | None,
         expect: AgendaEntry | None = None,
         token: Record | None = None,
-        line: AuditLine | None = None,
+        line: AuditLineRow | None = None,
     ) -> bool:
         """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head, add ``line``.
 
@@ -81,7 +81,7 @@ class ScheduleStore(Protocol):
         revision: Revision | None,
         entry: AgendaEntry | None = None,
         token: Record | None = None,
-        line: AuditLine | None = None,
+        line: AuditLineRow | None = None,
     ) -> bool:
         """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry``, ``token``, ``line``.
 
@@ -91,7 +91,7 @@ class ScheduleStore(Protocol):
     def note(self, note: IncidentChange) -> bool:
         """Write a change. False, and nothing is written, if the head has moved, the revision to close is not open, or the line exists."""
 
-    def complete(self, line: AuditLine, *, revision: int, to: ScheduleState) -> bool:
+    def complete(self, line: AuditLineRow, *, revision: int, to: ScheduleState) -> bool:
         """An ACTIVE head whose current ``revision`` has no further fire becomes COMPLETED or DELETED; False if it is another.
 
         The ``line`` of the act names the schedule and the time.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.run import FAILED, WAITING, RunRow, RunState
 from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState, freeze_key
@@ -179,7 +179,7 @@ class EvidenceReader:
     def _with_acts(self, facts: Facts) -> Facts:
         """The lines of the audit about what ended the run, or the schedule's activity."""
         assert facts.head is not None
-        lines: dict[str, AuditLine] = {}
+        lines: dict[str, AuditLineRow] = {}
         try:
             for since, until in times_of_acts(facts):
                 wanted = AuditFilter(since=max(since - AROUND, 0), until=until + AROUND, schedule=facts.head.name)
@@ -261,7 +261,7 @@ class EvidenceReader:
             raise Unavailable("the table did not answer")
         return answer.frozen.get(self._tenant)
 
-    def _freezes(self, facts: Facts, last: Freeze | None) -> Sequence[AuditLine]:
+    def _freezes(self, facts: Facts, last: Freeze | None) -> Sequence[AuditLineRow]:
         """The lines of freezes that may have held the run and are over; those that began days before it was ready are left out."""
         if facts.run is None:
             return ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import AgendaEntry, FailedAttemptRow, RunRow
 from minutehand.domain.schedule import Freeze, Head, Revision
@@ -53,9 +53,9 @@ class Facts:
     chain: Chain | None = None  # of the revision that has the fire
     oldest: AgendaEntry | None = None  # the first entry of the schedule's shard that is due
     slot: Slot | None = None  # of a schedule that bounds its runs
-    acts: Sequence[AuditLine] = ()  # of owners on the schedule or run, at the times that matter, newest first
+    acts: Sequence[AuditLineRow] = ()  # of owners on the schedule or run, at the times that matter, newest first
     freeze: Freeze | None = None  # of the tenant: the last one, also if it is over
-    freezes: Sequence[AuditLine] = ()  # of the tenant, while the run waited, if the last one does not tell
+    freezes: Sequence[AuditLineRow] = ()  # of the tenant, while the run waited, if the last one does not tell
     holds: QueueHolds | None = None  # of its queue
     depth: Sequence[QueueDepth] = ()  # of its queue's stripes
     workers: Sequence[WorkerRow] | None = None  # their records: of all, or of the run's worker; None: not asked for
@@ -117,7 +117,7 @@ def not_known(text: str) -> Sentence:
     return Sentence(text=text, source="not recorded")
 
 
-def of_act(line: AuditLine) -> Sentence:
+def of_act(line: AuditLineRow) -> Sentence:
     """A sentence about an act that the audit has a line of."""
     whose = "" if line.identity is None else f", as {line.identity}"
     reason = "" if line.reason is None else f" The reason given: {line.reason}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from minutehand.domain.audit import AuditAct, AuditLine
+from minutehand.domain.audit import AuditAct, AuditLineRow
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Freeze
 from minutehand.why.answer import Cause, Sentence
@@ -22,8 +22,8 @@ class _Period:
 
     since: int  # UTC ms
     until: int  # UTC ms
-    by: AuditLine | None  # the freeze; None: its line was not read
-    ended_by: AuditLine | None  # the thaw, or the freeze that took its place; None: it ended by itself
+    by: AuditLineRow | None  # the freeze; None: its line was not read
+    ended_by: AuditLineRow | None  # the thaw, or the freeze that took its place; None: it ended by itself
 
     @property
     def source(self) -> str:
@@ -46,14 +46,14 @@ def may_have_held(freeze: Freeze | None, ready: int) -> bool:
     return freeze is not None and max(freeze.created_at, freeze.until) >= ready and not covers(freeze, ready)
 
 
-def by_lines(lines: Sequence[AuditLine], ready: int, until: int) -> Iterator[Sentence]:
+def by_lines(lines: Sequence[AuditLineRow], ready: int, until: int) -> Iterator[Sentence]:
     """The freezes between the two instants."""
     for period in _periods(sorted(lines, key=lambda line: line.at)):
         if period.since < until and period.until > ready:
             yield Sentence(text=_text(period), source=period.source, cause=Cause.FREEZE)
 
 
-def _periods(lines: Sequence[AuditLine]) -> Iterator[_Period]:
+def _periods(lines: Sequence[AuditLineRow]) -> Iterator[_Period]:
     freezes = [line for line in lines if line.act in (AuditAct.FREEZE, AuditAct.THAW)]
     for before, line, after in zip([None, *freezes], freezes, [*freezes[1:], None], strict=False):
         if line.act is AuditAct.FREEZE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from minutehand.domain.audit import AuditAct, AuditLine
+from minutehand.domain.audit import AuditAct, AuditLineRow
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState
 from minutehand.domain.times import DAY, MINUTE
@@ -35,12 +35,12 @@ class Stop:
     doubt: str | None = None  # why the evidence does not tell a pause from a deletion
 
 
-def by(row: Revision | Head | Freeze | RunRow | AuditLine) -> str:
+def by(row: Revision | Head | Freeze | RunRow | AuditLineRow) -> str:
     """`` by NAME`` of who made a revision or freeze, or did the last act on a head or run; nothing where that is not stored."""
     return f" by {row.actor}" if row.actor else ""
 
 
-def closing_act(facts: Facts, closed: Revision) -> AuditLine | None:
+def closing_act(facts: Facts, closed: Revision) -> AuditLineRow | None:
     """The pause or deletion that ended a revision."""
     ended = closed.active_until or 0
     lines = (one for one in facts.acts if one.act in _STOPPING and one.before == closed.number)
@@ -101,7 +101,7 @@ def _by_audit(facts: Facts, first: Revision, last: int) -> tuple[Verdict, None] 
     return _STOPPING[max(done, key=_version).act], None
 
 
-def _version(line: AuditLine) -> int:
+def _version(line: AuditLineRow) -> int:
     """The version of the head after an act: the order of acts, whatever clocks say."""
     return line.version or 0
 

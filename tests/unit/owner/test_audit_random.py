@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from minutehand import Scheduler
 from minutehand.auditor.closing import close_days
-from minutehand.domain.audit import AuditAct, AuditLine, digest_of
+from minutehand.domain.audit import AuditAct, AuditLineRow, digest_of
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.tables import AUDIT, RUNS, SCHEDULES, Row
@@ -235,7 +235,7 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
 
 def check_rows(world: World, witness: Witness) -> None:
     """The table has exactly the lines that were seen, whole, and verifies."""
-    lines: list[AuditLine] = world.memory.audit_lines()
+    lines: list[AuditLineRow] = world.memory.audit_lines()
     assert Counter((str(line.act), line.target) for line in lines) == witness.lines
     assert all(digest_of(row) == row["digest"] for row in world.memory.audit_rows() if "act" in row)
     world.clock.advance(timedelta(hours=26))

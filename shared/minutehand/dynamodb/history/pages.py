@@ -34,7 +34,7 @@ from minutehand.dynamodb.history.rows import (
 from minutehand.dynamodb.rows import present, readable
 from minutehand.dynamodb.tables import HISTORY, Row, RowQuery, RowTables, RowWrite
 from minutehand.errors import Unavailable
-from minutehand.ports.history.pages import Day, Hour, LateDay, Page, PagePut, ReadMeter
+from minutehand.ports.history.pages import Day, HistoryPage, Hour, LateDay, PagePut, ReadMeter
 from minutehand.state.transition import Absent, Compare, any_of
 
 SPREADS = 8  # partitions of a day with many pages at a time: each takes 1,000 write units a second
@@ -169,7 +169,7 @@ class RowHistory:
 
     def pages(
         self, tenant: str, book: Book, day: int, spread: int, *, first: int, last: int, meter: ReadMeter
-    ) -> Iterator[Page]:
+    ) -> Iterator[HistoryPage]:
         place, keys = partition_of(tenant, book, day, spread), (f"p#{stamp(max(first, 0))}", f"p#{stamp(last)}$")
         query = RowQuery(table=HISTORY, partition=place, first=keys[0], last=keys[1], newest_first=True)
         rows = self._read("pages", query, meter, limit=_FIRST_ROWS)
@@ -186,7 +186,7 @@ class RowHistory:
                 return
             limit = None if limit is None else min(limit * 2, _MOST_ROWS)
 
-    def bodies(self, pages: Sequence[Page], meter: ReadMeter) -> Sequence[bytes]:
+    def bodies(self, pages: Sequence[HistoryPage], meter: ReadMeter) -> Sequence[bytes]:
         keys = {(page.partition, page.key): key_of(page.partition, page.key) for page in pages if page.body is None}
         rows, unread = self._tables.read("bodies", HISTORY, list(keys.values())) if keys else ([], [])
         for row in rows:
@@ -250,7 +250,7 @@ class RowHistory:
         self._tables.write("fold", RowWrite(table=HISTORY, row=present(row), only_if=is_later, kind="put"))
 
     @staticmethod
-    def _beside(place: str, hour: int, page: Page) -> Page:
+    def _beside(place: str, hour: int, page: HistoryPage) -> HistoryPage:
         digest = sha256(page.body or b"").hexdigest()[:16]
         return replace(page, body=None, partition=place, key=f"b#c#{hour:02d}#{page.part:03d}#{digest}")
 

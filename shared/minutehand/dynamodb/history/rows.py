@@ -12,7 +12,7 @@ from minutehand.domain.history.entry import Book
 from minutehand.domain.times import DAY, from_ms
 from minutehand.dynamodb.rows import reads
 from minutehand.dynamodb.tables import Row
-from minutehand.ports.history.pages import Day, Hour, LateDay, Page
+from minutehand.ports.history.pages import Day, HistoryPage, Hour, LateDay
 from minutehand.state.history.search import summary_from
 
 
@@ -84,10 +84,10 @@ def late_of(row: Mapping[str, Any]) -> LateDay:
 
 
 @reads("page {partition} {key} of the history")
-def page_of(row: Mapping[str, Any]) -> Page:
+def page_of(row: Mapping[str, Any]) -> HistoryPage:
     _, last, written, _ = row["key"].split("#")
     summary = summary_from(json.loads(row["summary"])) if "summary" in row else None
-    return Page(
+    return HistoryPage(
         last=int(last),
         written=int(written),
         body=None if summary else bytes_of(row["body"]),
@@ -106,7 +106,7 @@ def hour_of(row: Mapping[str, Any]) -> Hour:
         body = None if key else bodies[begin : begin + length]
         begin += length
         pages.append(
-            Page(last=summary.last, part=part, body=body, summary=summary, partition=row["partition"], key=key)
+            HistoryPage(last=summary.last, part=part, body=body, summary=summary, partition=row["partition"], key=key)
         )
     return Hour(
         number=int(row["key"].rpartition("#")[2]),

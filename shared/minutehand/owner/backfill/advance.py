@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.message import reading
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Revision
@@ -263,7 +263,7 @@ def read_backfill(owner: str, identity: str, services: Services) -> StoredBackfi
 
 
 def write_backfill(
-    backfill: StoredBackfill, services: Services, line: AuditLine | None = None
+    backfill: StoredBackfill, services: Services, line: AuditLineRow | None = None
 ) -> StoredBackfill | None:
     """Write it over the version that was read, with the line of an act; None if the record has changed since."""
     after = replace(backfill, version=backfill.version + 1)

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from minutehand.domain.audit import AuditAct, AuditLine
+from minutehand.domain.audit import AuditAct, AuditLineRow
 from minutehand.domain.message import reading
 from minutehand.domain.names import RunRef, aside_ref, shard_of
 from minutehand.domain.payload import is_same_content
@@ -40,7 +40,7 @@ _TOKEN = 32  # characters of the token in a triggered run's key
 ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
 
 
-def submit(run: RunRow, context: FireContext, *, same_time: bool = True, line: AuditLine | None = None) -> RunRow:
+def submit(run: RunRow, context: FireContext, *, same_time: bool = True, line: AuditLineRow | None = None) -> RunRow:
     """Accept a run; returns the run in the ledger: this one, or the run that its key already has. ``line``: of a trigger or replay.
 
     Raises AlreadyExists if that run has other content, or with ``same_time`` another due time; Unavailable.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from minutehand.domain.audit import AuditAct, AuditLine
+from minutehand.domain.audit import AuditAct, AuditLineRow
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import RunRow, RunState
 from minutehand.errors import Conflict, Unreadable
@@ -61,7 +61,7 @@ def skip_next(call: ScheduleCall, context: FireContext, *, act: str) -> RunRow:
     raise Conflict(f"name={call.name!r}: there is no further fire to skip")
 
 
-def _skip_fire(wanted: RunRow, line: AuditLine, services: Services) -> RunRow | None:
+def _skip_fire(wanted: RunRow, line: AuditLineRow, services: Services) -> RunRow | None:
     """Skip one fire; None if it has started, ended or been skipped before."""
     try:
         there = services.ledger.put(wanted, line)

@@ -47,7 +47,7 @@ class PagePut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class HistoryPage:
     """A page as it is read: with its body, or with a summary and where the body is."""
 
     last: int  # UTC ms: the latest place in it
@@ -78,7 +78,7 @@ class Hour:
     number: int  # 0 to 23
     folded: int  # hours since 1970: it holds what was written before the close of that name
     kept: bool = False  # its pages were large already: it was not folded, and is read as they are
-    pages: Sequence[Page] = ()
+    pages: Sequence[HistoryPage] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,10 +110,10 @@ class History(Protocol):
 
     def pages(
         self, tenant: str, book: Book, day: int, spread: int, *, first: int, last: int, meter: ReadMeter
-    ) -> Iterator[Page]:
+    ) -> Iterator[HistoryPage]:
         """The appended pages of one partition whose latest place is in ``[first, last]``, the latest first, read as they are asked for."""
 
-    def bodies(self, pages: Sequence[Page], meter: ReadMeter) -> Sequence[bytes]:
+    def bodies(self, pages: Sequence[HistoryPage], meter: ReadMeter) -> Sequence[bytes]:
         """The bodies of pages, in their order. Raises Unavailable."""
 
     def fold(self, tenant: str, book: Book, day: int, hour: Hour, expires: int) -> None:

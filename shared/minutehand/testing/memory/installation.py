@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from minutehand.concurrency.pools import RequestStats
-from minutehand.domain.audit import AuditLine
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
@@ -195,7 +195,7 @@ class Memory:
         """The table of the audit: lines, gates, closes; in order of their keys within a partition."""
         return [dict(row) for _, _, row in self._tables[AUDIT]]
 
-    def audit_lines(self) -> list[AuditLine]:
+    def audit_lines(self) -> list[AuditLineRow]:
         """The lines of all tenants in order of time."""
         rows = [row for row in self.audit_rows() if "~" not in row["partition"]]
         return sorted((line_of(row) for row in rows), key=lambda line: line.key)
