@@ -86,7 +86,7 @@ def _is_listed(run: RunRow, services: Services) -> bool:
         services.history,
         run.ref.tenant,
         Book.ENDED,
-        Search(schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2]),
+        Search(schedule=run.ref.schedule),
         after=at - 1,
         upto=at,
         meter=ReadMeter(),

@@ -45,6 +45,11 @@ class RunRef(NamedTuple):
     def is_one_off(self) -> bool:
         return self.owner.partition("/")[2].startswith("~")
 
+    @property
+    def schedule(self) -> str | None:
+        """Name of its schedule; None for a one-off."""
+        return None if self.is_one_off else self.owner.partition("/")[2]
+
 
 def is_text(value: object, most: int) -> bool:
     """Whether it is text of at most ``most`` characters that can be stored: without unpaired surrogates."""

@@ -209,7 +209,7 @@ class DeadRunRow:
     @property
     def schedule(self) -> str | None:
         """Name of the run's schedule; None for a one-off."""
-        return None if self.run.is_one_off else self.run.owner.partition("/")[2]
+        return self.run.schedule
 
 
 def dead_run_row(run: RunRow) -> DeadRunRow:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from minutehand.domain.history.archive_keys import inbox_key, object_key
-from minutehand.domain.history.archive_lines import pack
+from minutehand.domain.history.archive_lines import by_hour, pack
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
 from minutehand.domain.run import RunRow
-from minutehand.domain.times import DAY, HOUR, SECOND
+from minutehand.domain.times import DAY, SECOND
 from minutehand.historian.context import HistorianContext
 from minutehand.ports.services import Services
 from minutehand.state.history.run_changes import transition_of
@@ -48,13 +48,6 @@ def _found(run: RunRow) -> RunChange:
     """As if the stream had brought the row, before everything that it will bring of it."""
     at = run.ended_at or run.leased_at or run.created_at
     return RunChange(ref=run.ref, sequence=0, at=at // SECOND * SECOND, old=None, new=run)
-
-
-def by_hour(lines: Iterable[TransitionLine]) -> Hours:
-    hours: dict[tuple[str, int], list[TransitionLine]] = defaultdict(list)
-    for line in lines:
-        hours[line.tenant, line.at // HOUR * HOUR].append(line)
-    return hours
 
 
 def _objects(hours: Hours, batch: str) -> Iterator[tuple[str, bytes]]:

@@ -10,12 +10,11 @@ that is damaged, or with a line that says no tenant or time, stays in the inbox 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from minutehand.domain.history.archive_keys import INBOX, object_key, span_of_inbox
-from minutehand.domain.history.archive_lines import RawLine, pack_raw, unpack_raw
+from minutehand.domain.history.archive_lines import RawLine, by_hour, pack_raw, unpack_raw
 from minutehand.domain.times import HOUR, MINUTE, stamp
 from minutehand.errors import Unreadable
 from minutehand.ports.history.archive import Archive
@@ -69,10 +68,7 @@ def _readable(objects: Mapping[str, bytes]) -> Iterator[tuple[str, list[RawLine]
 
 def _by_tenant(lines: Iterable[RawLine]) -> Iterator[tuple[str, bytes]]:
     """Objects of each tenant and hour, with their keys."""
-    hours: dict[tuple[str, int], list[RawLine]] = defaultdict(list)
-    for line in lines:
-        hours[line.tenant, line.at // HOUR * HOUR].append(line)
-    for (tenant, hour), found in hours.items():
+    for (tenant, hour), found in by_hour(lines).items():
         content = pack_raw(found)
         yield object_key(tenant, hour, _BATCH, content), content
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby, islice
 
-from minutehand.domain.history.entry import Book, RunKind, kind_of, schedule_of
+from minutehand.domain.history.entry import Book, RunKind, kind_of
 from minutehand.domain.names import check_tenant, schedule_owner
 from minutehand.domain.run import TERMINAL, RunRow, RunState
 from minutehand.domain.times import DAY
@@ -27,7 +27,6 @@ from minutehand.state.history.search import Search
 
 WAITED = DAY  # ms: the fires of a schedule that have not ended are read from the ledger as far back first; older ones after all others
 _FIRES = 250  # rows of one query of these
-_PARTS = ("fires", "running", "open", "ended", "older")  # of a search, in this order
 _IN_NO_BOOK = frozenset({RunState.QUEUED, RunState.RUNNING})  # of fires
 
 
@@ -87,7 +86,7 @@ class Finder:
         now: int,
     ) -> None:
         self._services, self._spec, self._meter, self._now = services, spec, meter, now
-        self._time_is_up, self._running_now, self._call = is_over, running, _Call()
+        self._is_over, self._running_now, self._call = is_over, running, _Call()
         self._cut = now - WAITED  # UTC ms: of a search that goes on, as it was at its begin
 
     def of_tenant(self, tenant: str, cursor: str | None) -> Found:
@@ -103,7 +102,7 @@ class Finder:
             if self._call.cursor is not None:
                 self._call.cursor = f"{tenant}|{self._call.cursor}"
                 break
-            if self._is_over() or len(self._call.runs) >= self._spec.limit:
+            if self._is_over() or self._left() <= 0:
                 self._call.cursor = f"{tenant}|end"
                 break
         return self._found()
@@ -128,27 +127,25 @@ class Finder:
             if is_there
         ]
 
-    def _is_over(self) -> bool:
-        return self._time_is_up()
-
     # One tenant.
 
     def _tenant(self, tenant: str, cursor: str | None) -> None:
         """Search the parts from the cursor on, until the call ends in one of them."""
         if cursor == "end":
             return
-        begin, cut, rest = cursor.split(":", 2) if cursor else (_PARTS[0], self._now - WAITED, "")
+        begin, cut, rest = cursor.split(":", 2) if cursor else ("fires", self._now - WAITED, "")
         self._cut = int(cut)
-        parts = {
+        parts = {  # in this order
             "fires": self._fires,
             "running": self._running,
             "open": self._open,
             "ended": self._ended,
             "older": self._older,
         }
-        for name in _PARTS[_PARTS.index(begin) :]:
+        names = list(parts)
+        for name in names[names.index(begin) :]:
             place: str | None = ""
-            if name == begin or not (self._is_over() or len(self._call.runs) >= self._spec.limit):
+            if name == begin or not (self._is_over() or self._left() <= 0):
                 place = parts[name](check_tenant(tenant), rest if name == begin else "")
             if place is not None:
                 self._call.cursor = f"{name}:{self._cut}:{place}"
@@ -213,7 +210,7 @@ class Finder:
 
     def _tags_of(self, runs: Sequence[RunRow]) -> Mapping[str, Mapping[str, str]]:
         """The tags of the runs' schedules by owner, if the search needs them."""
-        names = {(run.ref.tenant, schedule_of(run.ref) or "") for run in runs} if self._spec.search.tag else ()
+        names = {(run.ref.tenant, run.ref.schedule or "") for run in runs} if self._spec.search.tag else ()
         heads = self._services.schedules.heads(list(names)) if names else ()
         return {schedule_owner(head.tenant, head.name): head.tags for head in heads}
 
@@ -243,16 +240,8 @@ class Finder:
 
     def _take(self, run: RunRow, tags: Mapping[str, str]) -> None:
         """Add a run that was read from the ledger, if it has not ended and is still what is searched."""
-        failure, kind = run.failure, kind_of(run)
-        fields = {
-            **vars(run),
-            "run": run.ref,
-            "kind": kind,
-            "tags": tags,
-            "error_type": failure.kind if failure else None,
-        }
-        if not run.is_terminal and self._spec.search.wants(fields):
-            self._call.runs.append(FoundRun(row=run, kind=kind))
+        if not run.is_terminal and self._spec.search.wants_run(run, tags):
+            self._call.runs.append(FoundRun(row=run, kind=kind_of(run)))
 
     def _ended(self, tenant: str, cursor: str) -> str | None:
         spec = self._spec

@@ -194,7 +194,7 @@ def run_view(
             id=str(run.ref),
             tenant=run.ref.tenant,
             kind=kind or kind_of(run),
-            schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
+            schedule=run.ref.schedule,
             created_at=from_ms(run.created_at) if run.created_at else None,
             last_heartbeat_at=from_ms(last_renewal(run.lease_until or 0)) if holds_lease else None,
             worker_vanished=holds_lease and now is not None and not has_live_lease(run, now),

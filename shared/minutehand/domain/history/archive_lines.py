@@ -10,13 +10,15 @@ import io
 import json
 import logging
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from minutehand.domain.history.transition_line import TransitionLine, line_of, ms_of, parse_line
 from minutehand.domain.message import GARBAGE, unreadable
 from minutehand.domain.names import check_tenant
-from minutehand.domain.times import from_ms
+from minutehand.domain.times import HOUR, from_ms
 from minutehand.errors import InvalidInput, Unreadable
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,17 @@ class RawLine:
     run: str
     tenant: str
     text: bytes  # without its end
+
+
+_Line = TypeVar("_Line", TransitionLine, RawLine)
+
+
+def by_hour(lines: Iterable[_Line]) -> Mapping[tuple[str, int], list[_Line]]:
+    """Lines by tenant and the beginning of their hour (UTC ms)."""
+    hours: dict[tuple[str, int], list[_Line]] = defaultdict(list)
+    for line in lines:
+        hours[line.tenant, line.at // HOUR * HOUR].append(line)
+    return hours
 
 
 def pack(transitions: Iterable[TransitionLine]) -> bytes:

@@ -56,12 +56,7 @@ class HistoryEntry:
     @property
     def schedule(self) -> str | None:
         """Name of the run's schedule; None for a one-off."""
-        return schedule_of(self.run)
-
-
-def schedule_of(run: RunRef) -> str | None:
-    """Name of a run's schedule; None for a one-off."""
-    return None if run.is_one_off else run.owner.partition("/")[2]
+        return self.run.schedule
 
 
 def kind_of(run: RunRow) -> RunKind:

@@ -86,16 +86,12 @@ class TransitionLine:
     @property
     def schedule(self) -> str | None:
         """Name of the run's schedule; None for a one-off."""
-        return schedule_of(self.ref)
+        return self.ref.schedule
 
     @property
     def order(self) -> tuple[int, int, str]:
         """Sorts by time; lines of one run by their sequence. Equal for two deliveries of one transition only."""
         return self.at, self.sequence, str(self.ref)
-
-
-def schedule_of(run: RunRef) -> str | None:
-    return None if run.is_one_off else run.owner.partition("/")[2]
 
 
 _TIMES = ("at", "created_at", "due", "not_before", "leased_at", "started_at", "ended_at")

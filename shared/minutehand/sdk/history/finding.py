@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
-from minutehand.domain.history.entry import RunKind, kind_of
+from minutehand.domain.history.entry import RunKind
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
 from minutehand.domain.run import FAILED, RunRow, RunState
@@ -96,7 +96,9 @@ class FindMethods(InstallationMethods):
         if name is None and search.states is not None and RunState.RUNNING in search.states:
             of = None if every else self.tenant
             if len(search.states) == 1 and (tag, since, until) == (None, None, None):
-                return self._running(Listing("list_runs", of, search), of, limit, cursor, partial(_wants, search))
+                return self._running(
+                    Listing("list_runs", of, search), of, limit, cursor, partial(search.wants_run, tags={})
+                )
             if every:
                 remedy = "leave out tag, since, until and the other states, or list one tenant"
                 raise InvalidInput("state", state, "of all tenants has to stand for itself", remedy)
@@ -185,12 +187,6 @@ def _error_type(value: object) -> str:
             "error_type", text, "is empty", "name an exception's class, e.g. ValueError, or leave it out"
         )
     return text
-
-
-def _wants(search: Search, run: RunRow) -> bool:
-    """Whether a search without tags wants a run that is RUNNING."""
-    error_type = run.failure.kind if run.failure else None
-    return search.wants({**vars(run), "run": run.ref, "kind": kind_of(run), "error_type": error_type, "tags": {}})
 
 
 def _budget(meter: ReadMeter) -> Callable[[], bool]:

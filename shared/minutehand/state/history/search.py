@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from minutehand.domain.history.entry import HistoryEntry, RunKind, schedule_of
-from minutehand.domain.run import RunState
+from minutehand.domain.history.entry import HistoryEntry, RunKind, kind_of
+from minutehand.domain.run import RunRow, RunState
 
 MOST_NAMES = 40  # distinct names of one kind in a summary; a page with more is never passed over for their sake
 _MOST_TEXT = 4_000  # characters of a summary's names of one kind
@@ -33,8 +33,13 @@ class Search:
             and self.error_type in (None, fields["error_type"])
             and (self.kinds is None or fields["kind"] in self.kinds)
             and (self.tag is None or _has_tag(fields["tags"], self.tag))
-            and ((self.schedule is None and self.prefix is None) or self._of_schedule(schedule_of(fields["run"])))
+            and ((self.schedule is None and self.prefix is None) or self._of_schedule(fields["run"].schedule))
         )
+
+    def wants_run(self, run: RunRow, tags: Mapping[str, str]) -> bool:
+        """Whether a run, whose schedule has these tags, meets the search."""
+        error_type = run.failure.kind if run.failure else None
+        return self.wants({**vars(run), "run": run.ref, "kind": kind_of(run), "error_type": error_type, "tags": tags})
 
     def wants_or_needs(self, fields: Mapping[str, Any]) -> bool:
         """The same, or whether the entry may take the place of one that does: a withdrawal, or a later state of the same run."""

@@ -174,7 +174,7 @@ def job_context(leased: LeasedRun, effects: Effects, remaining: Callable[[], flo
         idempotency_key=run_id,
         tenant=tenant,
         job=leased.job.name,
-        schedule=None if run.ref.is_one_off else run.ref.owner.partition("/")[2],
+        schedule=run.ref.schedule,
         scheduled_at=from_ms(scheduled_at, zone(spec.timezone)),
         attempt=run.attempt,
         logger=RunLogger(logging.getLogger(f"minutehand.job.{leased.job.name}"), ids),
