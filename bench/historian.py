@@ -20,7 +20,7 @@ from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.times import HOUR
-from minutehand.historian import handle
+from minutehand.historian import readers
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.follow import FollowReport, StreamFollower
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
@@ -70,12 +70,12 @@ def _run(at: int, number: int) -> RunRow:
 
 def measure(settings: Settings, rate: int, seconds: float) -> dict[str, Any]:
     witness = Witness()
-    consumers = handle.CONSUMERS
-    handle.CONSUMERS = (*consumers, witness)
+    consumers = readers.CONSUMERS
+    readers.CONSUMERS = (*consumers, witness)
     try:
         total, cpu = _follow(settings, rate, seconds)
     finally:
-        handle.CONSUMERS = consumers
+        readers.CONSUMERS = consumers
     delays = sorted(witness.delays)
     return {
         "runs_a_second": rate,

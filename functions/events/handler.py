@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.daemon.event_sink import with_events
 from minutehand.dynamodb.history.stream_records import parse_records
 from minutehand.historian.deliver import deliver
-from minutehand.historian.handle import Reader
+from minutehand.historian.readers import Reader
 from minutehand.ports.services import Services
 from minutehand.services import system_clock
 from minutehand.settings import from_environment

@@ -19,7 +19,7 @@ from minutehand.domain.times import DAY, SECOND
 from minutehand.errors import MinutehandError, Misconfigured, Unavailable
 from minutehand.historian.fold import fold
 from minutehand.historian.follow import FollowReport, StreamFollower
-from minutehand.historian.handle import Reader
+from minutehand.historian.readers import Reader
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.sdk.base import check_declared

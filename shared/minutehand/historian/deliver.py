@@ -15,10 +15,10 @@ from zlib import crc32
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured, Unavailable
-from minutehand.historian import handle
+from minutehand.historian import readers
 from minutehand.historian.context import Consumer, HistorianContext
-from minutehand.historian.handle import Reader
 from minutehand.historian.marks import set_aside
+from minutehand.historian.readers import Reader
 from minutehand.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def deliver(
     report = DeliveryReport(unreadable=unreadable)
     if changes:
         context = HistorianContext(services=services, now=now, batch=batch_name(changes))
-        for consume in handle.consumers_of(reader):
+        for consume in readers.consumers_of(reader):
             report.set_aside += _deliver_to(consume, changes, context, room=MOST_ASIDE)
         report.batches, report.changes = 1, len(changes)
         report.delay = max(0, now - min(change.at for change in changes))

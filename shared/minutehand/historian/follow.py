@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.historian.deliver import DeliveryReport, deliver
-from minutehand.historian.handle import Reader
 from minutehand.historian.marks import (
     ShardPosition,
     StreamGap,
@@ -20,6 +19,7 @@ from minutehand.historian.marks import (
     write_gap,
     write_position,
 )
+from minutehand.historian.readers import Reader
 from minutehand.ports.history.run_stream import STREAM_DAYS, StreamShard, StreamTrimmed
 from minutehand.ports.services import Clock, Services
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from minutehand.dynamodb.rows import run_row, to_item
 from minutehand.errors import Unavailable
-from minutehand.historian import deliver, handle
+from minutehand.historian import deliver, readers
 from minutehand.historian.marks import changes_set_aside
 from minutehand.ports.services import Services
 from minutehand.testing import ManualClock, Memory
@@ -83,7 +83,7 @@ def test_a_batch_is_delivered_and_counted(
     services: Services, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     consumer = Consumer(lambda change: ValueError("odd") if change.sequence == 2 else None)
-    monkeypatch.setattr(handle, "CONSUMERS", (consumer,))
+    monkeypatch.setattr(readers, "CONSUMERS", (consumer,))
     given = event(1, 2, 3)
     given["Records"].append({"dynamodb": {"Keys": {}}})
     assert invoke(given) == {"changes": 3, "set_aside": 1}
@@ -110,10 +110,10 @@ def test_an_outage_is_waited_for_and_in_the_end_the_batch_comes_again(
     object.__setattr__(services, "wait", wait)
     failures = iter([Unavailable("no answer")] * 3)
     consumer = Consumer(lambda change: next(failures, None))
-    monkeypatch.setattr(handle, "CONSUMERS", (consumer,))
+    monkeypatch.setattr(readers, "CONSUMERS", (consumer,))
     assert invoke(event(1))["changes"] == 1
     assert waited == [1.0, 2.0, 4.0]
-    monkeypatch.setattr(handle, "CONSUMERS", (Consumer(lambda change: Unavailable("still no answer")),))
+    monkeypatch.setattr(readers, "CONSUMERS", (Consumer(lambda change: Unavailable("still no answer")),))
     waited.clear()
     with pytest.raises(Unavailable, match="still no answer"):
         invoke(event(2))
@@ -124,6 +124,6 @@ def test_an_outage_is_waited_for_and_in_the_end_the_batch_comes_again(
 def test_without_consumers_or_changes_nothing_is_written(
     services: Services, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(handle, "CONSUMERS", ())
+    monkeypatch.setattr(readers, "CONSUMERS", ())
     assert invoke({"Records": []}) == {"changes": 0, "set_aside": 0}
     assert list(changes_set_aside(services)) == []

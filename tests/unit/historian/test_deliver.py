@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from minutehand.domain.history.run_change import RunChange
 from minutehand.errors import Misconfigured, Unavailable
-from minutehand.historian import handle
-from minutehand.historian.context import HistorianContext
+from minutehand.historian import readers
 from minutehand.historian.deliver import MOST_ASIDE, batch_name, deliver
 from minutehand.historian.marks import changes_set_aside
 from minutehand.ports.services import Services
@@ -33,7 +32,7 @@ def changes(count: int) -> list[RunChange]:
 
 
 def consumers(monkeypatch: pytest.MonkeyPatch, *given: Consumer) -> None:
-    monkeypatch.setattr(handle, "CONSUMERS", given)
+    monkeypatch.setattr(readers, "CONSUMERS", given)
 
 
 def refuses(*numbers: int) -> Consumer:
@@ -103,11 +102,3 @@ def test_the_same_batch_again_sets_the_same_changes_aside(services: Services, mo
     for later in (0, 60_000):
         assert deliver(changes(3), services, CLOCK() + later).set_aside == 1
     assert len(list(changes_set_aside(services))) == 1
-
-
-def test_handle_passes_a_batch_to_each_consumer(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ``deliver`` does where nothing fails."""
-    consumers(monkeypatch, one := Consumer(), other := Consumer())
-    context = HistorianContext(services=services, now=CLOCK(), batch="b")
-    handle.handle(changes(2), context)
-    assert one.batches == other.batches == [("b", [1, 2])]

@@ -16,8 +16,8 @@ from minutehand.domain.times import from_ms
 from minutehand.historian.archive import archive
 from minutehand.historian.events import MOST, SILENT, TAKING, events_of, publish_events
 from minutehand.historian.follow import StreamFollower
-from minutehand.historian.handle import Reader
 from minutehand.historian.marks import changes_set_aside
+from minutehand.historian.readers import Reader
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Services
 from minutehand.testing import ManualClock

@@ -13,7 +13,7 @@ import pytest
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.times import HOUR
 from minutehand.errors import Misconfigured, Unavailable
-from minutehand.historian import handle
+from minutehand.historian import readers
 from minutehand.historian.follow import StreamFollower
 from minutehand.historian.marks import StreamGap, gaps
 from minutehand.historian.rebuild import RebuildSpec, rebuild
@@ -35,7 +35,7 @@ class World:
         self.memory = Memory(self.clock)
         self.memory.stream_shards = shards
         self.consumer, self.claimed = Consumer(), 0
-        monkeypatch.setattr(handle, "CONSUMERS", (self.consumer,))
+        monkeypatch.setattr(readers, "CONSUMERS", (self.consumer,))
         self.services = self.memory.connect()
 
     def follower(self, hook: Hook | None = None, **changes: Any) -> StreamFollower:
