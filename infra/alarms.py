@@ -34,7 +34,6 @@ UNBURIED = 5  # minutes with messages in the dead-letter queue, which the undert
 _MINUTE = Duration.minutes(1)
 _HOUR = Duration.hours(1)
 _FIVE_MINUTES = Duration.minutes(5)
-_OVER = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 _UNDER = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
 
@@ -74,8 +73,8 @@ class InstallationAlarms(Construct):
             "no-tick",
             f"No tick for {SILENCE} minutes: nothing is being claimed. Look at the ticker's log and at its schedule.",
             self._metric("Ticks", "ticker", "Sum", _MINUTE),
-            _UNDER,
             threshold=1,
+            comparison=_UNDER,
             periods=SILENCE,
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
@@ -84,7 +83,6 @@ class InstallationAlarms(Construct):
             "behind",
             f"The ticker is behind by more than {BEHIND // 60_000} minutes: fires come late. Look for throttled tables.",
             self._metric("BehindBy", "ticker", "Maximum", _MINUTE),
-            _OVER,
             threshold=BEHIND,
         )
         yield self._alarm(
@@ -92,7 +90,6 @@ class InstallationAlarms(Construct):
             "held-back",
             "A queue is held back: its workers do not keep up, and its fires wait in the agenda. `minutehand doctor` names it.",
             self._metric("QueuesHeld", "ticker", "Maximum", _FIVE_MINUTES),
-            _OVER,
         )
 
     def _of_auditor(self) -> Iterator[cloudwatch.Alarm]:
@@ -102,18 +99,16 @@ class InstallationAlarms(Construct):
             "no-audit",
             f"No audit for {UNAUDITED} hours: a lost message or entry would not be found. Look at the auditor's log and its schedule.",
             self._metric("Audits", "auditor", "Sum", _HOUR),
-            _UNDER,
             threshold=1,
+            comparison=_UNDER,
             periods=UNAUDITED,
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
-
         yield self._alarm(
             "AuditContradicted",
             "audit-contradicted",
             "The audit's record was changed: a close in the bucket differs from the table. Run `minutehand audit verify`.",
             self._metric("AuditContradicted", "auditor", "Sum", _HOUR),
-            _OVER,
         )
 
     def _of_dead_runs(self, queues: InstallationQueues) -> Iterator[cloudwatch.Alarm]:
@@ -123,14 +118,12 @@ class InstallationAlarms(Construct):
             "dead-runs",
             "Runs ended dead: out of attempts or refused for good. List them with `minutehand dead list`, then redrive.",
             self._metric("Dead", "undertaker", "Sum", _FIVE_MINUTES),  # the undertaker records every dead run
-            _OVER,
         )
         yield self._alarm(
             "Unburied",
             "dead-letter-queue",
             f"The dead-letter queue was not empty for {UNBURIED} minutes: the undertaker does not keep up. Look at its log.",
             queues.dead.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
-            _OVER,
             periods=UNBURIED,
         )
 
@@ -146,7 +139,6 @@ class InstallationAlarms(Construct):
                 f"{name.lower()}-messages",
                 f"Messages {text}. The undertaker's log has their text, event `{event}`.",
                 self._metric(name, "undertaker", "Sum", _FIVE_MINUTES),
-                _OVER,
             )
 
     def _of_workers(
@@ -158,7 +150,6 @@ class InstallationAlarms(Construct):
             "worker-throttled",
             "The worker is throttled: runs wait for concurrency. Raise the account's limit or spread the fires.",
             worker.function.metric_throttles(period=_FIVE_MINUTES, statistic="Sum"),
-            _OVER,
         )
         for queue, found in workers.items():
             yield self._throttled(queue, found)
@@ -174,7 +165,6 @@ class InstallationAlarms(Construct):
             "historian-behind",
             "The historian is more than an hour behind; after 24 hours changes are lost to it. Look at its log and its throttles.",
             historian.function.metric("IteratorAge", period=_FIVE_MINUTES, statistic="Maximum"),
-            _OVER,
             threshold=UNREAD,
         )
         yield self._alarm(
@@ -182,21 +172,18 @@ class InstallationAlarms(Construct):
             "historian-aside",
             f"Batches of changes were given up after {RETRIES} retries. Mend what the historian's log says, {rebuild}.",
             historian.aside.metric_approximate_number_of_messages_visible(period=_FIVE_MINUTES, statistic="Maximum"),
-            _OVER,
         )
         yield self._alarm(
             "HistorianSetAside",
             "historian-set-aside",
             f"Single changes could not be handled. Mend what the historian's log says, {rebuild}.",
             self._metric("HistorianSetAside", "historian", "Sum", _FIVE_MINUTES),
-            _OVER,
         )
         yield self._alarm(
             "HistorianErrors",
             "historian-errors",
             f"The historian has failed for {FAILING} minutes: the history stands still. Look at its log.",
             historian.function.metric_errors(period=_FIVE_MINUTES, statistic="Sum"),
-            _OVER,
             periods=FAILING // 5,
         )
 
@@ -207,7 +194,6 @@ class InstallationAlarms(Construct):
             "events-behind",
             "Events are more than an hour behind; after 24 hours they are dropped. Look at the receiver, and at the function's log.",
             events.function.metric("IteratorAge", period=_FIVE_MINUTES, statistic="Maximum"),
-            _OVER,
             threshold=UNREAD,
         )
         yield self._alarm(
@@ -215,7 +201,6 @@ class InstallationAlarms(Construct):
             "events-set-aside",
             "Single events were given up: the receiver refuses them or fails on them. The log names them, `historian.set_aside`.",
             self._metric("EventsSetAside", "events", "Sum", _FIVE_MINUTES),
-            _OVER,
         )
 
     def _throttled(self, queue: str, worker: WorkerFunction) -> cloudwatch.Alarm:
@@ -224,7 +209,6 @@ class InstallationAlarms(Construct):
             f"{worker_part(queue)}-throttled",
             f"The worker of queue {queue} is throttled: runs wait for concurrency. Raise the account's limit.",
             worker.function.metric_throttles(period=_FIVE_MINUTES, statistic="Sum"),
-            _OVER,
         )
 
     def _waiting(self, queue: str, number: int, stripe: sqs.Queue) -> cloudwatch.Alarm:
@@ -236,7 +220,6 @@ class InstallationAlarms(Construct):
             f"{suffix}-waiting",
             f"Runs have been waiting in queue {queue} for {WAITING} minutes without a break: it needs more concurrency, or workers.",
             visible(period=_FIVE_MINUTES, statistic="Minimum"),
-            _OVER,
             periods=WAITING // 5,
         )
 
@@ -246,9 +229,9 @@ class InstallationAlarms(Construct):
         suffix: str,
         description: str,
         metric: cloudwatch.IMetric,
-        comparison: cloudwatch.ComparisonOperator,
         *,
         threshold: int = 0,
+        comparison: cloudwatch.ComparisonOperator = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
         periods: int = 1,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
     ) -> cloudwatch.Alarm:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -46,41 +48,42 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
     return dict(vars(report))
 
 
-def _close() -> None:
-    """Close the days of the audit. What cannot be closed is left to the next hour."""
+@contextmanager
+def _beside(event: str, metric: str) -> Iterator[None]:
+    """Work of which the audit must not depend: what fails is logged and counted, and left to the next hour."""
     try:
+        yield
+    except MinutehandError as problem:
+        logger.error(event, extra={"error": str(problem)})
+        count(**{metric: 1})
+
+
+def _close() -> None:
+    """Close the days of the audit."""
+    with _beside("audit.not_closed", "AuditDaysNotClosed"):
         report = close_days(services(), clock=system_clock, budget=_CLOSING)
         count(
             AuditDaysClosed=report.closed,
             AuditDaysNotClosed=report.failed,
             AuditContradicted=report.contradicted,
         )
-    except MinutehandError as problem:
-        logger.error("audit.not_closed", extra={"error": str(problem)})
-        count(AuditDaysNotClosed=1)
 
 
 def _compact() -> None:
-    """Empty the archive's inbox. The audit does not wait for a bucket that does not answer."""
+    """Empty the archive's inbox."""
     store = services().archive
     if not store.is_on:
         return
-    try:
+    with _beside("archive.not_compacted", "ArchiveNotCompacted"):
         report = compact_archive(store, clock=system_clock, budget=_COMPACTION)
         count(ArchiveCompacted=report.removed, ArchiveUnreadable=report.unreadable)
-    except MinutehandError as problem:
-        logger.error("archive.not_compacted", extra={"error": str(problem)})
-        count(ArchiveNotCompacted=1)
 
 
 def _look_after_history() -> None:
-    """Fold the hours of the history that are over, and compare a sample of it with the ledger. The audit does not wait for either."""
+    """Fold the hours of the history that are over, and compare a sample of it with the ledger."""
     if not from_environment().history:
         return
-    try:
+    with _beside("history.not_checked", "HistoryNotFolded"):
         folded = fold(services(), clock=system_clock, budget=_FOLDING)
         count(HistoryFolded=folded.hours, HistoryNotFolded=folded.failed)
         count(HistoryRelisted=check_history(services(), clock=system_clock, random=Random()).relisted)
-    except MinutehandError as problem:
-        logger.error("history.not_checked", extra={"error": str(problem)})
-        count(HistoryNotFolded=1)

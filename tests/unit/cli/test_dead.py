@@ -11,31 +11,13 @@ from typing import Any
 import pytest
 from minutehand import Registry, Retry, Scheduler, Settings
 from minutehand.aws import Client
-from minutehand.cli.app import app
 from minutehand.errors import InvalidInput
-from minutehand.local.processes import variables
 from minutehand.services import connect, system_clock
 from minutehand.testing.process import Hand, bury_all, make_worker
-from typer.testing import CliRunner
 
 pytestmark = pytest.mark.cloud
 
 Say = Callable[..., str]
-
-
-@pytest.fixture
-def say(local_settings: Settings) -> Say:
-    """Run a command; its output."""
-    given = {**variables(local_settings), "AWS_ENDPOINT_URL": str(local_settings.endpoint), "COLUMNS": "300"}
-
-    def run(*words: str) -> str:
-        done = CliRunner().invoke(app, words, env=given | {"AWS_REGION": str(local_settings.region)})
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    return run
 
 
 def told(say: Say, *words: str) -> list[Any]:

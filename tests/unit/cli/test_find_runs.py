@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from minutehand import Settings
-from minutehand.cli.app import app
 from minutehand.cli.moments import parse_moment
 from minutehand.domain.history.entry import Book
 from minutehand.domain.names import fire_ref
@@ -16,29 +15,13 @@ from minutehand.domain.run import Failure, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.errors import InvalidInput
 from minutehand.historian.pages import pages_of
-from minutehand.local.processes import variables
 from minutehand.services import connect, system_clock
 from minutehand.state.history.entries import entry_of
-from typer.testing import CliRunner
 
 from tests.support.builders import a_run
 
 Say = Callable[..., str]
 NOW = datetime(2036, 5, 4, 12, 30, 15, tzinfo=UTC)
-
-
-@pytest.fixture
-def say(local_settings: Settings) -> Say:
-    given = {**variables(local_settings), "AWS_ENDPOINT_URL": str(local_settings.endpoint), "COLUMNS": "300"}
-
-    def run(*words: str) -> str:
-        done = CliRunner().invoke(app, words, env=given | {"AWS_REGION": str(local_settings.region)})
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    return run
 
 
 @pytest.fixture
