@@ -11,7 +11,6 @@ from minutehand.domain.run import RunRow
 from minutehand.domain.times import MINUTE, to_ms
 from minutehand.errors import InvalidInput, Misconfigured, NotFound
 from minutehand.fires.context import REACH
-from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.ports.history.archive import Archive
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.views import RunTransition, view_of
@@ -35,6 +34,8 @@ class ArchiveMethods(SchedulerBase):
         ledger. Raises InvalidInput, NotFound (the run is another tenant's), Misconfigured (there is no bucket); while it is read,
         Unavailable.
         """
+        from minutehand.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (`import minutehand` need not take its time)
+
         start, end = to_ms(since, "since"), self._clock() + MINUTE if until is None else to_ms(until, "until")
         if until is None and end <= start:
             raise InvalidInput("since", since, "lies ahead", "give a moment that has passed")
@@ -56,6 +57,8 @@ class ArchiveMethods(SchedulerBase):
         Those of a run that has left the ledger are found by ``archive(run_id=..., since=...)``. Raises InvalidInput, NotFound,
         Misconfigured, Unavailable.
         """
+        from minutehand.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (as above)
+
         store, run = self._archive(), self._read(run_id)
         since, until = _lifetime(run, self._clock())
         wanted = ArchiveFilter(since=since, until=until, run=run.ref)

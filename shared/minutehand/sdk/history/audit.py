@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
-from minutehand.auditor.verification import AuditVerdict, verify
 from minutehand.domain.audit import AuditAct, checked_actor_filter
 from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.policies import word
@@ -19,6 +18,9 @@ from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.views import Page
+
+if TYPE_CHECKING:
+    from minutehand.auditor.verification import AuditVerdict
 
 SPAN = 30 * DAY  # ms that a listing goes back, unless it is told how far
 _AHEAD = DAY  # ms: lines of a machine whose clock is fast are listed, too
@@ -111,4 +113,6 @@ class AuditMethods(SchedulerBase):
             field, value = ("day", day) if day is not None else ("until", until) if since is None else ("since", since)
             remedy = "give since before until, from 1970 on and not in the future"
             raise InvalidInput(field, value, "leaves nothing to verify", remedy)
+        from minutehand.auditor.verification import verify  # noqa: PLC0415 (`import minutehand` need not take its time)
+
         return verify(self.tenant, first, last, self._services, now=now)

@@ -15,7 +15,6 @@ from minutehand.domain.policies import word
 from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.history.find import Finder, FindSpec
 from minutehand.owner.workers import running_runs
 from minutehand.ports.history.pages import ReadMeter
 from minutehand.sdk import views
@@ -157,6 +156,8 @@ class FindMethods(InstallationMethods):
         tenant = None if all_tenants else self.tenant
         bounds = (None if since is None else after, None if until is None else upto)
         listing = Listing("list_runs", tenant, search, *bounds)
+        from minutehand.history.find import Finder, FindSpec  # noqa: PLC0415 (`import minutehand` need not take its time)
+
         spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))
         position, meter = listing.position(cursor), ReadMeter()
         finder = Finder(self._services, spec, meter=meter, is_over=_budget(meter), running=self._at_hand, now=now)

@@ -10,8 +10,6 @@ from datetime import date, datetime, timedelta
 from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.historian.rebuild import RebuildSpec, rebuild
-from minutehand.history.statistics import daily
 from minutehand.ports.history.pages import ReadMeter
 from minutehand.sdk.base import SchedulerBase
 from minutehand.state.history.stats import Tally, quantile
@@ -93,6 +91,8 @@ class HistoryMethods(SchedulerBase):
                 "leaves no days, or too many",
                 f"give a time before until, and at most {_MOST_DAYS} days",
             )
+        from minutehand.history.statistics import daily  # noqa: PLC0415 (`import minutehand` need not take its time)
+
         found = daily(self.tenant, first=first, last=last, services=self._services, meter=ReadMeter())
         lines: list[DayStats] = []
         for day in sorted(found, reverse=True):
@@ -123,6 +123,8 @@ class HistoryMethods(SchedulerBase):
         upto = self._clock() + _FAR if until is None else to_ms(until, "until")
         if after >= upto:
             raise InvalidInput("since", since, "leaves an empty interval", "give a time before until")
+        from minutehand.historian.rebuild import RebuildSpec, rebuild  # noqa: PLC0415 (`import minutehand` need not take its time)
+
         spec = RebuildSpec(
             tenant=None if check_flag("all_tenants", all_tenants) else self.tenant,
             after=after,

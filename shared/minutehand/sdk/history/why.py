@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.times import to_ms
 from minutehand.errors import NotFound
 from minutehand.sdk.base import SchedulerBase
 from minutehand.why.answer import Answer
-from minutehand.why.evidence import EvidenceReader
-from minutehand.why.explain import explain
+
+if TYPE_CHECKING:
+    from minutehand.why.evidence import EvidenceReader
+    from minutehand.why.facts import Facts
 
 
 class WhyMethods(SchedulerBase):
@@ -24,7 +27,7 @@ class WhyMethods(SchedulerBase):
         facts = self._evidence.of_fire(check_name(name), to_ms(at, "at"))
         if facts is None:
             raise self._no_schedule(name)
-        return explain(facts)
+        return _explained(facts)
 
     def why_run(self, run_id: str) -> Answer:
         """The same for a run: of a fire, a trigger, a backfill, or a one-off.
@@ -35,8 +38,16 @@ class WhyMethods(SchedulerBase):
         facts = self._evidence.of_run(ref) if ref.tenant == self.tenant else None
         if facts is None:
             raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
-        return explain(facts)
+        return _explained(facts)
 
     @property
     def _evidence(self) -> EvidenceReader:
+        from minutehand.why.evidence import EvidenceReader  # noqa: PLC0415 (`import minutehand` need not take its time)
+
         return EvidenceReader(self.tenant, self._services, self._clock)
+
+
+def _explained(facts: Facts) -> Answer:
+    from minutehand.why.explain import explain  # noqa: PLC0415 (as above)
+
+    return explain(facts)
