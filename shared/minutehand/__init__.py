@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from minutehand.domain.run import RunState
     from minutehand.domain.schedule import ScheduleState
     from minutehand.jobs import Queue, Registry, job, load
-    from minutehand.sdk.history.workers import QueueStripe, QueueView, RunningPage, Worker, WorkerRun
+    from minutehand.sdk.history.worker_views import QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.sdk.schedule_views import Schedule
     from minutehand.sdk.scheduler import Scheduler
     from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
@@ -77,7 +77,7 @@ _NAMES_BY_HOME = {
     "sdk.scheduler": "Scheduler",
     "sdk.schedule_views": "Schedule",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
-    "sdk.history.workers": "QueueStripe QueueView RunningPage Worker WorkerRun",
+    "sdk.history.worker_views": "QueueStripe QueueView RunningPage Worker WorkerRun",
     "settings": "Settings",
     "timing": "Rule next_fires",
     "why.answer": "Answer Cause Sentence Verdict",

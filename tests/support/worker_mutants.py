@@ -71,8 +71,8 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "another tenant's runs at a worker",
-        "sdk/history/workers.py",
-        "for run in row.runs if all_tenants or run.ref.tenant == self.tenant]",
+        "sdk/history/worker_views.py",
+        "for run in row.runs if tenant in (None, run.ref.tenant)]",
         "for run in row.runs]",
     ),
     (

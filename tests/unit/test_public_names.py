@@ -65,6 +65,15 @@ def test_what_is_asked_for_is_loaded_then() -> None:
     )
 
 
+def test_a_scheduler_loads_nothing_of_the_history_before_it_is_asked() -> None:
+    modules = loaded("from minutehand import Scheduler", whole=True)
+    assert "minutehand.sdk.history.finding" in modules
+    rooms = ("minutehand.why", "minutehand.history", "minutehand.historian", "minutehand.auditor")
+    assert not {name for name in modules if name.startswith(rooms)}
+    lazy = {"minutehand.ports.history.pages", "minutehand.sdk.history.worker_views", "minutehand.sdk.history.day_stats"}
+    assert not modules & (lazy | {"gzip"})
+
+
 def run(*words: str) -> str:
     """A program that runs one command line, as the console script does."""
     return f"""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from minutehand.ports.agenda import Agenda
 from minutehand.ports.audit import Audit
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
-from minutehand.ports.history.archive import Archive
-from minutehand.ports.history.event_sink import EventSink
-from minutehand.ports.history.pages import History
-from minutehand.ports.history.run_stream import RunStream
 from minutehand.ports.ledger import Ledger
 from minutehand.ports.notices import Notices
 from minutehand.ports.payloads import Payloads
@@ -21,6 +18,12 @@ from minutehand.ports.records import Records
 from minutehand.ports.schedules import ScheduleStore
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.backpressure import Limits
+
+if TYPE_CHECKING:  # who uses no history loads none of it
+    from minutehand.ports.history.archive import Archive
+    from minutehand.ports.history.event_sink import EventSink
+    from minutehand.ports.history.pages import History
+    from minutehand.ports.history.run_stream import RunStream
 
 Clock = Callable[[], int]  # UTC ms
 

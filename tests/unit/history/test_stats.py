@@ -17,7 +17,7 @@ from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.fold import fold
 from minutehand.historian.pages import write_pages
-from minutehand.sdk.history.statistics import DayStats
+from minutehand.sdk.history.day_stats import DayStats
 from minutehand.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
 from minutehand.testing import ManualClock, Memory
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import typer
 
 from minutehand.cli.shell import Shell
-from minutehand.sdk.history.workers import QueueView
+from minutehand.sdk.history.worker_views import QueueView
 
 app = typer.Typer(help="Show the queues.", no_args_is_help=True)
 

@@ -12,7 +12,7 @@ from minutehand.cli.moments import WORDS
 from minutehand.cli.parameters import read_moment
 from minutehand.cli.shell import Shell, print_json, values
 from minutehand.domain.run import FAILED
-from minutehand.sdk.history.statistics import DayStats
+from minutehand.sdk.history.day_stats import DayStats
 
 _COLUMNS = ("day", "name", "runs", "succeeded", "failed", "other", "attempts", "lateness", "duration", "errors")
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from minutehand.domain.history.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine
 from minutehand.domain.names import RunRef, check_name, parse_run_id
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import MINUTE, to_ms
 from minutehand.errors import InvalidInput, Misconfigured, NotFound
 from minutehand.fires.context import REACH
-from minutehand.ports.history.archive import Archive
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.views import RunTransition, view_of
+
+if TYPE_CHECKING:
+    from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
+    from minutehand.ports.history.archive import Archive
 
 
 class ArchiveMethods(SchedulerBase):
@@ -83,6 +86,8 @@ class ArchiveMethods(SchedulerBase):
 
 
 def _kind(kind: object) -> TransitionKind:
+    from minutehand.domain.history.transition_line import TransitionKind  # noqa: PLC0415 (as above)
+
     try:
         return TransitionKind(kind)  # type: ignore[arg-type]
     except ValueError:
@@ -102,4 +107,6 @@ def _lifetime(run: RunRow, now: int) -> tuple[int, int]:
 
 
 def _view(line: TransitionLine) -> RunTransition:
+    from minutehand.domain.history.transition_line import SEQUENCE_DIGITS  # noqa: PLC0415 (as above)
+
     return view_of(RunTransition, line, run=str(line.ref), sequence=f"{line.sequence:0{SEQUENCE_DIGITS}d}")

@@ -13,7 +13,6 @@ from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.policies import word
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
-from minutehand.owner.audit import AuditFilter, list_lines
 from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.cursors import Listing
@@ -74,6 +73,8 @@ class AuditMethods(SchedulerBase):
             field, value = ("until", until) if since is None else ("since", since)
             remedy = "give since before until, and both from 1970 on"
             raise InvalidInput(field, value, "leaves an empty interval", remedy)
+        from minutehand.owner.audit import AuditFilter, list_lines  # noqa: PLC0415 (as below)
+
         wanted = AuditFilter(
             since=start,
             until=end,

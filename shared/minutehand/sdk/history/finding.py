@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
 from minutehand.domain.history.entry import RunKind
@@ -15,14 +15,15 @@ from minutehand.domain.policies import word
 from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.owner.workers import running_runs
-from minutehand.ports.history.pages import ReadMeter
 from minutehand.sdk import views
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.history.workers import InstallationMethods
 from minutehand.sdk.reading import TagFilter, checked_tag
 from minutehand.sdk.views import Page
-from minutehand.state.history.search import Search
+
+if TYPE_CHECKING:
+    from minutehand.ports.history.pages import ReadMeter
+    from minutehand.state.history.search import Search
 
 MOST_UNITS = 200  # read units after which a page of an answer ends: the request under way then ends within 250
 MOST_SECONDS = 0.3  # the same: of the wall clock
@@ -83,6 +84,8 @@ class FindMethods(InstallationMethods):
         _for_one_schedule(
             after=after, before=before, newest_first=newest_first or None, upcoming=None if upcoming else False
         )
+        from minutehand.state.history.search import Search  # noqa: PLC0415 (`import minutehand` need not take its time)
+
         search = Search(
             states=_states(state, failed=check_flag("failed", failed)),
             job=None if job is None else check_name(job, "job"),
@@ -156,7 +159,8 @@ class FindMethods(InstallationMethods):
         tenant = None if all_tenants else self.tenant
         bounds = (None if since is None else after, None if until is None else upto)
         listing = Listing("list_runs", tenant, search, *bounds)
-        from minutehand.history.find import Finder, FindSpec  # noqa: PLC0415 (`import minutehand` need not take its time)
+        from minutehand.history.find import Finder, FindSpec  # noqa: PLC0415 (as above)
+        from minutehand.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
         spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))
         position, meter = listing.position(cursor), ReadMeter()
@@ -169,6 +173,8 @@ class FindMethods(InstallationMethods):
         )
 
     def _at_hand(self, tenant: str, limit: int, after: str | None) -> tuple[Sequence[RunRow], str | None]:
+        from minutehand.owner.workers import running_runs  # noqa: PLC0415 (as above)
+
         found = running_runs(tenant, self._services, self._clock(), limit=limit, after=after)
         return found.runs, found.cursor
 

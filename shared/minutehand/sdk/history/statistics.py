@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from minutehand.domain.names import check_flag, check_name
-from minutehand.domain.times import DAY, from_ms, to_ms
+from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.ports.history.pages import ReadMeter
 from minutehand.sdk.base import SchedulerBase
-from minutehand.state.history.stats import Tally, quantile
+
+if TYPE_CHECKING:
+    from minutehand.sdk.history.day_stats import DayStats
 
 _MOST_DAYS = 366
 _FAR = 200 * 365 * DAY  # ms ahead: no run is due later
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quantiles:
-    """Times that 50, 95 and 99 % of the runs did not exceed, to about 9 %."""
-
-    p50: timedelta  # the median
-    p95: timedelta
-    p99: timedelta
-
-    def __str__(self) -> str:
-        return " / ".join(f"{one.total_seconds():.3g}" for one in (self.p50, self.p95, self.p99))
-
-
-@dataclass(frozen=True, kw_only=True)
-class DayStats:
-    """The runs of a job, or of a schedule, that ended on one day in UTC."""
-
-    day: date  # in UTC
-    job: str | None = None  # name of the job
-    schedule: str | None = None  # or of the schedule
-    runs: int  # that ended; the row of a gap counts for its missed fires
-    outcomes: Mapping[str, int]  # runs by state
-    attempts: int  # begun
-    lateness: Quantiles | None  # from due to the first start; None: none has started
-    duration: Quantiles | None  # from the first start to the end
-    errors: Mapping[str, int]  # runs by the class of their last failure; "other": all but the first twenty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +67,14 @@ class HistoryMethods(SchedulerBase):
                 f"give a time before until, and at most {_MOST_DAYS} days",
             )
         from minutehand.history.statistics import daily  # noqa: PLC0415 (`import minutehand` need not take its time)
+        from minutehand.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
+        from minutehand.sdk.history.day_stats import day_stats  # noqa: PLC0415 (as above)
 
         found = daily(self.tenant, first=first, last=last, services=self._services, meter=ReadMeter())
         lines: list[DayStats] = []
         for day in sorted(found, reverse=True):
             tallies = found[day].jobs if by == "job" else found[day].schedules
-            lines += (_day_stats(day, by, one, tallies[one]) for one in sorted(tallies) if name in (None, one))
+            lines += (day_stats(day, by, one, tallies[one]) for one in sorted(tallies) if name in (None, one))
         return lines
 
     def rebuild_history(
@@ -134,23 +111,3 @@ class HistoryMethods(SchedulerBase):
         )
         done = rebuild(spec, self._services, clock=self._clock)
         return Rebuilt(runs=done.runs, added=done.added, corrected=done.corrected, stopped=done.stopped)
-
-
-def _day_stats(day: int, by: str, name: str, tally: Tally) -> DayStats:
-    return DayStats(
-        day=from_ms(day * DAY).date(),
-        job=name if by == "job" else None,
-        schedule=name if by == "schedule" else None,
-        runs=tally.runs,
-        outcomes=dict(sorted(tally.outcomes.items())),
-        attempts=tally.attempts,
-        lateness=_quantiles(tally.lateness),
-        duration=_quantiles(tally.duration),
-        errors=dict(sorted(tally.errors.items(), key=lambda each: (-each[1], each[0]))),
-    )
-
-
-def _quantiles(steps: Mapping[int, int]) -> Quantiles | None:
-    found = [quantile(steps, share) for share in (0.5, 0.95, 0.99)]
-    times = [timedelta(milliseconds=round(one, 3)) for one in found if one is not None]
-    return Quantiles(p50=times[0], p95=times[1], p99=times[2]) if len(times) == 3 else None

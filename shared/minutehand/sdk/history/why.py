@@ -9,9 +9,9 @@ from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.times import to_ms
 from minutehand.errors import NotFound
 from minutehand.sdk.base import SchedulerBase
-from minutehand.why.answer import Answer
 
 if TYPE_CHECKING:
+    from minutehand.why.answer import Answer
     from minutehand.why.evidence import EvidenceReader
     from minutehand.why.facts import Facts
 
