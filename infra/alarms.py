@@ -188,7 +188,7 @@ class InstallationAlarms(Construct):
         )
 
     def _of_events(self, events: EventsFunction) -> Iterator[cloudwatch.Alarm]:
-        """Receivers do not learn of ends of runs; no run and no history is touched by that."""
+        """Receivers do not learn of ends of runs and of incidents; no run and no history is touched by that."""
         yield self._alarm(
             "EventsBehind",
             "events-behind",

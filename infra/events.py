@@ -1,8 +1,11 @@
-"""Events out: a function on the stream of the table of runs, which publishes ends of runs. Nothing of it is made without a target."""
+"""Events out: a function on the stream of the table of runs, which publishes ends of runs and incidents of schedules.
+
+Nothing of it is made without a target.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_iam as iam
@@ -10,7 +13,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
-from minutehand.domain.history.run_event import EventTarget, parse_target, states_of
+from minutehand.domain.history.outgoing_event import EventTarget, parse_target, states_of
+from minutehand.domain.notice import RECORD, SCHEDULE_EVENTS, schedule_events
 from minutehand.errors import InvalidInput
 from minutehand.historian.marks import OWNER
 
@@ -27,7 +31,7 @@ TIMEOUT = Duration.minutes(
 
 
 class EventsFunction(Construct):
-    """The function and its event source, which gives it ends of runs only."""
+    """The function and its event source, which gives it ends of runs and notices of incidents only."""
 
     def __init__(
         self,
@@ -43,19 +47,19 @@ class EventsFunction(Construct):
         super().__init__(scope, name)
         chosen = None if types is None else ",".join(types)
         target = parse_target(events, chosen, None if secret is None else "secret:given")
-        environment = {"MINUTEHAND_EVENTS": events}
+        self._types = schedule_events(events, chosen)
+        self._environment = environment = {"MINUTEHAND_EVENTS": events}
         if chosen is not None:
             environment["MINUTEHAND_EVENT_TYPES"] = chosen
-        if secret is not None:
-            environment["MINUTEHAND_EVENT_SECRET"] = f"secret:{secret.secret_arn}"
+        secrets = {} if secret is None else {"MINUTEHAND_EVENT_SECRET": f"secret:{secret.secret_arn}"}
         self.function = InstallationFunction(
             self,
             "events",
             installation=installation,
-            description="Minutehand: publishes ends of runs",
+            description="Minutehand: publishes events of runs and schedules",
             memory=MEMORY,
             timeout=TIMEOUT,
-            environment=environment,
+            environment=environment | secrets,
         )
         self.function.add_event_source(
             sources.DynamoEventSource(
@@ -67,7 +71,7 @@ class EventsFunction(Construct):
                 # The function finds out by itself what a batch fails for, and for that it must see the batch. Without a number of
                 # retries it gets it again until the stream forgets it, after a day.
                 bisect_batch_on_error=False,
-                filters=[lambda_.FilterCriteria.filter(_ends(target))],
+                filters=[lambda_.FilterCriteria.filter(pattern) for pattern in _patterns(target)],
             )
         )
         # It notes what fails since when, and what it sets aside.
@@ -76,6 +80,12 @@ class EventsFunction(Construct):
         self._allow(target)
         if secret is not None:
             secret.grant_read(self.function)
+
+    def tell(self, function: lambda_.Function) -> None:
+        """Let a function that begins or ends incidents know that they are published: it writes a record for the stream."""
+        if self._types:
+            for name, word in self._environment.items():
+                function.add_environment(name, word)
 
     def _allow(self, target: EventTarget) -> None:
         if target.kind == "sns":
@@ -89,10 +99,12 @@ class EventsFunction(Construct):
         iam.Grant.add_to_principal(grantee=self.function, actions=[action], resource_arns=[resource])
 
 
-def _ends(target: EventTarget) -> dict[str, object]:
-    """The filter of the event source: what has ended with this change, or was written after it ended, which is no event."""
-    states = [str(state) for state in states_of(target.types)]
-    return {"dynamodb": {"NewImage": {"state": {"S": states}}}}
+def _patterns(target: EventTarget) -> Iterator[dict[str, object]]:
+    """The filters of the event source: what has ended with this change, or was written after it ended, which is no event; new notices."""
+    if states := [str(state) for state in states_of(target.types)]:
+        yield {"dynamodb": {"NewImage": {"state": {"S": states}}}}
+    if target.types.intersection(SCHEDULE_EVENTS.values()):
+        yield {"eventName": ["INSERT"], "dynamodb": {"Keys": {"key": {"S": [{"prefix": RECORD}]}}}}
 
 
 def check_events(events: str | None, types: Sequence[str] | None, secret: object, *, history: bool) -> None:

@@ -75,7 +75,7 @@ class Minutehand(Construct):
         archive_lock: ``s3.ObjectLockRetention.compliance(Duration.days(365))`` (or ``governance``): nobody can change or remove the
             archive for so long. It is then in a bucket of its own. None: it is in the bucket, which its roles may write.
         athena: whether to make the archive a table of Athena, with two example queries.
-        events: where ends of runs are published: ``eventbridge:BUS``, ``sns:TOPIC_ARN`` or ``webhook:URL``; None: nowhere.
+        events: where events of runs and schedules are published: ``eventbridge:BUS``, ``sns:TOPIC_ARN`` or ``webhook:URL``; None: nowhere.
         event_types: only these, as in ``["run.dead"]``; None: all. See docs/how-to/events.md.
         event_secret: of a webhook, its signing secret.
         notice_topics: ARNs of the SNS topics that schedules name in ``on_failure`` and ``on_recovery``.
@@ -179,7 +179,7 @@ class Minutehand(Construct):
         package = find_jobs(jobs, requirements)
         declared = declared_by(package) if queues is None else queues
         self._queues = made = InstallationQueues(self, "Queues", installation=installation, declared=declared)
-        TickerFunction(
+        ticker = TickerFunction(
             self,
             "Ticker",
             installation=installation,
@@ -192,7 +192,7 @@ class Minutehand(Construct):
             queue_depth=queue_depth,
             queue_age=queue_age,
         )
-        UndertakerFunction(
+        undertaker = UndertakerFunction(
             self, "Undertaker", installation=installation, store=store, queues=made, reserved=undertaker_reserved
         )
         AuditorFunction(self, "Auditor", installation=installation, store=store, queues=made)
@@ -211,6 +211,8 @@ class Minutehand(Construct):
                 types=event_types,
                 secret=event_secret,
             )
+            for role in (ticker, undertaker):
+                publishing.tell(role.function)
         common = WorkerSettings(
             installation=installation,
             store=store,

@@ -1,4 +1,4 @@
-"""Events: ends of runs, in batches of the stream of the table of runs, to the target of MINUTEHAND_EVENTS."""
+"""Events: ends of runs and incidents of schedules, in batches of the stream of the table of runs, to the target of MINUTEHAND_EVENTS."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
     count(EventBatches=1)
     try:
         report = deliver(
-            parsed.changes, _publishing(), system_clock(), unreadable=parsed.unreadable, reader=Reader.EVENTS
+            parsed.changes,
+            _publishing(),
+            system_clock(),
+            notices=parsed.notices,
+            unreadable=parsed.unreadable,
+            reader=Reader.EVENTS,
         )
     except Exception:
         count(EventsStopped=1)

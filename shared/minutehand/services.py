@@ -5,6 +5,7 @@ from __future__ import annotations
 from minutehand.aws import AwsSession, BatchBackoff, CallerIdentity, Client
 from minutehand.clock import system_clock
 from minutehand.concurrency.pools import RequestPool, RequestStats
+from minutehand.domain.notice import schedule_events
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
@@ -73,6 +74,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         ),
         notices=SnsNotices(settings),
         retention=retention,
+        schedule_events=schedule_events(settings.events, settings.event_types),
         limits=Limits(depth=settings.queue_depth, age=settings.queue_age * SECOND),
     )
 

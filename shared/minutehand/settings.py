@@ -70,7 +70,7 @@ class Settings:
     bucket: str | None = None  # MINUTEHAND_BUCKET: of large payloads; None refuses payloads over 64 KB
     archive_bucket: str | None = None  # MINUTEHAND_ARCHIVE_BUCKET: of the archive, if it has one of its own
     events: str | None = (
-        None  # MINUTEHAND_EVENTS: where ends of runs are published: `eventbridge:BUS`, `sns:ARN`, `webhook:URL`
+        None  # MINUTEHAND_EVENTS: where events are published: `eventbridge:BUS`, `sns:ARN`, `webhook:URL`
     )
     event_types: str | None = None  # MINUTEHAND_EVENT_TYPES: of these types only, as in `run.dead,run.lost`; None: all
     event_secret: str | None = (

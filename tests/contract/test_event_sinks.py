@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand.domain.history.run_event import RunEvent, parse_target
+from minutehand.domain.history.outgoing_event import OutgoingEvent, parse_target
 from minutehand.domain.run import RunState
 from minutehand.errors import MinutehandError
 from minutehand.historian.events import events_of
@@ -20,7 +20,7 @@ from tests.support.topics import a_topic, clients
 from tests.support.transitions import life
 
 
-def some(count: int = 1) -> list[RunEvent]:
+def some(count: int = 1) -> list[OutgoingEvent]:
     runs = (a_run(NOON + number) for number in range(count))
     return [event for run in runs for event in events_of(life(run, state=RunState.DEAD))]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import RunRef
+from minutehand.domain.notice import notice_key
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.dynamodb.tables import RUNS, RowTables, RowWrite
@@ -17,12 +18,13 @@ from minutehand.errors import Misconfigured
 from minutehand.local.installation import create_tables
 from minutehand.ports.history.run_stream import StreamPage
 from minutehand.ports.records import Record
+from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
 from minutehand.state.before_start import refuse, take_over
 from minutehand.state.lease import LEASE, SKEW, renew, retry, succeed
 
-from tests.support.builders import BOOM, NOON, a_one_off, a_run
+from tests.support.builders import BOOM, NOON, a_head, a_notice, a_one_off, a_run
 from tests.support.engines import Engine
 from tests.support.lease_steps import HOUR, first_lease, lease_of
 
@@ -189,6 +191,22 @@ def test_rows_that_are_no_runs_are_passed_over(services: Services) -> None:
     assert [change for page in found for change in page.changes] == []
     assert sum(page.unreadable for page in found) == 0
     assert any(page.position for page in found)  # so that they are not read again
+
+
+def test_a_notice_in_the_transaction_of_its_incident_is_delivered_once(engine: Engine, services: Services) -> None:
+    engine.is_wrong("row put by an update")
+    notice = a_notice()
+    key = notice_key(notice.token)
+    record = Record(
+        owner="acme/report", key=key, version=1, body={"to": None, "notice": notice.document()}, expires=NOON
+    )
+    head = a_head()
+    assert services.schedules.note(IncidentChange(head=head, expected=0, records=[record]))
+    services.records.remove(record)
+    found = list(pages(services))
+    assert [change.notice for page in found for change in page.notices] == [notice]
+    assert [change for page in found for change in page.changes] == []
+    assert sum(page.unreadable for page in found) == 0
 
 
 def test_a_position_goes_on_behind_what_was_read_in_any_process(engine: Engine, services: Services) -> None:

@@ -30,14 +30,20 @@ def actions(template: Template) -> dict[str, str]:
     return found
 
 
-def filters(template: Template) -> list[str]:
-    """The states that the event source of the function lets through."""
+def patterns(template: Template) -> list[dict[str, Any]]:
+    """What the event source of the function lets through."""
     for source in template.find_resources("AWS::Lambda::EventSourceMapping").values():
         properties = source["Properties"]
         if "Events" in json.dumps(properties["FunctionName"]):
-            (only,) = properties["FilterCriteria"]["Filters"]
-            return list(json.loads(only["Pattern"])["dynamodb"]["NewImage"]["state"]["S"])
+            return [json.loads(each["Pattern"]) for each in properties["FilterCriteria"]["Filters"]]
     raise AssertionError("it has no event source")
+
+
+def of_states(*states: str) -> dict[str, Any]:
+    return {"dynamodb": {"NewImage": {"state": {"S": list(states)}}}}
+
+
+NOTICES = {"eventName": ["INSERT"], "dynamodb": {"Keys": {"key": {"S": [{"prefix": "~notice~"}]}}}}
 
 
 def test_without_a_target_there_is_no_such_function(template: Template) -> None:
@@ -52,7 +58,7 @@ def test_a_bus(with_knobs: Callable[..., Template]) -> None:
     found = actions(template)
     assert "event-bus/acme" in found["events:PutEvents"]
     assert "sns:Publish" not in found
-    assert filters(template) == ["SUCCEEDED", "DEAD", "LOST", "EXPIRED", "CANCELLED"]
+    assert patterns(template) == [of_states("SUCCEEDED", "DEAD", "LOST", "EXPIRED", "CANCELLED"), NOTICES]
 
 
 def test_a_topic_and_some_types(with_knobs: Callable[..., Template]) -> None:
@@ -60,7 +66,26 @@ def test_a_topic_and_some_types(with_knobs: Callable[..., Template]) -> None:
     variables = functions(template)["minutehand-events"]["Environment"]["Variables"]
     assert variables["MINUTEHAND_EVENT_TYPES"] == "run.dead,run.lost"
     assert actions(template)["sns:Publish"] == json.dumps(TOPIC)
-    assert filters(template) == ["DEAD", "LOST"]
+    assert patterns(template) == [of_states("DEAD", "LOST")]
+    assert announcing(template) == {}
+
+
+def test_what_begins_and_ends_incidents_knows_that_they_are_published(with_knobs: Callable[..., Template]) -> None:
+    template = with_knobs(events=f"sns:{TOPIC}", event_types=["schedule.failing"])
+    assert patterns(template) == [NOTICES]
+    told = {"MINUTEHAND_EVENTS": f"sns:{TOPIC}", "MINUTEHAND_EVENT_TYPES": "schedule.failing"}
+    assert announcing(template) == {"minutehand-ticker": told, "minutehand-undertaker": told}
+
+
+def announcing(template: Template) -> dict[str, dict[str, str]]:
+    """The functions that know of events beside the one that publishes them, with their variables about them."""
+    found = {}
+    for name, function in functions(template).items():
+        variables = function["Environment"]["Variables"]
+        about = {key: word for key, word in variables.items() if key.startswith("MINUTEHAND_EVENT")}
+        if about and name != "minutehand-events":
+            found[name] = about
+    return found
 
 
 def test_a_webhook_reads_its_secret(stack: Stack) -> None:

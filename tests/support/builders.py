@@ -8,6 +8,7 @@ from typing import Any
 from minutehand.domain.audit import AuditAct, AuditLineRow, Via
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef, fire_ref, one_off_ref
+from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, Failure, RunRow, RunState
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, SECOND
@@ -72,6 +73,22 @@ def a_head(version: int = 1, *, tenant: str = "acme", name: str = "report", **ch
         "updated_at": NOON,
     }
     return Head(tenant=tenant, name=name, version=version, **(given | changes))
+
+
+def a_notice(**changes: Any) -> Notice:
+    """The first notice of an incident."""
+    given: dict[str, Any] = {
+        "kind": NoticeKind.FAILURE,
+        "tenant": "acme",
+        "schedule": "report",
+        "job": "report",
+        "incident": f"failure-{NOON}",
+        "began": "2036-05-15T08:27:00.000Z",
+        "at": "2036-05-15T08:27:00.000Z",
+        "count": 1,
+        "text": "acme/report fails",
+    }
+    return Notice(**(given | changes))
 
 
 def a_message(run: RunRow | None = None, **changes: Any) -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.domain.history.run_event import parse_target
+from minutehand.domain.history.outgoing_event import parse_target
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.ports.history.event_sink import EventSink
 from minutehand.ports.services import Services

@@ -13,6 +13,7 @@ from minutehand.domain.names import schedule_owner
 
 SCHEMA = 1  # of the document; raised for a change that an older reader would misunderstand
 JOB = "job:"  # prefix of a target that is a job; any other target is the ARN of an SNS topic
+RECORD = "~notice~"  # prefix of the key of a notice's record
 LONGEST_SUBJECT = 100  # ASCII characters: the limit of SNS
 
 
@@ -21,6 +22,14 @@ class NoticeKind(StrEnum):
     NO_SUCCESS = "no_success"  # an incident began: no run succeeded within ``expect_success_within``
     PAUSED = "paused"  # ``pause_on_failure`` runs in a row failed for good, and the schedule was paused
     RECOVERY = "recovery"  # the incident is over: a run succeeded
+
+
+# The events that leave the installation, by the notices that they are made of. A pause on failure is within an incident.
+SCHEDULE_EVENTS: Mapping[NoticeKind, str] = {
+    NoticeKind.FAILURE: "schedule.failing",
+    NoticeKind.NO_SUCCESS: "schedule.failing",
+    NoticeKind.RECOVERY: "schedule.recovered",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,3 +81,16 @@ class Notice:
     def token(self) -> str:
         """The same whenever this notice is sent again: 32 characters."""
         return hashlib.sha256(f"{self.owner}#{self.incident}#{self.kind}#{self.at}".encode()).hexdigest()[:32]
+
+
+def notice_key(token: str) -> str:
+    """The key of a notice's record."""
+    return f"{RECORD}{token}"
+
+
+def schedule_events(events: str | None, types: str | None) -> frozenset[str]:
+    """The types of events about schedules that settings ask for; what is wrong in them is told where events are sent."""
+    known = frozenset(SCHEDULE_EVENTS.values())
+    if events is None or types is None:
+        return frozenset() if events is None else known
+    return known.intersection(word.strip() for word in types.split(","))

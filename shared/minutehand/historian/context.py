@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange, StreamChange
 from minutehand.ports.services import Services
 
 
@@ -18,4 +18,6 @@ class HistorianContext:
     batch: str  # names the batch: shard of the stream and first sequence number; the same when this batch is delivered again
 
 
-Consumer = Callable[[Sequence[RunChange], HistorianContext], int | None]  # returns how many changes it set aside itself
+# Each returns how many changes it set aside itself.
+Consumer = Callable[[Sequence[RunChange], HistorianContext], int | None]
+EventConsumer = Callable[[Sequence[StreamChange], HistorianContext], int | None]

@@ -8,15 +8,16 @@ such changes in one batch are no bad changes but a defect of the consumer, and s
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 from zlib import crc32
 
-from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.run_change import NoticeChange, RunChange, StreamChange
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured, Unavailable
 from minutehand.historian import readers
-from minutehand.historian.context import Consumer, HistorianContext
+from minutehand.historian.context import HistorianContext
 from minutehand.historian.marks import set_aside
 from minutehand.historian.readers import Reader
 from minutehand.ports.services import Clock, Services
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 MOST_ASIDE = 10  # changes that one consumer may set aside of one batch
 _LONGEST_WAIT = 15.0  # seconds between two attempts
+
+_Change = TypeVar("_Change", bound=StreamChange)
 
 
 @dataclass(kw_only=True)
@@ -44,7 +47,7 @@ class DeliveryReport:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def batch_name(changes: Sequence[RunChange]) -> str:
+def batch_name(changes: Sequence[StreamChange]) -> str:
     """A name that a batch has again when it is delivered again. Not every reader of a stream knows the shard, but its first run does."""
     first = changes[0]
     return f"{first.sequence:040d}-{crc32(str(first.ref).encode()):08x}"
@@ -55,14 +58,30 @@ def deliver(
     services: Services,
     now: int,
     *,
+    notices: Sequence[NoticeChange] = (),
     unreadable: int = 0,
     reader: Reader = Reader.HISTORY,
 ) -> DeliveryReport:
-    """Deliver a batch to the consumers of a reader, at ``now`` (UTC ms). Raises what stops it."""
-    report = DeliveryReport(unreadable=unreadable)
+    """Deliver a batch to the consumers of a reader, at ``now`` (UTC ms); notices are events only. Raises what stops it."""
+    if reader is Reader.EVENTS:
+        both: list[StreamChange] = [*changes, *notices]
+        report = _deliver_all(readers.EVENT_CONSUMERS, both, services, now)
+    else:
+        report = _deliver_all(readers.CONSUMERS, changes, services, now)
+    report.unreadable = unreadable
+    return report
+
+
+def _deliver_all(
+    consumers: Sequence[Callable[[Sequence[_Change], HistorianContext], int | None]],
+    changes: Sequence[_Change],
+    services: Services,
+    now: int,
+) -> DeliveryReport:
+    report = DeliveryReport()
     if changes:
         context = HistorianContext(services=services, now=now, batch=batch_name(changes))
-        for consume in readers.consumers_of(reader):
+        for consume in consumers:
             report.set_aside += _deliver_to(consume, changes, context, room=MOST_ASIDE)
         report.batches, report.changes = 1, len(changes)
         report.delay = max(0, now - min(change.at for change in changes))
@@ -85,7 +104,13 @@ def deliver_patiently(
         wait = min(2 * wait, _LONGEST_WAIT)
 
 
-def _deliver_to(consume: Consumer, changes: Sequence[RunChange], context: HistorianContext, *, room: int) -> int:
+def _deliver_to(
+    consume: Callable[[Sequence[_Change], HistorianContext], int | None],
+    changes: Sequence[_Change],
+    context: HistorianContext,
+    *,
+    room: int,
+) -> int:
     """How many changes were set aside; at most ``room``."""
     try:
         return consume(changes, context) or 0
@@ -106,6 +131,6 @@ def _deliver_to(consume: Consumer, changes: Sequence[RunChange], context: Histor
     return count
 
 
-def _name(consume: Consumer) -> str:
+def _name(consume: Callable[..., object]) -> str:
     """The module of a consumer, such as ``pages``."""
     return consume.__module__.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Publish ends of runs as events, at least once each, to the one target that is configured.
+"""Publish ends of runs and incidents of schedules as events, at least once each, to the one target that is configured.
 
 One event that the receiver does not take must not hold up those of all tenants, and an outage of the receiver must lose none. What
 tells the two apart is whether the receiver takes other events.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.history.run_event import RunEvent, event_of
+from minutehand.domain.history.outgoing_event import OutgoingEvent, event_of, event_of_notice
+from minutehand.domain.history.run_change import NoticeChange, StreamChange
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.errors import EventFailed, EventRefused, Unavailable
 from minutehand.historian.context import HistorianContext
@@ -30,7 +30,7 @@ _CONSUMER = "events"
 _Failed = dict[str, EventFailed | EventRefused]  # by the events' ids
 
 
-def publish_events(changes: Sequence[RunChange], context: HistorianContext) -> int:
+def publish_events(changes: Sequence[StreamChange], context: HistorianContext) -> int:
     """Send the events of a batch; returns how many were set aside.
 
     Raises Unavailable and Misconfigured: the batch is then delivered again, and its events are sent again.
@@ -38,20 +38,20 @@ def publish_events(changes: Sequence[RunChange], context: HistorianContext) -> i
     sink = context.services.events
     if sink is None:
         return 0
-    ends = [(change, event) for change, event in _ends(changes) if event.type in sink.types]
-    failed = _send([event for _, event in ends], sink, context)
+    wanted = [(change, event) for change, event in _with_events(changes) if event.type in sink.types]
+    failed = _send([event for _, event in wanted], sink, context)
     if not failed:
         return 0
-    changes_of = {event.id: change for change, event in ends if event.id in failed}
+    changes_of = {event.id: change for change, event in wanted if event.id in failed}
     since = {
         name: failing_since(changes_of[name], _CONSUMER, context)
         for name, problem in failed.items()
         if isinstance(problem, EventFailed)
     }
-    patience = TAKING if len(failed) < len(ends) else SILENT
+    patience = TAKING if len(failed) < len(wanted) else SILENT
     for name, at in since.items():
         if context.now - at < patience:
-            raise Unavailable(f"{len(failed)} of {len(ends)} events were not taken: {failed[name]}")
+            raise Unavailable(f"{len(failed)} of {len(wanted)} events were not taken: {failed[name]}")
     for name, problem in failed.items():
         fields = {"run_id": str(changes_of[name].ref), "consumer": _CONSUMER, "error": str(problem)}
         log.error("historian.set_aside", extra=fields)
@@ -59,7 +59,7 @@ def publish_events(changes: Sequence[RunChange], context: HistorianContext) -> i
     return len(failed)
 
 
-def _send(events: Sequence[RunEvent], sink: EventSink, context: HistorianContext) -> _Failed:
+def _send(events: Sequence[OutgoingEvent], sink: EventSink, context: HistorianContext) -> _Failed:
     """What was not taken. Raises Unavailable where the receiver takes nothing at all."""
     failed: _Failed = {}
     for start in range(0, len(events), _PART):
@@ -73,7 +73,9 @@ def _send(events: Sequence[RunEvent], sink: EventSink, context: HistorianContext
     return failed
 
 
-def _send_again(events: Sequence[RunEvent], failed: _Failed, sink: EventSink, context: HistorianContext) -> _Failed:
+def _send_again(
+    events: Sequence[OutgoingEvent], failed: _Failed, sink: EventSink, context: HistorianContext
+) -> _Failed:
     """What was not taken again, while the receiver took other events."""
     for wait in _WAITS:
         again = [event for event in events if isinstance(failed.get(event.id), EventFailed)]
@@ -89,14 +91,20 @@ def _is_outage(problem: EventFailed | EventRefused) -> bool:
     return isinstance(problem, EventFailed) and problem.is_outage
 
 
-def events_of(changes: Iterable[RunChange]) -> Iterator[RunEvent]:
+def events_of(changes: Iterable[StreamChange]) -> Iterator[OutgoingEvent]:
     """The events of changes, in their order."""
-    return (event for _, event in _ends(changes))
+    return (event for _, event in _with_events(changes))
 
 
-def _ends(changes: Iterable[RunChange]) -> Iterator[tuple[RunChange, RunEvent]]:
+def _with_events(changes: Iterable[StreamChange]) -> Iterator[tuple[StreamChange, OutgoingEvent]]:
     for change in changes:
-        line = transition_of(change)
-        event = None if line is None else event_of(line)
+        event = _event_of(change)
         if event is not None:
             yield change, event
+
+
+def _event_of(change: StreamChange) -> OutgoingEvent | None:
+    if isinstance(change, NoticeChange):
+        return event_of_notice(change.notice)
+    line = transition_of(change)
+    return None if line is None else event_of(line)

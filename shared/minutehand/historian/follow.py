@@ -108,7 +108,14 @@ class StreamFollower:
                 position = _moved(position, shard.id, ShardPosition())
                 page = self._services.stream.read(shard.id, None)
                 at = ShardPosition()
-            done = deliver(page.changes, self._services, self._clock(), unreadable=page.unreadable, reader=self._reader)
+            done = deliver(
+                page.changes,
+                self._services,
+                self._clock(),
+                notices=page.notices,
+                unreadable=page.unreadable,
+                reader=self._reader,
+            )
             report.add(done)
             after = page.position or at.after
             moved = ShardPosition(after=after, at=page.at if page.position else at.at, ended=page.is_end)

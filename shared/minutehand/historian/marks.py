@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.run_change import RunChange, StreamChange
 from minutehand.domain.times import DAY, from_ms, stamp
 from minutehand.historian.context import HistorianContext
 from minutehand.ports.records import Record
@@ -62,10 +62,10 @@ def write_position(position: StreamPosition, version: int, services: Services, r
     )
 
 
-def set_aside(change: RunChange, consumer: str, problem: Exception, context: HistorianContext) -> None:
+def set_aside(change: StreamChange, consumer: str, problem: Exception, context: HistorianContext) -> None:
     """Record a change that a consumer cannot handle. Recording it again changes nothing."""
     body = {
-        "run": str(change.ref),
+        "run": str(change.ref) if isinstance(change, RunChange) else change.notice.owner,
         "sequence": str(change.sequence),
         "consumer": consumer,
         "error": repr(problem)[:_ERROR],
@@ -75,7 +75,7 @@ def set_aside(change: RunChange, consumer: str, problem: Exception, context: His
     context.services.records.write(Record(owner=OWNER, key=key, version=1, body=body, expires=expires))
 
 
-def failing_since(change: RunChange, consumer: str, context: HistorianContext) -> int:
+def failing_since(change: StreamChange, consumer: str, context: HistorianContext) -> int:
     """UTC ms at which this was first asked about a change and a consumer."""
     key, body = f"{_FAILING}{change.sequence}~{consumer}", {"at": context.now}
     records, expires = context.services.records, context.now + _FAILING_DAYS * DAY

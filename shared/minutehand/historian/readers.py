@@ -8,12 +8,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 from minutehand.historian.archive import archive
-from minutehand.historian.context import Consumer
+from minutehand.historian.context import Consumer, EventConsumer
 from minutehand.historian.events import publish_events
 from minutehand.historian.pages import write_pages
 
-CONSUMERS: tuple[Consumer, ...] = (write_pages, archive)  # in this order
-EVENT_CONSUMERS: tuple[Consumer, ...] = (publish_events,)
+CONSUMERS: tuple[Consumer, ...] = (write_pages, archive)  # of changes of runs, in this order
+EVENT_CONSUMERS: tuple[EventConsumer, ...] = (publish_events,)  # of notices, too
 
 
 class Reader(StrEnum):
@@ -21,8 +21,3 @@ class Reader(StrEnum):
 
     HISTORY = "history"  # pages and archive
     EVENTS = "events"  # events, where a target is configured
-
-
-def consumers_of(reader: Reader) -> tuple[Consumer, ...]:
-    """The consumers to which a reader delivers."""
-    return EVENT_CONSUMERS if reader is Reader.EVENTS else CONSUMERS

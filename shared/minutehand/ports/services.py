@@ -47,6 +47,7 @@ class Services:
     identity: Callable[[], str]  # of this process: "iam:<ARN>", resolved with the first act
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
-    events: EventSink | None = None  # where ends of runs are published; None: nowhere
+    events: EventSink | None = None  # where events are published; None: nowhere
+    schedule_events: frozenset[str] = frozenset()  # types of events about schedules that this installation publishes
     limits: Limits = field(default_factory=Limits)  # above them the ticker holds a queue back
     wait: Callable[[float], object] = threading.Event().wait  # waits so many seconds in the calling thread

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from minutehand.aws import Client
-from minutehand.domain.history.run_event import SOURCE, EventTarget, RunEvent
-from minutehand.domain.times import SECOND
+from minutehand.domain.history.outgoing_event import SOURCE, EventTarget, OutgoingEvent
 from minutehand.errors import EventFailed
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.settings import Settings
@@ -26,7 +25,7 @@ class EventBridgeSink:
         self._bus, self.types = target.address, target.types
         self._client = Client("events", settings)
 
-    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
+    def publish(self, events: Sequence[OutgoingEvent]) -> FailedEvents:
         failed: dict[str, EventFailed] = {}
         for part in _parts(events):
             answer = self._client.call("put_events", Entries=[self._entry(event) for event in part])
@@ -37,13 +36,13 @@ class EventBridgeSink:
                         failed[event.id] = EventFailed(f"put_events: event {event.id}: {code}", is_outage=is_outage)
         return failed
 
-    def _entry(self, event: RunEvent) -> Mapping[str, Any]:
+    def _entry(self, event: OutgoingEvent) -> Mapping[str, Any]:
         return {
             "Source": SOURCE,
             "DetailType": event.type,
             "Detail": event.encode(),
             "EventBusName": self._bus,
-            "Time": datetime.fromtimestamp(event.at / SECOND, UTC),
+            "Time": datetime.fromisoformat(event.at),
         }
 
 
@@ -54,7 +53,7 @@ class SnsSink:
         self._topic, self.types = target.address, target.types
         self._client = Client("sns", replace(settings, region=target.address.split(":")[3]))
 
-    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
+    def publish(self, events: Sequence[OutgoingEvent]) -> FailedEvents:
         failed: dict[str, EventFailed] = {}
         for part in _parts(events):
             entries = [self._entry(str(place), event) for place, event in enumerate(part)]
@@ -66,10 +65,10 @@ class SnsSink:
                 )
         return failed
 
-    def _entry(self, place: str, event: RunEvent) -> Mapping[str, Any]:
-        fields = {"id": event.id, "type": event.type, "tenant": event.tenant, "job": event.line.job}
-        if event.line.schedule is not None:
-            fields["schedule"] = event.line.schedule
+    def _entry(self, place: str, event: OutgoingEvent) -> Mapping[str, Any]:
+        fields = {"id": event.id, "type": event.type, "tenant": event.tenant, "job": event.job}
+        if event.schedule is not None:
+            fields["schedule"] = event.schedule
         attributes = {
             name: {"DataType": "String", "StringValue": word} for name, word in fields.items()
         }  # for filters of subscriptions
@@ -81,5 +80,5 @@ class SnsSink:
         return self._topic.endswith(_FIFO)
 
 
-def _parts(events: Sequence[RunEvent]) -> list[Sequence[RunEvent]]:
+def _parts(events: Sequence[OutgoingEvent]) -> list[Sequence[OutgoingEvent]]:
     return [events[start : start + _MOST] for start in range(0, len(events), _MOST)]

@@ -7,22 +7,26 @@ long, and its heartbeats are sent meanwhile: it sees its cancellation, and its p
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from minutehand.domain.message import decode
-from minutehand.domain.notice import Notice
+from minutehand.domain.notice import SCHEDULE_EVENTS, Notice
 from minutehand.domain.times import MINUTE, SECOND, to_ms
 from minutehand.errors import InvalidInput, Unreadable
 from minutehand.fires.context import LOOKAHEAD
 from minutehand.historian.follow import StreamFollower
+from minutehand.historian.readers import Reader
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run, run_view
 from minutehand.state.lease import HEARTBEAT
 from minutehand.testing.clock import ManualClock
-from minutehand.testing.memory.installation import Memory
+from minutehand.testing.memory.installation import Memory, MemoryEvents
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.tick import tick
 from minutehand.worker.delivery.visibility import Heartbeat
@@ -62,7 +66,7 @@ class Harness:
     """A scheduler, a ticker, a worker for each queue, an undertaker and a historian over one clock.
 
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
-    (aware). ``seed`` sets the jitter of retries.
+    (aware). ``seed`` sets the jitter of retries. With ``events`` it publishes events, as an installation that has a target for them.
 
     >>> from datetime import UTC, datetime
     >>> from minutehand import Registry
@@ -80,7 +84,13 @@ class Harness:
     """
 
     def __init__(
-        self, jobs: Registry | str | None = None, *, at: datetime, tenant: str = "default", seed: int = 0
+        self,
+        jobs: Registry | str | None = None,
+        *,
+        at: datetime,
+        tenant: str = "default",
+        seed: int = 0,
+        events: bool = False,
     ) -> None:
         known = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
         self._beating = BeatingClock(at)
@@ -89,13 +99,19 @@ class Harness:
         self.memory = Memory(
             self.clock, shards=1, queues=queues, stripes={queue.name: queue.stripes for queue in known.queues()}
         )
+        if events:
+            self.memory.schedule_events = frozenset(SCHEDULE_EVENTS.values())
         self._services = self.memory.connect()
         self.scheduler = Scheduler(tenant, jobs=known, services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
         self._beating.heartbeats += [hand.worker.heartbeat for hand in self._hands]
         self._target = self.clock()
         self._ticked = self.clock() - MINUTE
-        self._historian = StreamFollower(self._services, self.clock)
+        self._followers = [StreamFollower(self._services, self.clock)]
+        self._receiver = MemoryEvents()
+        if events:
+            publishing = replace(self._services, events=self._receiver)
+            self._followers.append(StreamFollower(publishing, self.clock, Reader.EVENTS))
         self._followed = self.clock()  # UTC ms of the last round of the historian
 
     def advance(self, by: timedelta | None = None, **lengths: float) -> list[Run]:
@@ -141,6 +157,11 @@ class Harness:
         """The notices published to SNS topics, in order. A notice to a job is a run like any other."""
         return [published.notice for published in self.memory.published]
 
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The events published, as documents, in order; none without ``events=True``."""
+        return [json.loads(event.encode()) for event in self._receiver.taken]
+
     # One step.
 
     def _hand(self, queue: str | None, known: Registry, chance: random.Random) -> Hand:
@@ -163,10 +184,11 @@ class Harness:
         return bool(outcomes) or bury_all(self._services, self.clock) > 0
 
     def _follow(self) -> None:
-        """Let the historian read all that the stream has."""
+        """Let the historian and the publisher of events read all that the stream has."""
         self._followed = self.clock()
-        while self._historian.poll().has_more:
-            pass
+        for follower in self._followers:
+            while follower.poll().has_more:
+                pass
 
     def _early(self, delivery: RawMessage) -> int:
         """Seconds for which a message is hidden whose run may not start before the target."""

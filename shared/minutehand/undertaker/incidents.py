@@ -8,7 +8,7 @@ from itertools import islice
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import RunRef, one_off_ref, parse_run_id
-from minutehand.domain.notice import JOB, Notice
+from minutehand.domain.notice import JOB, SCHEDULE_EVENTS, Notice, notice_key
 from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_run_row
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import MINUTE, STAMP_DIGITS
@@ -113,7 +113,10 @@ def incident_change(
     dead: DeadRunRow | None = None,
     success: RunRow | None = None,
 ) -> IncidentChange:
-    """The writes of a decision: head, revision, notices and entries. The notices are about the runs ``dead`` and ``success``."""
+    """The writes of a decision: head, revision, notices and entries. The notices are about the runs ``dead`` and ``success``.
+
+    A notice that is published as an event, and has no receiver, is a record alone: the stream carries it.
+    """
     after, owner, expires = decision.head, head.owner, now + services.retention
     closes = after.state is not head.state
     shown = replace(revision, failing=int(after.incident is not None))
@@ -124,12 +127,13 @@ def incident_change(
     records: list[Record] = []
     for event in decision.events:
         to = target(event.kind, revision.definition.options)
-        if to is None:
+        if to is None and SCHEDULE_EVENTS.get(event.kind) not in services.schedule_events:
             continue
         notice = notice_of(event, after, dead=dead, success=success)
         body = {"to": to, "notice": notice.document()}
         records.append(Record(owner=owner, key=notice_key(notice.token), version=1, body=body, expires=expires))
-        entries.append(_entry(revision, now + len(entries), EntryKind.NOTICE, notice.token))
+        if to is not None:
+            entries.append(_entry(revision, now + len(entries), EntryKind.NOTICE, notice.token))
     if after.incident not in (None, head.incident):
         entries.append(_entry(revision, now + MINUTE, EntryKind.EXPECT, after.incident or ""))
     return IncidentChange(
@@ -140,11 +144,6 @@ def incident_change(
         entries=entries,
         records=records,
     )
-
-
-def notice_key(token: str) -> str:
-    """The key of a notice's record."""
-    return f"~notice~{token}"
 
 
 def _entry(revision: Revision, due: int, kind: EntryKind, word: str) -> AgendaEntry:

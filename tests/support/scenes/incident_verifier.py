@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
-from minutehand.domain.notice import Notice, NoticeKind
+from minutehand.domain.notice import RECORD, SCHEDULE_EVENTS, Notice, NoticeKind
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState
 from minutehand.domain.times import DAY, MINUTE, to_ms
+from minutehand.historian.context import HistorianContext
+from minutehand.historian.events import publish_events
+from minutehand.ports.history.run_stream import RunStream, StreamPage
 from minutehand.testing import Memory
+from minutehand.testing.memory.installation import MemoryEvents
 
 BEGIN = (NoticeKind.FAILURE, NoticeKind.NO_SUCCESS)
 
@@ -53,10 +58,34 @@ def told_wrongly(memory: Memory, owners: list[str], now: int, *, fast: int = 0) 
 
 def _untold(memory: Memory, owner: str, tokens: set[str], upto: int) -> Iterator[str]:
     """A notice that was written down by ``upto`` (UTC ms) is told."""
-    for record in memory.connect().records.listed(owner, "~notice~"):
+    for record in memory.connect().records.listed(owner, RECORD):
+        if record.body["to"] is None:  # it is an event only
+            continue
         notice = Notice.of(record.body["notice"])
         if notice.token not in tokens and to_ms(datetime.fromisoformat(notice.at), "at") <= upto:
             yield f"not told: {notice.text}"
+
+
+def published_wrongly(memory: Memory, now: int, *, fast: int = 0) -> Iterator[str]:
+    """Each incident's beginning and end is an event, once, if owners are told of them; no event without it."""
+    stream, sink = memory.connect().stream, MemoryEvents()
+    notices = [change for shard in stream.shards() for page in _pages(stream, shard.id) for change in page.notices]
+    context = HistorianContext(services=replace(memory.connect(), events=sink), now=now, batch="")
+    publish_events(notices, context)
+    ids = Counter(event.id for event in sink.taken)
+    told = {f"evt_{p.notice.token}": p.notice for p in memory.published if p.notice.kind in SCHEDULE_EVENTS}
+    recent = {event.id for event in sink.taken if to_ms(datetime.fromisoformat(event.at), "at") > now - fast}
+    yield from (f"told, and no event: {told[name].text}" for name in told.keys() - ids.keys())
+    yield from (f"event, and not told: {name}" for name in ids.keys() - told.keys() - recent)
+    yield from (f"{name} is published {times} times" for name, times in ids.items() if times > 1)
+
+
+def _pages(stream: RunStream, shard: str) -> Iterator[StreamPage]:
+    position, has_more = None, True
+    while has_more:
+        page = stream.read(shard, position)
+        yield page
+        position, has_more = page.position, page.has_more
 
 
 def _incidents(told: list[Notice]) -> Iterator[str]:

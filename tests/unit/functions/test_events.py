@@ -7,10 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand.domain.history.run_event import EVENT_TYPES, RunEvent
+from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
+from minutehand.domain.notice import notice_key
+from minutehand.dynamodb.records import record_row
+from minutehand.dynamodb.rows import present, to_item
 from minutehand.errors import EventFailed, Unavailable
 from minutehand.ports.history.event_sink import FailedEvents
+from minutehand.ports.records import Record
 from minutehand.testing import ManualClock, Memory
+
+from tests.support.builders import a_notice
 
 
 class Context:
@@ -31,10 +37,10 @@ def module() -> Any:
 
 
 class Sink:
-    types = frozenset(EVENT_TYPES.values())
+    types = EVENT_TYPES
 
     def __init__(self) -> None:
-        self.sent: list[RunEvent] = []
+        self.sent: list[OutgoingEvent] = []
         self.failing = False
 
     def publish(self, events: Any) -> FailedEvents:
@@ -68,6 +74,20 @@ def test_ends_are_published(sink: Sink) -> None:
     assert [event.type for event in sink.sent] == ["run.dead"]
     assert invoke(records("SKIPPED")) == {"changes": 1, "set_aside": 0}
     assert len(sink.sent) == 1
+
+
+def test_an_incident_is_published(sink: Sink) -> None:
+    notice = a_notice()
+    row = record_row(
+        Record(owner=notice.owner, key=notice_key(notice.token), version=1, body={"notice": notice.document()})
+    )
+    row = present(row)
+    content = {"SequenceNumber": "101", "ApproximateCreationDateTime": 2_094_496_020, "NewImage": to_item(row)}
+    content["Keys"] = to_item({name: row[name] for name in ("owner", "key")})
+    put = {"eventName": "INSERT", "dynamodb": content}
+    assert invoke({"Records": [put, put, *records("LOST")["Records"]]}) == {"changes": 3, "set_aside": 0}
+    assert [event.type for event in sink.sent] == ["run.lost", "schedule.failing", "schedule.failing"]
+    assert len({event.id for event in sink.sent}) == 2
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

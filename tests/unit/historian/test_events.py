@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from minutehand import errors
-from minutehand.domain.history.run_event import EVENT_TYPES, RunEvent, parse_target, states_of
+from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent, parse_target, states_of
 from minutehand.domain.run import Failure, RunRow, RunState
 from minutehand.domain.times import from_ms
 from minutehand.historian.archive import archive
@@ -27,7 +27,7 @@ from tests.support.builders import NOON, a_one_off, a_run
 from tests.support.lease_steps import lease_of
 from tests.support.transitions import context_of, heartbeat, life
 
-ALL = frozenset(EVENT_TYPES.values())
+ALL = EVENT_TYPES
 
 
 @dataclass
@@ -35,18 +35,18 @@ class Sink:
     """Keeps what it was sent, unless it is told to fail, or fails on single events."""
 
     types: frozenset[str] = ALL
-    sent: list[RunEvent] = field(default_factory=list)
+    sent: list[OutgoingEvent] = field(default_factory=list)
     failing: Exception | None = None
     refused: frozenset[str] = frozenset()  # ids of runs
     poisoned: Mapping[str, errors.EventFailed] = field(default_factory=dict)  # by tenant
     tried: int = 0  # events of poisoned tenants
 
-    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
+    def publish(self, events: Sequence[OutgoingEvent]) -> FailedEvents:
         if self.failing is not None:
             raise self.failing
         failed: dict[str, errors.EventFailed | errors.EventRefused] = {}
         for event in events:
-            if str(event.line.ref) in self.refused:
+            if event.about in self.refused:
                 failed[event.id] = errors.EventRefused("answered 400")
             elif (problem := self.poisoned.get(event.tenant)) is not None:
                 self.tried += 1
@@ -69,7 +69,7 @@ def test_a_heartbeat_and_a_burial_are_no_events() -> None:
     buried = replace(ended, old=ended.new, new=replace(ended.new, buried_at=NOON), sequence=9)
     gone = replace(ended, old=ended.new, new=None, expired=True, sequence=10)
     changes = [claimed, leased, heartbeat(leased, sequence=5), ended, buried, gone]
-    assert [event.line.sequence for event in events_of(changes)] == [ended.sequence]
+    assert [int(event.data["sequence"]) for event in events_of(changes)] == [ended.sequence]
 
 
 def test_an_event_says_what_happened_and_has_the_same_id_each_time() -> None:
@@ -149,7 +149,7 @@ def test_an_event_that_the_receiver_refuses_is_set_aside_and_the_others_are_sent
         run_to_end(services, run)
     report = StreamFollower(services, clock, Reader.EVENTS).poll()
     assert report.set_aside == 1
-    assert {event.line.ref for event in sink.sent} == {run.ref for run in runs} - {runs[2].ref}
+    assert {event.about for event in sink.sent} == {str(run.ref) for run in runs} - {str(runs[2].ref)}
     (aside,) = changes_set_aside(services)
     assert (aside["run"], aside["consumer"]) == (str(runs[2].ref), "events")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand.domain.history.run_event import RunEvent, parse_target
+from minutehand.domain.history.outgoing_event import OutgoingEvent, parse_target
 from minutehand.errors import EventFailed
 from minutehand.historian.events import events_of
 from minutehand.settings import Settings
@@ -15,7 +15,7 @@ from minutehand.sqs.event_sinks import EventBridgeSink, SnsSink
 from tests.support.builders import NOON, a_run
 from tests.support.transitions import life
 
-EVENTS: list[RunEvent] = [event for number in range(23) for event in events_of(life(a_run(NOON + number)))]
+EVENTS: list[OutgoingEvent] = [event for number in range(23) for event in events_of(life(a_run(NOON + number)))]
 BAD = EVENTS[13]
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from minutehand import Context, Retry, Scheduler
 from minutehand.domain.names import RunRef
+from minutehand.domain.notice import SCHEDULE_EVENTS
 from minutehand.domain.run import FAILED, RunRow, RunState
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE
@@ -23,7 +24,7 @@ from minutehand.undertaker.bury import bury_one
 from tests.support.histories.history import EXPRESSIONS, FAR, History
 from tests.support.histories.simulator import CALM, ROUGH, WILD, Faults, Process
 from tests.support.parts import in_turn
-from tests.support.scenes.incident_verifier import told_wrongly
+from tests.support.scenes.incident_verifier import published_wrongly, told_wrongly
 from tests.support.scenes.incidents import CALM as RECOVERED
 from tests.support.scenes.incidents import TOPIC
 from tests.support.scenes.lease_oracle import Seen
@@ -47,6 +48,7 @@ class Failing(History):
         super().__init__(seed, faults)
         self.seen = FailingSeen(self.stage)
         self.stage.observer = self.seen.look
+        self.stage.memory.schedule_events = frozenset(SCHEDULE_EVENTS.values())
         self.jobs.job("brittle", retry=Retry(max_attempts=2, base=5.0))(self._brittle)
         self.jobs.job("brittle.once", delivery="at_most_once")(self._brittle)
 
@@ -93,7 +95,8 @@ class Failing(History):
         memory, now = self.stage.memory, self.stage.now
         owners = [f"acme/{name}" for name in NAMES]
         fast = MINUTE + self.faults.skew  # a tick comes every minute, and the writer's clock may be ahead
-        return [*told_wrongly(memory, owners, now, fast=fast), *self._still_wrong()]
+        wrong = published_wrongly(memory, now, fast=fast)
+        return [*told_wrongly(memory, owners, now, fast=fast), *wrong, *self._still_wrong()]
 
     def _still_wrong(self) -> list[str]:
         """A success ends an incident: at once, or when somebody has looked who comes after twice its age at the latest."""

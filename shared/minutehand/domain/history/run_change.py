@@ -1,10 +1,11 @@
-"""One change of a run's row, as the stream of the table of runs reports it."""
+"""What the stream of the table of runs reports: a change of a run's row, or the notice of an incident."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from minutehand.domain.names import RunRef
+from minutehand.domain.notice import Notice
 from minutehand.domain.run import RunRow
 
 
@@ -18,3 +19,16 @@ class RunChange:
     old: RunRow | None  # the row before; None: the run was created
     new: RunRow | None  # the row after; None: the row was removed
     expired: bool = False  # DynamoDB removed the row after its retention
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoticeChange:
+    """A notice's record was put. It is written in the transaction that begins or ends the incident, and never changes."""
+
+    ref: RunRef  # the record's key
+    sequence: int  # the stream's sequence number
+    at: int  # UTC ms of the write, in whole seconds
+    notice: Notice
+
+
+StreamChange = RunChange | NoticeChange

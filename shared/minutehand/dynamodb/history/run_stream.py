@@ -75,6 +75,7 @@ class DynamoRunStream:
             changes=parsed.changes,
             position=position,
             at=instant_of(content["ApproximateCreationDateTime"]) if content else None,
+            notices=parsed.notices,
             unreadable=parsed.unreadable,
             has_more=len(records) >= _MANY and following is not None,
             is_end=following is None,

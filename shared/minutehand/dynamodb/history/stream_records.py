@@ -1,4 +1,4 @@
-"""From a record of the stream to a change of a run. Lambda's events and the streams' own API have the same records."""
+"""From a record of the stream to a change of a run, or to a notice. Lambda's events and the streams' own API have the same records."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.run_change import NoticeChange, RunChange, StreamChange
 from minutehand.domain.names import RunRef
+from minutehand.domain.notice import RECORD, Notice
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import SECOND
+from minutehand.dynamodb.records import record_of
 from minutehand.dynamodb.rows import run_of, to_row
 from minutehand.errors import Unreadable
 
@@ -19,6 +21,7 @@ log = logging.getLogger(__name__)
 
 Record = Mapping[str, Any]  # as the API has it: eventName, userIdentity, dynamodb with keys and images
 
+_PUT = "INSERT"  # of a new row
 _SERVICE = "dynamodb.amazonaws.com"  # who removes rows after their retention
 _SHOWN = 200  # characters of a record in an error
 _BESIDE = ("#", "~")  # keys of siblings and of records begin so
@@ -27,12 +30,13 @@ _BESIDE = ("#", "~")  # keys of siblings and of records begin so
 @dataclass(frozen=True, kw_only=True)
 class ParsedRecords:
     changes: tuple[RunChange, ...]  # in the order of the records
+    notices: tuple[NoticeChange, ...]  # the same
     unreadable: int  # records of runs that cannot be read: garbage, or a later release's
 
 
 def parse_records(records: Iterable[Record]) -> ParsedRecords:
-    """The changes of runs. What is no run is passed over; what cannot be read is logged, counted and passed over."""
-    changes, unreadable = list[RunChange](), 0
+    """The changes of runs, and new notices. Other rows are passed over; what cannot be read is logged, counted and passed over."""
+    changes, notices, unreadable = list[RunChange](), list[NoticeChange](), 0
     for record in records:
         try:
             change = _change_of(record)
@@ -40,22 +44,27 @@ def parse_records(records: Iterable[Record]) -> ParsedRecords:
             unreadable += 1
             log.error("change.unreadable", extra={"error": str(problem)})
         else:
-            if change is not None:
+            if isinstance(change, NoticeChange):
+                notices.append(change)
+            elif change is not None:
                 changes.append(change)
-    return ParsedRecords(changes=tuple(changes), unreadable=unreadable)
+    return ParsedRecords(changes=tuple(changes), notices=tuple(notices), unreadable=unreadable)
 
 
-def _change_of(record: Record) -> RunChange | None:
-    """The change of a run; None for another row. Raises Unreadable."""
+def _change_of(record: Record) -> StreamChange | None:
+    """The change of a run, or a new notice; None for another row. Raises Unreadable."""
     try:
         content = record["dynamodb"]
         ref = RunRef(content["Keys"]["owner"]["S"], content["Keys"]["key"]["S"])
-        if not is_run(ref):
+        is_notice = ref.key.startswith(RECORD)
+        if not (record.get("eventName") == _PUT if is_notice else is_run(ref)):
             return None
         sequence, at = int(content["SequenceNumber"]), instant_of(content["ApproximateCreationDateTime"])
         old, new = to_row(content.get("OldImage") or {}), to_row(content.get("NewImage") or {})
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise Unreadable(f"a record of the stream, {str(record)[:_SHOWN]}: {problem!r}") from problem
+    if is_notice:
+        return NoticeChange(ref=ref, sequence=sequence, at=at, notice=_notice(new))
     return RunChange(
         ref=ref, sequence=sequence, at=at, old=_run(old), new=_run(new), expired=_is_expiry(record.get("userIdentity"))
     )
@@ -68,6 +77,14 @@ def is_run(ref: RunRef) -> bool:
 
 def _run(row: Mapping[str, Any]) -> RunRow | None:
     return run_of(row) if row else None
+
+
+def _notice(row: Mapping[str, Any]) -> Notice:
+    body = record_of(row).body
+    try:
+        return Notice.of(body["notice"])
+    except (KeyError, TypeError, ValueError) as problem:
+        raise Unreadable(f"notice {row['owner']}#{row['key']}: {problem!r}") from problem
 
 
 def instant_of(at: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from minutehand.domain.history.run_event import RunEvent
+from minutehand.domain.history.outgoing_event import OutgoingEvent
 from minutehand.errors import EventFailed, EventRefused
 
 FailedEvents = Mapping[str, EventFailed | EventRefused]  # by the events' ids
@@ -18,7 +18,7 @@ class EventSink(Protocol):
     def types(self) -> frozenset[str]:
         """The types of events that it wants."""
 
-    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
+    def publish(self, events: Sequence[OutgoingEvent]) -> FailedEvents:
         """Send events, at least once each; returns those that were not taken, while all others were.
 
         Raises Unavailable and Misconfigured: some may be sent, send all again.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.history.run_change import NoticeChange, RunChange
 from minutehand.errors import MinutehandError
 
 STREAM_DAYS = 1  # for which a stream keeps its changes
@@ -33,6 +33,7 @@ class StreamPage:
     changes: Sequence[RunChange]  # of runs; in the shard's order
     position: str | None  # of the last record read, whatever it was about; None: as it was asked for
     at: int | None  # UTC ms of that record's write
+    notices: Sequence[NoticeChange] = ()  # of incidents that began or ended
     unreadable: int = 0  # records of runs that could not be read; they are logged
     has_more: bool = False  # read again at once
     is_end: bool = False  # the shard is closed, and was read to its end

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from minutehand.concurrency.pools import RequestPool
-from minutehand.domain.history.run_event import EventTarget, RunEvent
+from minutehand.domain.history.outgoing_event import EventTarget, OutgoingEvent
 from minutehand.errors import EventFailed, EventRefused, InvalidInput, Misconfigured, Permanent
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
@@ -67,10 +67,10 @@ class WebhookSink:
         except ValueError:  # a name
             return bool(self._guard.networks)
 
-    def publish(self, events: Sequence[RunEvent]) -> FailedEvents:
+    def publish(self, events: Sequence[OutgoingEvent]) -> FailedEvents:
         keys = self._keys()
 
-        def send(event: RunEvent) -> tuple[EventFailed | EventRefused | None, int]:
+        def send(event: OutgoingEvent) -> tuple[EventFailed | EventRefused | None, int]:
             try:
                 self._send(event, keys)
             except (EventFailed, EventRefused) as problem:
@@ -85,7 +85,7 @@ class WebhookSink:
         text, _ = resolve(self._secret, allow_env=self._allow_env)
         return [_key(word) for word in text.split()]
 
-    def _send(self, event: RunEvent, keys: Sequence[bytes]) -> None:
+    def _send(self, event: OutgoingEvent, keys: Sequence[bytes]) -> None:
         body, at = event.encode().encode(), int(self._now())
         headers = {
             "Accept": "*/*",
@@ -113,7 +113,7 @@ class WebhookSink:
         _check(answer, target.origin, event)
 
 
-def _check(answer: JobResponse, origin: str, event: RunEvent) -> None:
+def _check(answer: JobResponse, origin: str, event: OutgoingEvent) -> None:
     if 200 <= answer.status <= 299:
         return
     problem = f"webhook: {origin} answered {answer.status} to event {event.id}"

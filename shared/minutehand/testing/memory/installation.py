@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.audit import AuditLineRow
+from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
@@ -33,6 +34,7 @@ from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key
 from minutehand.dynamodb.schedules import RowSchedules, head_of, head_row, revision_of, revision_row
 from minutehand.dynamodb.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES, TABLES, Row
+from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Clock, Services
 from minutehand.sqs.routing import DEAD, WORK, Stripe
 from minutehand.state.backpressure import Limits
@@ -68,6 +70,19 @@ class MemoryNotices:
         self._calls.one("Publish", "topics", "publish", lambda: self._published.append(published), topic)
 
 
+class MemoryEvents:
+    """A receiver of events, which takes all of them."""
+
+    types = EVENT_TYPES
+
+    def __init__(self) -> None:
+        self.taken: list[OutgoingEvent] = []  # in order, as often as they were sent
+
+    def publish(self, events: Sequence[OutgoingEvent]) -> FailedEvents:
+        self.taken += events
+        return {}
+
+
 class Memory:
     """An installation in memory. ``connect`` returns the services of one process; other methods read the tables for assertions.
 
@@ -98,6 +113,7 @@ class Memory:
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
         self._random = random
         self.published: list[Published] = []  # to topics, in order
+        self.schedule_events = frozenset[str]()  # types that are published, for processes that connect from now on
         self.stream_shards = 1  # of the stream, for processes that connect from now on
         self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
         self._striped = dict(stripes)
@@ -153,6 +169,7 @@ class Memory:
             identity=lambda: IDENTITY,
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,
+            schedule_events=self.schedule_events,
             limits=self._limits,
         )
 

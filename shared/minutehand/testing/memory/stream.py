@@ -109,6 +109,7 @@ class MemoryRunStream:
             changes=parsed.changes,
             position=str(page[-1].sequence) if page else None,
             at=page[-1].at if page else None,
+            notices=parsed.notices,
             unreadable=parsed.unreadable,
             has_more=len(found) > PAGE,
         )

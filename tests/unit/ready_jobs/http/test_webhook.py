@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from minutehand import errors
-from minutehand.domain.history.run_event import RunEvent, parse_target
+from minutehand.domain.history.outgoing_event import OutgoingEvent, parse_target
 from minutehand.historian.events import events_of
 from minutehand.ready_jobs.http.webhook import WebhookSink, signature
 
@@ -36,7 +36,7 @@ def sink(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, *, secret: str = S
     return WebhookSink(target, networks=("127.0.0.0/8",), allow_env=True, now=lambda: AT + 0.5)
 
 
-def some(count: int = 1) -> list[RunEvent]:
+def some(count: int = 1) -> list[OutgoingEvent]:
     return [event for number in range(count) for event in events_of(life(a_run(NOON + number), sequence=10 * number))]
 
 

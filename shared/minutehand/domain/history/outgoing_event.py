@@ -1,4 +1,7 @@
-"""An event that leaves the installation: a run ended. A small JSON document; docs/how-to/events.md shows it."""
+"""An event that leaves the installation: a run ended, or a schedule began or ceased to fail. A small JSON document.
+
+docs/how-to/events.md shows it.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from minutehand.domain.history.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine, iso
+from minutehand.domain.notice import SCHEDULE_EVENTS, Notice
 from minutehand.domain.payload import json_text
 from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput
 
 # Ends that say something about the job. A run that is superseded, skipped or shadowed never started, by a schedule's own options.
-EVENT_TYPES: Mapping[TransitionKind, str] = {
+RUN_EVENTS: Mapping[TransitionKind, str] = {
     kind: f"run.{kind}"
     for kind in (
         TransitionKind.SUCCEEDED,
@@ -24,6 +28,7 @@ EVENT_TYPES: Mapping[TransitionKind, str] = {
         TransitionKind.CANCELLED,
     )
 }
+EVENT_TYPES = frozenset((*RUN_EVENTS.values(), *SCHEDULE_EVENTS.values()))
 SOURCE = "minutehand"
 _PLAIN = (
     "job",
@@ -38,6 +43,7 @@ _PLAIN = (
     "replay_of",
 )
 _TIMES = ("due", "started_at", "ended_at")
+_OF_NOTICE = ("tenant", "schedule", "job", "incident", "began", "count", "run", "state", "reason", "error_type")
 
 TARGETS = ("eventbridge", "sns", "webhook")
 _TOPIC = re.compile(r"arn:aws[\w-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?")
@@ -47,50 +53,70 @@ _PLACES = ("secret", "parameter", "env")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunEvent:
+class OutgoingEvent:
     """One event. ``id`` is the same whenever it is sent again."""
 
     id: str
     type: str  # one of EVENT_TYPES
-    line: TransitionLine  # the transition that it reports
-
-    @property
-    def tenant(self) -> str:
-        return self.line.tenant
-
-    @property
-    def at(self) -> int:
-        """UTC ms of the transition, in whole seconds."""
-        return self.line.at
+    at: str  # ISO 8601, UTC
+    about: str  # id of the run, or the schedule as tenant/name
+    tenant: str
+    job: str
+    schedule: str | None  # its name; None: a one-off
+    data: Mapping[str, Any]  # what is None in it is not sent
 
     def encode(self) -> str:
         """The document: that of Standard Webhooks, with the id in it for receivers that see no headers."""
-        line, state = self.line, self.line.after
-        fields: dict[str, Any] = {
-            "run": str(line.ref),
-            "tenant": line.tenant,
-            "schedule": line.schedule,
-            "state": None if state is None else str(state),
-            **{name: getattr(line, name) for name in _PLAIN},
-            **{name: iso(getattr(line, name)) for name in _TIMES},
-            "sequence": f"{line.sequence:0{SEQUENCE_DIGITS}d}",
-        }
-        data = {name: value for name, value in fields.items() if value is not None}
-        return json_text({"id": self.id, "type": self.type, "timestamp": iso(self.at), "data": data})
+        data = {name: value for name, value in self.data.items() if value is not None}
+        return json_text({"id": self.id, "type": self.type, "timestamp": self.at, "data": data})
 
 
-def event_of(line: TransitionLine) -> RunEvent | None:
+def event_of(line: TransitionLine) -> OutgoingEvent | None:
     """The event of a transition; None for one that is not the end of a run."""
-    kind = EVENT_TYPES.get(line.kind)
+    kind = RUN_EVENTS.get(line.kind)
     if kind is None:
         return None
-    digest = hashlib.sha256(f"{line.ref}#{line.sequence}".encode()).hexdigest()[:32]
-    return RunEvent(id=f"evt_{digest}", type=kind, line=line)
+    data: dict[str, Any] = {
+        "run": str(line.ref),
+        "tenant": line.tenant,
+        "schedule": line.schedule,
+        "state": None if line.after is None else str(line.after),
+        **{name: getattr(line, name) for name in _PLAIN},
+        **{name: iso(getattr(line, name)) for name in _TIMES},
+        "sequence": f"{line.sequence:0{SEQUENCE_DIGITS}d}",
+    }
+    return OutgoingEvent(
+        id=f"evt_{hashlib.sha256(f'{line.ref}#{line.sequence}'.encode()).hexdigest()[:32]}",
+        type=kind,
+        at=str(iso(line.at)),
+        about=str(line.ref),
+        tenant=line.tenant,
+        job=line.job,
+        schedule=line.schedule,
+        data=data,
+    )
+
+
+def event_of_notice(notice: Notice) -> OutgoingEvent | None:
+    """The event of a notice, without its sentence and the run's error message; None for a notice within an incident."""
+    kind = SCHEDULE_EVENTS.get(notice.kind)
+    if kind is None:
+        return None
+    return OutgoingEvent(
+        id=f"evt_{notice.token}",
+        type=kind,
+        at=notice.at,
+        about=notice.owner,
+        tenant=notice.tenant,
+        job=notice.job,
+        schedule=notice.schedule,
+        data={"kind": str(notice.kind), **{name: getattr(notice, name) for name in _OF_NOTICE}},
+    )
 
 
 def states_of(types: frozenset[str]) -> list[RunState]:
-    """The states that these types of events are about."""
-    return [RunState(kind.upper()) for kind, word in EVENT_TYPES.items() if word in types]
+    """The states of runs that these types of events are about."""
+    return [RunState(kind.upper()) for kind, word in RUN_EVENTS.items() if word in types]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +153,7 @@ def parse_target(events: object, types: object = None, secret: object = None) ->
 
 
 def _types(given: object) -> frozenset[str]:
-    known = sorted(EVENT_TYPES.values())
+    known = sorted(EVENT_TYPES)
     if given is None:
         return frozenset(known)
     words = [word.strip() for word in given.split(",")] if isinstance(given, str) else []
