@@ -40,7 +40,18 @@ _PHASES = (before_start, lease, ending)  # modules of transitions
 # Order of the public names on the page; other names follow.
 _ORDER = (
     *("job", "schedule", "Context", "Retry", "Redact", "Delivery", "Start", "Registry", "load"),
-    *("Scheduler", "Schedule", "ScheduleState", "Run", "RunState", "Page", "Rule", "next_fires", "Settings"),
+    *(
+        "Scheduler",
+        "AsyncScheduler",
+        "Schedule",
+        "ScheduleState",
+        "Run",
+        "RunState",
+        "Page",
+        "Rule",
+        "next_fires",
+        "Settings",
+    ),
     *("Answer", "Verdict", "Cause", "Sentence"),
 )
 
@@ -232,8 +243,12 @@ def _body(kind: type) -> Iterator[str]:
         yield from _fields(kind)
     elif inspect.isfunction(init := inspect.getattr_static(kind, "__init__")):
         yield _signature(kind.__name__, init)
-    for name, member in public_members(kind).items():
-        yield from _member(kind, name, member)
+    members = public_members(kind)
+    for name, member in members.items():
+        if not hasattr(member, "__wrapped__"):
+            yield from _member(kind, name, member)
+    if others := [f"`{name}`" for name, member in members.items() if hasattr(member, "__wrapped__")]:
+        yield f"As the methods of `Scheduler`: {', '.join(others)}.\n"
 
 
 def _fields(kind: Any) -> Iterator[str]:
@@ -268,7 +283,8 @@ def _member(kind: type, name: str, member: Any) -> Iterator[str]:
 def _signature(name: str, function: Any) -> str:
     """A function's signature as it is written in the code, without ``self``."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body
-    assert isinstance(tree, ast.FunctionDef)
+    assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
+    name = name if isinstance(tree, ast.FunctionDef) else f"await {name}"
     parts = _parameters(tree.args)
     returns = "" if tree.returns is None or tree.name == "__init__" else f" -> {ast.unparse(tree.returns)}"
     line = f"{name}({', '.join(parts)}){returns}"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from minutehand.domain.run import RunState
     from minutehand.domain.schedule import ScheduleState
     from minutehand.jobs import Queue, Registry, job, load
+    from minutehand.sdk.asynchronous.scheduler import AsyncScheduler
     from minutehand.sdk.history.worker_views import QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.sdk.schedule_views import Schedule
     from minutehand.sdk.scheduler import Scheduler
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "AsyncScheduler",
     "Cause",
     "Context",
     "DeadRun",
@@ -74,6 +76,7 @@ _NAMES_BY_HOME = {
     "domain.run": "RunState",
     "domain.schedule": "ScheduleState",
     "jobs": "Queue Registry job load",
+    "sdk.asynchronous.scheduler": "AsyncScheduler",
     "sdk.scheduler": "Scheduler",
     "sdk.schedule_views": "Schedule",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",

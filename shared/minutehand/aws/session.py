@@ -153,12 +153,13 @@ class Signer:
 
     def _signing_key(self, secret: str, day: str) -> bytes:
         """Derived anew once a day, and when the credentials change."""
-        if self._key[:2] != (secret, day):
+        known = self._key  # read once: other threads replace it
+        if known[:2] != (secret, day):
             key = f"AWS4{secret}".encode()
             for step in (day, *self._steps):
                 key = hmac.digest(key, step.encode(), "sha256")
-            self._key = (secret, day, key)
-        return self._key[2]
+            known = self._key = (secret, day, key)
+        return known[2]
 
 
 class AwsSession:

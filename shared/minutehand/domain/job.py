@@ -69,6 +69,8 @@ class JobEffects(Protocol):
 class Context:
     """The run that a job executes, and the job's way to record steps, checkpoints and progress.
 
+    The job's threads and tasks may share it. It ends with the attempt, and is not for child processes of the job.
+
     >>> def nightly(ctx: Context, payload: dict) -> None:
     ...     ctx.logger.info("report.started", extra={"day": ctx.scheduled_at.date().isoformat()})
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -93,20 +93,24 @@ class RunMethods(SchedulerBase):
 
         Reads the ledger after 50 ms, then at growing intervals of at most 5 s. Raises InvalidInput for a timeout of 0 or over 14 days.
         """
+        waiter = threading.Event()
+        for pause in self._pauses_until_ended(run_id, timeout):
+            waiter.wait(pause)
+        return self.get_run(run_id)
+
+    def _pauses_until_ended(self, run_id: str, timeout: float) -> Iterator[float]:
+        """Seconds to wait before the run is read again, until it has ended. Raises as ``wait_for``."""
         seconds = check_seconds("timeout", timeout, SHORTEST)
         if seconds is None:
             raise InvalidInput("timeout", timeout, "is not a number of seconds", "use 0.001 to 1,209,600 (14 days)")
-        waiter, pause, give_up = threading.Event(), 0.05, time.monotonic() + seconds
-        while True:
-            run = self._read(run_id)
-            if run.is_terminal:
-                return self.get_run(run_id)
+        pause, give_up = 0.05, time.monotonic() + seconds
+        while not (run := self._read(run_id)).is_terminal:
             left = give_up - time.monotonic()
             if left <= 0:
                 raise NotFinished(
                     f"run_id={run_id!r}: still {run.state} after {seconds:g} s; wait longer, or read it later"
                 )
-            waiter.wait(min(pause, left))
+            yield min(pause, left)
             pause = min(pause * 1.5, 5.0)
 
     def cancel_run(self, run_id: str) -> Run:

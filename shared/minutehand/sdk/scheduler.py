@@ -46,6 +46,9 @@ class Scheduler(
     ``check_jobs=False`` accepts names of jobs that are not registered in this process. ``actor`` (default: MINUTEHAND_ACTOR) is
     whom the application acts for, e.g. "alice@acme": the audit has it beside the IAM identity of the process. ``via`` is the way
     by which acts come: "sdk", "cli", "apply", "api" or "console".
+
+    Any number of threads may share one: make it once, beside the application's other clients. A forked child may use its parent's.
+    Its calls block: coroutines use ``AsyncScheduler``.
     """
 
     def freeze(self, until: datetime, *, note: str | None = None) -> None:

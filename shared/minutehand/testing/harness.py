@@ -68,6 +68,9 @@ class Harness:
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
     (aware). ``seed`` sets the jitter of retries. With ``events`` it publishes events, as an installation that has a target for them.
 
+    One thread at a time lets time pass; others may use ``scheduler`` meanwhile. A coroutine uses ``AsyncScheduler.of(scheduler)``, and
+    ``await asyncio.to_thread(harness.advance, hours=2)``.
+
     >>> from datetime import UTC, datetime
     >>> from minutehand import Registry
     >>> from minutehand.testing import Harness

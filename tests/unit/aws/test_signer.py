@@ -72,3 +72,16 @@ def test_the_key_follows_the_day_and_the_credentials() -> None:
             assert signature(kept, credentials, now) == signature(
                 Signer("sqs", "eu-central-1", URLS[0]), credentials, now
             )
+
+
+def test_a_key_that_another_thread_derives_meanwhile_signs_nothing_of_this_one() -> None:
+    """Credentials are refreshed, or a day begins, between the look at the key and its use."""
+
+    class Raced(Signer):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_key" and value[0]:
+                super().__setattr__(name, ("another secret", "20261121", b"another key"))
+
+    raced, alone = (kind("dynamodb", "eu-central-1", URLS[0]) for kind in (Raced, Signer))
+    assert raced.headers("T", b"{}", ANYBODY, NOW) == alone.headers("T", b"{}", ANYBODY, NOW)

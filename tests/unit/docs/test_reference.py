@@ -32,6 +32,7 @@ from tests.support.doc_pages import ROOT, page
 
 PUBLIC = {
     "Answer",
+    "AsyncScheduler",
     "Cause",
     "Context",
     "DeadRun",
