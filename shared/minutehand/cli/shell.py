@@ -9,7 +9,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 import minutehand
-from minutehand.cli.narrow import GAP, Narrow, fitted, width_of
+from minutehand.cli.tables import Column, fitted
 from minutehand.cli.wording import Wording
 from minutehand.domain.run import RunState
 from minutehand.errors import (
@@ -34,7 +34,7 @@ from minutehand.errors import (
     Unavailable,
 )
 from minutehand.settings import Settings
-from minutehand.terminal import in_one_line, printable, printable_json
+from minutehand.terminal import in_one_line, printable, printable_json, span
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +71,7 @@ def text_of(value: Any) -> str:
         case datetime():
             return value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
         case timedelta():
-            return f"{value.total_seconds():.3f} s"
+            return span(value)
         case list() | tuple():
             return "\n".join(map(text_of, value))
         case dict():
@@ -81,12 +81,6 @@ def text_of(value: Any) -> str:
             if _is_record(value) and "__str__" not in vars(type(value)):  # its fields in one line
                 text = "  ".join(filter(None, (text_of(getattr(value, field.name)) for field in fields(value))))
             return printable(text)
-
-
-def _table(items: Iterable[Any], columns: Sequence[str]) -> list[list[str]]:
-    """The heading, and a row for each item."""
-    heading = [column.replace("_", " ") for column in columns]
-    return [heading, *([_cell(getattr(item, column)) for column in columns] for item in items)]
 
 
 def _cell(value: Any) -> str:
@@ -176,15 +170,15 @@ class Shell:
         """The SDK. It does not check names of jobs: the command line does not load the workers' jobs."""
         return minutehand.Scheduler(settings=self.settings, check_jobs=False, via="cli").acting_as(reason=self.reason)
 
-    def show(self, item: Any) -> None:
-        """One object: its fields below each other, or one JSON object."""
+    def show(self, item: Any, said: Mapping[str, str] | None = None) -> None:
+        """One object: its fields below each other, or one JSON object. ``said``: texts in place of fields; an empty one hides it."""
         found = values(item)
         if self.as_json:
             print_json(found)
             return
         shown = {
             name.replace("_", " "): text_of(value)
-            for name, value in found.items()
+            for name, value in (found | dict(said or {})).items()
             if value is not None and value is not False and value not in ("", {}, [], ())
         }
         width = max(map(len, shown), default=0) + 2
@@ -192,23 +186,25 @@ class Shell:
             self.say(name.ljust(width), style="bold", end="")
             self.say(text.replace("\n", "\n" + " " * width))
 
-    def list(self, items: Iterable[Any], columns: Sequence[str], *, narrow: Narrow | None = None) -> None:
-        """Some objects: a table with these fields, or one JSON object a line with all fields. ``narrow``: where it is too wide."""
+    def list(self, items: Iterable[Any], columns: Sequence[Column | str]) -> None:
+        """Some objects: a table with these columns, or one JSON object a line with all fields.
+
+        A terminal that is too narrow gets what ``tables.fitted`` leaves, and is told what it does not see.
+        """
         if self.as_json:
             for item in items:
                 print_json(values(item))
             return
-        rows = _table(found := [*items], columns)
-        if narrow is not None and console().is_terminal and width_of(rows) > (room := console().width):
-            rows = fitted(_table(found, tuple(narrow)), tuple(narrow.values()), room)
-        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        for number, row in enumerate(rows):
-            line = (" " * GAP).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        wanted = [Column(column) if isinstance(column, str) else column for column in columns]
+        table = fitted(items, wanted, _cell, console().width if console().is_terminal else None)
+        for number, line in enumerate(table.lines):
             self.say(line, style=None if number else "bold")
+        if table.remark is not None:
+            self.remark(table.remark)
 
-    def page(self, page: Page, columns: Sequence[str], *, narrow: Narrow | None = None) -> None:
+    def page(self, page: Page, columns: Sequence[Column | str]) -> None:
         """A page of objects as ``list`` shows them, and how to list further ones."""
-        self.list(page.items, columns, narrow=narrow)
+        self.list(page.items, columns)
         if page.cursor is not None:
             self.remark(f"there are more: --cursor '{page.cursor}', or raise --limit")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
 from minutehand.arguments import MAX_TAG, checked_limit
-from minutehand.domain.names import check_name, is_text
+from minutehand.domain.names import check_name, check_whole, is_text
 from minutehand.domain.policies import word
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
@@ -177,13 +177,15 @@ class ReadMethods(SchedulerBase):
         tag: TagFilter | None = None,
         failing: bool | None = None,
         managed_by: str | None = None,
+        next_fires: int = 0,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
         """Schedules that meet all conditions, sorted by name; deleted schedules only with ``state="DELETED"``.
 
         ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether an incident is open;
-        ``managed_by``: the package or file that declares it.
+        ``managed_by``: the package or file that declares it; ``next_fires``: how many (0 to 10) each schedule's ``next_fires`` gets,
+        which takes one more read for every 100 schedules.
         Only the prefix limits which schedules are read (about half a KB each); the other conditions filter the schedules read.
         One call reads at most 2,000, so a page may be short, even empty, and still have a ``cursor``: only None is the end.
         Raises InvalidInput, Unavailable.
@@ -191,6 +193,7 @@ class ReadMethods(SchedulerBase):
         conditions = checked_filter(
             prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by
         )
+        count = check_whole("next_fires", next_fires, 0, _DESCRIBED)
         listing = Listing("list_schedules", self.tenant, conditions)
         position = listing.position(cursor)
         chunk = max(checked_limit(limit), _READ if conditions == Filter(prefix=conditions.prefix) else CHUNK)
@@ -200,7 +203,15 @@ class ReadMethods(SchedulerBase):
             if len(heads) >= limit or calls * chunk >= LOOKED_AT:
                 break
         last = part.cursor if len(heads) <= limit else heads[limit - 1].name
-        return Page(items=[schedule_view(head) for head in heads[:limit]], cursor=listing.next(last))
+        upcoming = self._next_fires(heads[:limit], count)
+        items = [schedule_view(head, upcoming=upcoming.get(head.owner, ())) for head in heads[:limit]]
+        return Page(items=items, cursor=listing.next(last))
+
+    def _next_fires(self, heads: Sequence[Head], count: int) -> Mapping[str, Sequence[int]]:
+        """The next fires by owner. A schedule whose revision was not answered, or changes meanwhile, has none."""
+        keys = {(head.owner, head.revision): head for head in heads if head.state is ScheduleState.ACTIVE and count}
+        found = self._services.schedules.revisions(keys).found if keys else {}
+        return {head.owner: self._upcoming(head, found[key], count) for key, head in keys.items() if key in found}
 
     def describe_schedule(self, name: str) -> ScheduleDescription:
         """A schedule with its definition, history, next fires, last runs, and the health of its chain, all as of one instant.

@@ -15,7 +15,7 @@ from minutehand.timing import Rule, zone
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A schedule as its owner sees it. Listings leave ``payload``, ``last_fired_at`` and ``next_fires`` out."""
+    """A schedule as its owner sees it. Listings leave ``payload``, ``last_fired_at`` and, unless asked, ``next_fires`` out."""
 
     tenant: str  # its owner
     name: str  # unique within the tenant

@@ -11,13 +11,22 @@ import typer
 from minutehand import logs
 from minutehand.cli.parameters import Cursor, Limit, ListedTimes, read_moment
 from minutehand.cli.shell import ExitCode, Shell
+from minutehand.cli.tables import Column
 from minutehand.daemon.roles import run_auditor
 from minutehand.errors import InvalidInput
 
 app = typer.Typer()
 
-_LISTED = ("at", "act", "target", "actor", "via", "before", "after", "reason")
-_NARROW = {"at": False, "act": False, "target": True, "actor": True, "reason": True}
+_LISTED = (
+    Column("at"),
+    Column("act"),
+    Column("target", cut=16),
+    Column("actor", cut=16),
+    Column("via", drop=1),
+    Column("before", drop=3),
+    Column("after", drop=2),
+    Column("reason", cut=10),
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -62,7 +71,7 @@ def list_(
         limit=limit,
         cursor=times.cursor,
     )
-    shell.page(times.anchored(page), _LISTED, narrow=_NARROW)
+    shell.page(times.anchored(page), _LISTED)
 
 
 @app.command()

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 import typer
 
 from minutehand.cli.shell import Shell
+from minutehand.cli.tables import Column
 from minutehand.sdk.history.worker_views import QueueView
+from minutehand.terminal import span
 
 app = typer.Typer(help="Show the queues.", no_args_is_help=True)
 
-_COLUMNS = ("queue", "stripe", "waiting", "in_flight", "delayed", "oldest_age", "held")
+_COLUMNS = (
+    Column("queue", cut=16),
+    Column("stripe", drop=2),
+    Column("waiting"),
+    Column("in_flight"),
+    Column("delayed", drop=1),
+    Column("oldest_age"),
+    Column("held", cut=16),
+)
 
 
 @app.command("list")
@@ -63,7 +73,7 @@ def _number(count: int | None) -> str:
 def _age(queue: QueueView) -> str:
     if queue.oldest_age is None:
         return "unknown"
-    return f"{queue.oldest_age.total_seconds():.0f} s" if queue.oldest_age else ""
+    return span(queue.oldest_age) if queue.oldest_age else ""
 
 
 def _held(queue: QueueView) -> str:

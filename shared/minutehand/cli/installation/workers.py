@@ -9,11 +9,20 @@ import typer
 from minutehand.cli.parameters import Cursor, Limit
 from minutehand.cli.runs.running import AllTenants
 from minutehand.cli.shell import Shell
+from minutehand.cli.spoken import away
+from minutehand.cli.tables import Column
 
 app = typer.Typer(help="Show the worker processes and functions.", no_args_is_help=True)
 
-_COLUMNS = ("name", "state", "host", "queues", "runs", "last_seen_at", "version")
-_NARROW = {"name": True, "state": False, "queues": True, "runs": True, "last_seen_at": False}
+_COLUMNS = (
+    Column("name", cut=24),
+    Column("state"),
+    Column("host", drop=2, cut=12),
+    Column("queues", drop=1, cut=12),
+    Column("runs", cut=12),
+    Column("last_seen", show=lambda worker: away(worker.last_seen_at)),
+    Column("version", drop=3),
+)
 
 
 @app.command("list")
@@ -33,4 +42,4 @@ def list_(
     page = shell.scheduler.workers(
         queue=queue, job=job, stopped=stopped, all_tenants=all_tenants, limit=limit, cursor=cursor
     )
-    shell.page(page, _COLUMNS, narrow=_NARROW)
+    shell.page(page, _COLUMNS)

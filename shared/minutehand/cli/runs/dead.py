@@ -9,11 +9,19 @@ import typer
 from minutehand.cli.parameters import Cursor, DryRun, Limit, Payload, Yes, payload_of
 from minutehand.cli.schedules.options import with_dead_filters, with_purge_filters
 from minutehand.cli.shell import Shell, stop_on_signals
+from minutehand.cli.tables import Column
 
 app = typer.Typer(help="Runs that failed for good.", no_args_is_help=True)
 
-_COLUMNS = ("ended_at", "state", "job", "error_type", "error", "reason", "attempts", "id")
-_COLUMNS_REDRIVEN = ("ended_at", "state", "job", "error_type", "id", "redriven_as")
+_ENDED = (Column("ended_at"), Column("state"), Column("job", drop=4, cut=12), Column("error_type", drop=1, cut=12))
+_COLUMNS = (
+    *_ENDED,
+    Column("error", drop=5, cut=16),
+    Column("reason", drop=3, cut=12),
+    Column("attempts", drop=2),
+    Column("id"),
+)
+_COLUMNS_REDRIVEN = (*_ENDED, Column("id"), Column("redriven_as", drop=2))
 
 
 @app.command("list")
@@ -28,7 +36,7 @@ def list_(
 ) -> None:
     """List the runs of all jobs that failed for good, newest first."""
     page = shell.scheduler.list_dead(**conditions, include_redriven=include_redriven, limit=limit, cursor=cursor)
-    shell.page(page, (*_COLUMNS, "redriven_as") if include_redriven else _COLUMNS)
+    shell.page(page, (*_COLUMNS, Column("redriven_as", drop=6)) if include_redriven else _COLUMNS)
 
 
 @app.command()

@@ -23,7 +23,9 @@ from minutehand.cli.runs.logs import logs
 from minutehand.cli.runs.tail import tail
 from minutehand.cli.shell import Shell, code_of_run, print_json, stop_on_signals, text_of, values
 from minutehand.domain.policies import Retry
+from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput
+from minutehand.sdk.views import Run
 
 app = typer.Typer(help="Show, cancel, retry, replay and follow runs.", no_args_is_help=True)
 
@@ -68,19 +70,32 @@ def show(
     shell: Shell,
     run_id: RunId,
     *,
+    attempts: Annotated[
+        bool, typer.Option("--attempts", help="The failed attempts of a run that succeeded, too, with their errors.")
+    ] = False,
     transitions: Annotated[
         bool, typer.Option("--transitions", help="What happened to it, too, from the archive in the bucket.")
     ] = False,
 ) -> None:
-    """Show one run, with its steps and failed attempts."""
+    """Show one run, with its steps; and its failed attempts, if it has not succeeded."""
     run = shell.scheduler.get_run(run_id)
     found = shell.scheduler.transitions(run_id) if transitions else []
     if shell.as_json and transitions:
         print_json(values(run) | {"transitions": found})
         return
-    shell.show(run)
+    shell.show(run, {} if attempts else _in_short(run))
     for transition in found:
         print_transition(shell, transition)
+
+
+def _in_short(run: Run) -> dict[str, str]:
+    """What stands for the failures of a run that succeeded: its fields hold those of earlier attempts."""
+    if run.state is not RunState.SUCCEEDED or not (run.failed_attempts or run.error_type):
+        return {}
+    count = len(run.failed_attempts)
+    before = f"{count} before it" if count else "earlier ones"
+    short = f"{before}, the last: {run.error_type}; --attempts shows them"
+    return {"error_type": "", "error": "", "error_code": "", "failed_attempts": short}
 
 
 @app.command()

@@ -12,11 +12,28 @@ from minutehand.cli.moments import WORDS
 from minutehand.cli.parameters import Cursor, Limit, ListedTimes, tag_of
 from minutehand.cli.runs.running import list_running
 from minutehand.cli.shell import Shell, stop_on_signals, text_of
+from minutehand.cli.tables import Column
 from minutehand.errors import InvalidInput
 from minutehand.sdk.views import Run
 
-_COLUMNS = ("due", "state", "lateness", "attempt", "reason", "id")
-_FOUND = ("ended_at", "due", "state", "job", "error_type", "lateness", "attempt", "id")
+_COLUMNS = (
+    Column("due"),
+    Column("state"),
+    Column("lateness"),
+    Column("attempt", drop=2),
+    Column("reason", drop=1, cut=16),
+    Column("id"),
+)
+_FOUND = (
+    Column("ended_at", drop=5),
+    Column("due"),
+    Column("state"),
+    Column("job", drop=2, cut=12),
+    Column("error_type", drop=1, cut=12),
+    Column("lateness", drop=3),
+    Column("attempt", drop=4),
+    Column("id"),
+)
 
 
 def list_(
@@ -72,7 +89,7 @@ def list_(
         list_running(shell, all_tenants=all_tenants, limit=limit, cursor=times.cursor)
     elif name is None or all_tenants or any(filters.values()):
         _leave_out("is for the fires of one schedule", "name a schedule, without filters", order)
-        columns = (("tenant",) if all_tenants else ()) + _FOUND
+        columns = ((Column("tenant", drop=6),) if all_tenants else ()) + _FOUND
         _search(shell, {"name": name, "all_tenants": all_tenants, **fires, **filters}, columns, limit, times)
     else:
         fires |= {"newest_first": not oldest_first, "upcoming": upcoming or before is not None}
@@ -87,7 +104,7 @@ def _leave_out(problem: str, remedy: str, given: Mapping[str, object]) -> None:
 
 
 def _search(
-    shell: Shell, conditions: Mapping[str, Any], columns: Sequence[str], limit: int, times: ListedTimes
+    shell: Shell, conditions: Mapping[str, Any], columns: Sequence[Column], limit: int, times: ListedTimes
 ) -> None:
     """Search on and on, since a page of an answer ends after a while, with few runs or none; Ctrl-C ends it after a page."""
     runs: list[Run] = []

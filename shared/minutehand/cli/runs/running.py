@@ -7,9 +7,19 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.shell import Shell
+from minutehand.cli.spoken import away
+from minutehand.cli.tables import Column
 
 AllTenants = Annotated[bool, typer.Option("--all-tenants", help="Runs of every tenant, not only of one.")]
-_COLUMNS = ("leased_at", "job", "worker", "progress", "stage", "last_heartbeat_at", "id")
+_COLUMNS = (
+    Column("began", show=lambda run: away(run.leased_at)),
+    Column("job", drop=1, cut=12),
+    Column("worker", drop=3, cut=12),
+    Column("progress"),
+    Column("stage", drop=2, cut=12),
+    Column("heartbeat", drop=4, show=lambda run: away(run.last_heartbeat_at)),
+    Column("id"),
+)
 
 
 def list_running(shell: Shell, *, all_tenants: bool, limit: int, cursor: str | None) -> None:

@@ -11,10 +11,22 @@ import typer
 from minutehand.cli.moments import WORDS
 from minutehand.cli.parameters import read_moment
 from minutehand.cli.shell import Shell, print_json, values
+from minutehand.cli.tables import Column
 from minutehand.domain.run import FAILED
 from minutehand.sdk.history.day_stats import DayStats
 
-_COLUMNS = ("day", "name", "runs", "succeeded", "failed", "other", "attempts", "lateness", "duration", "errors")
+_COLUMNS = (
+    Column("day"),
+    Column("name", cut=16),
+    Column("runs"),
+    Column("succeeded", drop=1),
+    Column("failed"),
+    Column("other", drop=4),
+    Column("attempts", drop=5),
+    Column("lateness", drop=3),
+    Column("duration", drop=2),
+    Column("errors", drop=6, cut=16),
+)
 
 
 @dataclass(frozen=True)

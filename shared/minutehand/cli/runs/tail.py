@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.parameters import ForSeconds
-from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, values
+from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, text_of, values
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
-from minutehand.terminal import in_one_line
+from minutehand.terminal import in_one_line, span
 
 _SOONEST, _SELDOM = 0.25, 5.0  # seconds between reads: longer while nothing changes
 _SLOWER = 1.5  # factor
@@ -90,12 +90,21 @@ def _polls(stop: threading.Event, until: float | None, follower: RunFollower) ->
 
 def _newest(scheduler: Scheduler, name: str) -> Sequence[Run]:
     """The newest runs of a schedule that are due, oldest first."""
-    return scheduler.list_runs(name, before=datetime.now(UTC), limit=_NEWEST, newest_first=True).items[::-1]
+    return scheduler.list_runs(name, before=_now(), limit=_NEWEST, newest_first=True).items[::-1]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _due(due: datetime) -> str:
+    """The time in UTC, with the date if that is not today's."""
+    return f"{due:%H:%M:%S}Z" if due.date() == _now().date() else text_of(due)
 
 
 def _print(shell: Shell, runs: list[Run]) -> None:
     for found in runs:
-        late = "" if found.lateness is None else f"{found.lateness.total_seconds():.3f} s late"
+        late = "" if found.lateness is None else f"{span(found.lateness)} late"
         open_parts = (
             "" if found.progress is None else f"{found.progress:.0%}",
             found.stage,
@@ -109,5 +118,5 @@ def _print(shell: Shell, runs: list[Run]) -> None:
             f"{found.error_type}: {found.error}" if found.error_type and found.state is not RunState.SUCCEEDED else "",
         )
         about = ", ".join(filter(None, parts))
-        text = f"{datetime.now().astimezone():%H:%M:%S}  {found.state:<10}  {late:<14}  {found.id}  {about}"
+        text = f"{_now():%H:%M:%S}Z  due {_due(found.due)}  {found.state:<10}  {late:<12}  {found.id}  {about}"
         shell.answer(values(found), in_one_line(text).rstrip())

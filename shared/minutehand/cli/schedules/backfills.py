@@ -19,6 +19,7 @@ from minutehand.cli.parameters import (
     read_instant,
 )
 from minutehand.cli.shell import Shell, stop_on_signals
+from minutehand.cli.tables import Column
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import ENDED, BackfillState
 
@@ -29,8 +30,17 @@ Watch = Annotated[
     bool, typer.Option("--watch", help="Show the progress until the backfill ends; after Ctrl-C it continues.")
 ]
 
-_LISTED = ("id", "state", "total", "done", "skipped", "failed", "start", "end")
-_RUNS = ("due", "state", "lateness", "reason", "id")
+_LISTED = (
+    Column("id"),
+    Column("state"),
+    Column("total", drop=2),
+    Column("done"),
+    Column("skipped", drop=3),
+    Column("failed"),
+    Column("start", drop=1),
+    Column("end", drop=1),
+)
+_RUNS = (Column("due"), Column("state"), Column("lateness", drop=2), Column("reason", drop=1, cut=16), Column("id"))
 _POLL = 1.0  # seconds between reads of its progress
 
 

@@ -23,6 +23,7 @@ from minutehand.cli.parameters import (
 from minutehand.cli.runs.stats import as_record, list_days
 from minutehand.cli.schedules import backfills
 from minutehand.cli.schedules.options import parse_options, read_tags, with_filters, with_schedule_options
+from minutehand.cli.schedules.showing import FAILING, LISTED, show_created, show_description, show_schedule
 from minutehand.cli.shell import ExitCode, Shell, print_json, stop_on_signals, text_of, values
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk.bulk import BulkResult
@@ -32,10 +33,6 @@ app = typer.Typer(help="Create, change and show schedules.", no_args_is_help=Tru
 Job = Annotated[str, typer.Argument(help="Name of the job.")]
 Expression = Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")]
 
-_LISTED = ("name", "state", "job", "expression", "timezone")
-_FAILING = ("failing", "failed_at", "failed_run")
-_RUNS = ("due", "state", "lateness", "reason", "id")
-
 
 @app.command()
 @with_schedule_options
@@ -44,7 +41,7 @@ def create(
 ) -> None:
     """Create a schedule; it is active at once."""
     definition = parse_options(words).definition(expression)
-    shell.show(shell.scheduler.create_schedule(name, job, **definition, client_token=client_token))
+    show_created(shell, shell.scheduler.create_schedule(name, job, **definition, client_token=client_token))
 
 
 @app.command()
@@ -103,7 +100,7 @@ def update(
 @app.command()
 def get(shell: Shell, name: Name) -> None:
     """Show a schedule with its next fires."""
-    shell.show(shell.scheduler.get_schedule(name))
+    show_schedule(shell, shell.scheduler.get_schedule(name))
 
 
 @app.command()
@@ -117,20 +114,7 @@ def describe(shell: Shell, name: Name) -> None:
     if shell.as_json:
         print_json(values(found) | {"days": [as_record(day) for day in days]})
         return
-    shell.show(found.schedule)
-    definition, chain = found.definition, found.chain
-    rule = {key: value for key, value in definition.rule.as_dict().items() if key not in ("expression", "timezone")}
-    for heading, shown in (("rule", rule), ("policies", definition.policies), ("options", definition.options)):
-        if shown:
-            shell.say(f"\n{heading}", style="bold")
-            shell.say("\n".join(f"{key.replace('_', ' ')}  {text_of(value)}" for key, value in shown.items()))
-    shell.say("\nchain", style="bold")
-    due = "" if chain.due is None else f", its entry is due {text_of(chain.due)}"
-    shell.say(f"{chain.state}{due}" + ("" if chain.remedy is None else f"\n→ {chain.remedy}"))
-    shell.say("\nrevisions", style="bold")
-    shell.list(found.revisions, ("number", "active_from", "active_until", "closed_by", "actor", "changed"))
-    shell.say("\nlast runs", style="bold")
-    shell.list(found.last_runs, _RUNS)
+    show_description(shell, found)
     if days:
         shell.say("\nlast days", style="bold")
         list_days(shell, days)
@@ -140,8 +124,8 @@ def describe(shell: Shell, name: Name) -> None:
 @with_filters
 def list_(shell: Shell, limit: Limit = 100, cursor: Cursor = None, **conditions: Any) -> None:
     """List schedules by name."""
-    page = shell.scheduler.list_schedules(**conditions, limit=limit, cursor=cursor)
-    shell.page(page, (*_LISTED, *_FAILING) if conditions.get("failing") else _LISTED)
+    page = shell.scheduler.list_schedules(**conditions, next_fires=1, limit=limit, cursor=cursor)
+    shell.page(page, FAILING if conditions.get("failing") else LISTED)
 
 
 @app.command()

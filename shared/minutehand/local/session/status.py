@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from minutehand.errors import InvalidInput
 from minutehand.local.processes import Event
 from minutehand.local.session.verifier import VerifierReport
 from minutehand.sdk.scheduler import Scheduler
-from minutehand.terminal import printable
+from minutehand.terminal import printable, relative
 
 _SHOWN = 50  # schedules in the table
 _LISTED = 5  # ids of missing or double runs that the summary names
@@ -107,18 +106,20 @@ class SessionStatus:
 
 def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("schedule", "when", "next fire", "last run"):
+    for column in ("schedule", "when"):  # their cells are cut where there is little room, those of the others never
+        table.add_column(column)
+    for column in (f"next fire ({now.astimezone().tzname()})", "last run"):
         table.add_column(column, no_wrap=True)
     for column in ("lateness", "runs"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("state")
+    table.add_column("state", no_wrap=True)
     for row in rows:
         state = row.outcome if row.state in ("", "ACTIVE") else row.state
         table.add_row(
-            escape(row.name),
-            escape(printable(row.when)),
+            Text(row.name, no_wrap=True, overflow="ellipsis"),
+            Text(printable(row.when), no_wrap=True, overflow="ellipsis"),
             _until(row.next, now) if row.state in ("", "ACTIVE") else "",
-            _clock(row.last),
+            "" if row.last is None else _clock(row.last, now),
             "" if row.lateness is None else lateness(row.lateness),
             str(row.runs or ""),
             Text(state, style=_COLOURS.get(state, "dim")),
@@ -131,7 +132,7 @@ def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> Ren
 def line(ended: EndedRun) -> str:
     """One line for a run that ended, for output that is no terminal."""
     late = "" if ended.lateness is None else f"{lateness(ended.lateness)} late"
-    return f"{_clock(ended.at)}  {ended.name:<16} {ended.state:<10} {late:<14} {ended.reason}".rstrip()
+    return f"{_clock(ended.at, ended.at)}  {ended.name:<16} {ended.state:<10} {late:<14} {ended.reason}".rstrip()
 
 
 def summary(verdict: VerifierReport, seconds: float) -> str:
@@ -157,8 +158,10 @@ def lateness(seconds: float) -> str:
 
 
 def _until(moment: datetime | None, now: datetime) -> str:
-    return "" if moment is None else f"{_clock(moment)} (in {max(0, round((moment - now).total_seconds()))} s)"
+    return "" if moment is None else f"{_clock(moment, now)} ({relative(max(moment, now), now)})"
 
 
-def _clock(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment.astimezone():%H:%M:%S}"
+def _clock(moment: datetime, now: datetime) -> str:
+    """The time in this machine's zone, with the date if it is another one than today's."""
+    local = moment.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"

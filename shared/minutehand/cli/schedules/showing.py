@@ -1,0 +1,77 @@
+"""Schedules as people see them: columns of their listings, the answer to a creation, one schedule, and everything about one."""
+
+from __future__ import annotations
+
+from minutehand.cli.shell import Shell, text_of
+from minutehand.cli.spoken import away, day_and_time, fire
+from minutehand.cli.tables import Column
+from minutehand.errors import Unavailable
+from minutehand.sdk.schedule_views import Schedule, ScheduleDescription
+
+_NAMED = (
+    Column("name", cut=24),
+    Column("state"),
+    Column(
+        "next_fire",
+        show=lambda one: fire(next(iter(one.next_fires), None)),
+        short=lambda one: away(next(iter(one.next_fires), None)),
+    ),
+)
+_DEFINED = (Column("job", drop=1, cut=16), Column("expression", drop=2, cut=16), Column("timezone", drop=3))
+LISTED = (*_NAMED, *_DEFINED)
+FAILING = (
+    *_NAMED,
+    Column("failing"),
+    Column("failed_at", drop=3),
+    Column("failed_run", drop=1),
+    Column("job", drop=2, cut=16),
+    Column("expression", drop=4, cut=16),
+    Column("timezone", drop=5),
+)
+_REVISIONS = (
+    Column("number"),
+    Column("active_from"),
+    Column("active_until", drop=1),
+    Column("closed_by", drop=2),
+    Column("actor", drop=3, cut=16),
+    Column("changed", cut=16),
+)
+_RUNS = (Column("due"), Column("state"), Column("lateness"), Column("reason", drop=1, cut=16), Column("id"))
+
+
+def show_created(shell: Shell, made: Schedule) -> None:
+    """What was created, and its next fire; as JSON the schedule."""
+    if shell.as_json:
+        shell.show(made)
+        return
+    shell.say(f"created {made.name}: {made.job}, {made.expression}, {made.timezone}")
+    try:
+        now = shell.scheduler.get_schedule(made.name)
+    except Unavailable:  # it is created all the same
+        shell.say("next fire unknown: AWS did not answer")
+        return
+    shell.say(f"next fire {fire(now.next_fires[0])}" if now.next_fires else f"no next fire: it is {now.state}")
+
+
+def show_schedule(shell: Shell, found: Schedule) -> None:
+    """A schedule, with its fires in words."""
+    fires = [fire(found.next_fires[0]), *map(day_and_time, found.next_fires[1:])] if found.next_fires else []
+    shell.show(found, {"next_fires": "\n".join(fires), "last_fired_at": fire(found.last_fired_at)})
+
+
+def show_description(shell: Shell, found: ScheduleDescription) -> None:
+    """Everything about a schedule."""
+    show_schedule(shell, found.schedule)
+    definition, chain = found.definition, found.chain
+    rule = {key: value for key, value in definition.rule.as_dict().items() if key not in ("expression", "timezone")}
+    for heading, shown in (("rule", rule), ("policies", definition.policies), ("options", definition.options)):
+        if shown:
+            shell.say(f"\n{heading}", style="bold")
+            shell.say("\n".join(f"{key.replace('_', ' ')}  {text_of(value)}" for key, value in shown.items()))
+    shell.say("\nchain", style="bold")
+    due = "" if chain.due is None else f", its entry is due {text_of(chain.due)}"
+    shell.say(f"{chain.state}{due}" + ("" if chain.remedy is None else f"\n→ {chain.remedy}"))
+    shell.say("\nrevisions", style="bold")
+    shell.list(found.revisions, _REVISIONS)
+    shell.say("\nlast runs", style="bold")
+    shell.list(found.last_runs, _RUNS)

@@ -1,0 +1,133 @@
+"""Tables: columns with priorities. On a terminal that is too narrow, cells take their short form, texts are cut, columns are left out.
+
+What was left out or cut is in ``FittedTable``, so that the command can say it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+GAP = 2  # spaces between columns
+_LEAST = 8  # characters that stay of a text when nothing else helps
+_ARN = re.compile(r"\A(?:iam:)?arn:[^:]*:[^:]*:[^:]*:[^:]*:(?:[a-z-]+/)?(.+)\Z")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. On a narrow terminal columns are left out in the order of ``drop``, highest first."""
+
+    name: str  # of the field; the heading is the same without underscores
+    drop: int = 0  # 0: it is never left out
+    cut: int = (
+        0  # characters to which a text may be cut before a column is left out; 0: it is never cut, as an id to copy
+    )
+    show: Callable[[Any], str] | None = None  # the cell of an item; None: the text of the field
+    short: Callable[[Any], str] | None = None  # its cell where there is little room
+
+    @property
+    def heading(self) -> str:
+        return self.name.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class FittedTable:
+    """The lines of a table, heading first, and what they do not show."""
+
+    rows: Sequence[Sequence[str]]
+    dropped: Sequence[str] = ()  # headings of the columns that were left out
+    cut: Sequence[str] = field(default_factory=tuple)  # headings of the columns with texts that were cut
+
+    @property
+    def lines(self) -> list[str]:
+        widths = [max(map(len, cells)) for cells in zip(*self.rows, strict=True)]
+        return [
+            (" " * GAP).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in self.rows
+        ]
+
+    @property
+    def remark(self) -> str | None:
+        """What is missing, in a sentence; None: nothing is."""
+        parts = (
+            f"without {', '.join(self.dropped)}" if self.dropped else "",
+            f"{', '.join(self.cut)} shortened" if self.cut else "",
+        )
+        said = "; ".join(filter(None, parts))
+        return f"{said}: a wider terminal or --json shows all" if said else None
+
+
+def fitted(
+    items: Iterable[Any], columns: Sequence[Column], cell: Callable[[Any], str], room: int | None
+) -> FittedTable:
+    """The table of some items, with lines of at most ``room`` characters (None: any) if cutting and leaving out is enough.
+
+    ``cell`` makes the text of a field's value.
+    """
+    found = [*items]
+    whole = [_cells(found, column, cell) for column in columns]
+    if room is None or _width(whole) <= room:
+        return _table(whole)
+    kept = [*zip(columns, (_cells(found, column, cell, short=True) for column in columns), strict=True)]
+    dropped: list[str] = []
+    while True:
+        least = [max(column.cut, len(column.heading)) if column.cut else 0 for column, _ in kept]
+        shown = _squeezed([cells for _, cells in kept], least, room)
+        victim = max(kept, key=lambda each: each[0].drop)
+        if _width(shown) <= room or not victim[0].drop:
+            break
+        dropped.append(victim[0].heading)
+        kept.remove(victim)
+    if _width(shown) > room:
+        shown = _squeezed(shown, [_LEAST if column.cut else 0 for column, _ in kept], room)
+    cut = [column.heading for (column, cells), now in zip(kept, shown, strict=True) if cells != now]
+    return _table(shown, dropped, cut)
+
+
+def _table(cells: Sequence[Sequence[str]], dropped: Sequence[str] = (), cut: Sequence[str] = ()) -> FittedTable:
+    return FittedTable([list(row) for row in zip(*cells, strict=True)], dropped, cut)
+
+
+def _cells(items: Sequence[Any], column: Column, cell: Callable[[Any], str], *, short: bool = False) -> list[str]:
+    """The heading, and the cell of each item."""
+    show = (column.short if short else None) or column.show
+    return [column.heading, *(cell(getattr(item, column.name)) if show is None else show(item) for item in items)]
+
+
+def _width(columns: Sequence[Sequence[str]]) -> int:
+    """Characters of the widest line."""
+    return sum(max(map(len, cells)) + GAP for cells in columns) - GAP
+
+
+def _squeezed(columns: Sequence[Sequence[str]], least: Sequence[int], room: int) -> list[list[str]]:
+    """The columns with texts cut as far as ``room`` asks for, the longest first, to their ``least`` length; 0: not at all."""
+    if _width(columns) <= room:
+        return [list(cells) for cells in columns]
+    texts = [
+        [_resource(cell) for cell in cells] if most else list(cells) for cells, most in zip(columns, least, strict=True)
+    ]
+    widths = [max(map(len, cells)) for cells in texts]
+    while sum(widths) + GAP * (len(widths) - 1) > room:
+        longest = max(((width, at) for at, width in enumerate(widths) if least[at] and width > least[at]), default=None)
+        if longest is None:
+            break
+        widths[longest[1]] -= 1
+    return [[_cut(cell, width) for cell in cells] for cells, width in zip(texts, widths, strict=True)]
+
+
+def _resource(text: str) -> str:
+    """Of an ARN the names of role and session, or of the user."""
+    found = _ARN.match(text)
+    return text if found is None else f"…{found[1]}"
+
+
+def _cut(text: str, width: int) -> str:
+    """The tail of an ARN; else beginning and end."""
+    if len(text) <= width:
+        return text
+    if text.startswith("…"):
+        return f"…{text[1 - width :]}"
+    last = (width - 1) // 2
+    return f"{text[: width - 1 - last]}…{text[len(text) - last :]}"
