@@ -7,6 +7,7 @@ import re
 
 from minutehand.apply.nodes import LARGEST
 from minutehand.errors import InvalidInput
+from minutehand.importers import inline
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # not tab and line feed; terminals interpret some of them
 _NOT_BLANK = re.compile(r"\S")
@@ -96,15 +97,18 @@ def slug(text: str) -> str:
 
 
 def program_of(command: str) -> str:
-    """The main program of a shell line: the first one that is not a test or a wrapper.
+    """The main program of a shell line: the first one that is not a test or a wrapper. Code on it is named for what it calls.
 
     >>> program_of("test -x /usr/bin/certbot && /usr/bin/certbot -q renew")
     'certbot'
     >>> program_of("cd /srv/app && ./manage.py clearsessions")
     'manage'
+    >>> program_of("python3 -c 'from shop.tasks import purge; purge(days=7)'")
+    'purge'
     """
-    pieces = _PIECES.split(_SUBSTITUTION.sub(" ", command))
-    return next(filter(None, (_program(piece.split()[:_WORDS]) for piece in pieces)), "command")
+    pieces = _PIECES.split(_SUBSTITUTION.sub(" ", inline.replaced(command)))
+    found = next(filter(None, (_program(piece.split()[:_WORDS]) for piece in pieces)), None)
+    return found or inline.language_of(command) or "command"
 
 
 def _program(words: list[str]) -> str | None:

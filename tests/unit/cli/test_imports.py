@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import stat
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from minutehand.apply.document import read
+from minutehand.apply.schema import published
 from minutehand.aws import Client
 from minutehand.cli.app import run
 from minutehand.settings import Settings
@@ -55,7 +57,7 @@ def test_a_crontab_is_reported_line_by_line_and_written(typed: Type) -> None:
         "       runs when cron starts, which is at no time; start it with the worker or the machine (systemd)",
     ]
     assert "3 lines: 1 exact, 1 differs, 1 not mapped; 1 schedules" in done.err
-    assert files() == ["jobs.py", "schedules.yaml"]
+    assert files() == ["jobs.py", "schedules.schema.json", "schedules.yaml"]
     (document,) = read(Path("schedules.yaml").read_text(), "schedules.yaml")
     (declared,) = document.declarations
     assert (document.managed_by, declared.name, declared.job) == ("crontab/crontab", "crontab/backup", "command")
@@ -75,7 +77,7 @@ def test_a_dry_run_and_a_refusal_write_nothing(typed: Type) -> None:
     assert Path("schedules.yaml").read_text() == "mine"
     typed("import", "crontab", "crontab.txt", "--force")
     assert Path("schedules.yaml").read_text().startswith("# Imported from crontab.txt")
-    assert files() == ["jobs.py", "schedules.yaml"]
+    assert files() == ["jobs.py", "schedules.schema.json", "schedules.yaml"]
 
 
 def test_a_jobs_file_of_somebody_else_is_left_alone(typed: Type) -> None:
@@ -122,7 +124,7 @@ def test_a_program_gets_a_line_of_json_for_each_line_and_a_summary(typed: Type) 
         (4, "not mapped", None),
     ]
     assert summary["schedules"] == 1
-    assert summary["written"] == ["jobs.py", "schedules.yaml"]
+    assert summary["written"] == ["jobs.py", "schedules.schema.json", "schedules.yaml"]
     assert any("no time zone is known" in remark for remark in summary["remarks"])
 
 
@@ -158,7 +160,7 @@ def test_manifests_are_reported_and_written(typed: Type) -> None:
     done = typed("import", "kubernetes", str(DATA / "kubernetes" / "documented.yaml"))
     assert done.code == 0
     assert "   21  exact       report  CronJob report" in done.out
-    assert files() == ["jobs.py", "schedules.yaml"]
+    assert files() == ["jobs.py", "schedules.schema.json", "schedules.yaml"]
 
 
 @pytest.mark.cloud
@@ -225,3 +227,16 @@ def test_a_listing_is_reported_and_written(typed: Type) -> None:
     assert done.code == 0
     assert "    1  exact       nightly-report  nightly-report" in done.out
     assert "target_job(" in Path("jobs.py").read_text()
+
+
+def test_the_schema_that_the_schedules_name_is_beside_them_and_one_that_is_there_stays(typed: Type) -> None:
+    typed("import", "crontab", "crontab.txt", "--output", "schedules.yaml")
+    first, _, _ = Path("schedules.yaml").read_text().partition("\nmanaged_by")
+    (named,) = re.findall(r"\$schema=(\S+)", first)
+    assert Path(named).read_text() == published()
+    Path(named).write_text("{}")
+    Path("schedules.yaml").unlink()
+    assert f"wrote {named}" not in typed("import", "crontab", "crontab.txt").err
+    assert Path(named).read_text() == "{}"
+    assert f"wrote {named}" in typed("import", "crontab", "crontab.txt", "--force").err
+    assert Path(named).read_text() == published()

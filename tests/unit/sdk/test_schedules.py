@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.errors import NotFound
+from minutehand.errors import InvalidInput, NotFound
 
 from tests.support.builders import a_head
 from tests.support.scenes.world import NOON, START, Faults, World, at
@@ -148,6 +148,34 @@ def test_a_schedule_shows_its_last_and_next_fires_in_its_zone() -> None:
         "2026-05-04T19:30:00+05:30",
     ]
     assert len(found.next_fires) == 5
+
+
+def test_a_listing_has_the_next_fires_that_were_asked_for_with_one_read_more() -> None:
+    world, faults = World(), Faults()
+    owner = world.owner(faults)
+    for name, expression in (("cron", "H 9 * * *"), ("paused", "* * * * *"), ("rate", "rate(7 minutes)")):
+        owner.create_schedule(name, "note", expression, timezone="Asia/Kolkata")
+    owner.pause_schedule("paused")
+    world.live(500)
+    faults.calls.clear()
+    assert [one.next_fires for one in owner.list_schedules().items] == [[], [], []]
+    plain = len(faults.calls)
+    found = {one.name: one.next_fires for one in owner.list_schedules(next_fires=2).items}
+    assert len(faults.calls) == 2 * plain + 1
+    assert found == {
+        "cron": owner.get_schedule("cron").next_fires[:2],
+        "paused": [],
+        "rate": owner.get_schedule("rate").next_fires[:2],
+    }
+    with pytest.raises(InvalidInput, match="next_fires=11"):
+        owner.list_schedules(next_fires=11)
+
+
+def test_a_listing_shows_schedules_whose_definitions_were_not_answered() -> None:
+    world, faults = World(), Faults()
+    owner = world.owner(faults.at("revisions", throttle=[0], times=None))
+    owner.create_schedule("s", "note", "* * * * *")
+    assert [(one.name, one.next_fires) for one in owner.list_schedules(next_fires=1).items] == [("s", [])]
 
 
 def test_next_fires_are_those_that_will_be() -> None:

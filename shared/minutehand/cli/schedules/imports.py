@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
+from minutehand.apply.schema import SCHEMA, published
 from minutehand.aws import Client
 from minutehand.cli.parameters import Command, find_here, option, with_parameters
 from minutehand.cli.shell import ExitCode, Shell, pages, plain, print_json
@@ -58,6 +59,7 @@ def importer(function: Callable[..., ImportReport]) -> Command:
         files: dict[Path, str] = {}
         if report.schedules and not dry_run:  # schedules last because they name the jobs
             files = {} if report.jobs is None else {jobs_file or output.parent / "jobs.py": report.jobs}
+            files |= _schema(output.parent / SCHEMA, force=force)
             files[output] = report.yaml()
         _show(shell, report)
         _write(report.source, files, force=force)
@@ -165,6 +167,11 @@ def celery(
     except (OSError, TypeError):
         text = ""  # then the report has no line numbers
     return read_beat(beat, module, text, timezone=timezone)
+
+
+def _schema(path: Path, *, force: bool) -> dict[Path, str]:
+    """The schema that the written schedules name, for editors. One that is there already stays: it may be of another release."""
+    return {} if path.exists() and not force else {path: published()}
 
 
 def _read(file: str) -> tuple[str, str]:
