@@ -368,7 +368,7 @@ def test_the_form_may_be_said() -> None:
         ("python3 -c code", "python"),
         ("perl -e 'print 1;' > /tmp/one", "perl"),
         ("sh -c 'cd /srv && ./sweep.sh; true'", "sweep"),
-        ("bash -lc \"nice /opt/backup.sh \\\"a b\\\"\"", "backup"),
+        ('bash -lc "nice /opt/backup.sh \\"a b\\""', "backup"),
         ("python3 -c 'from a import b", "command"),
         ("echo python3 -c 'shop.purge()'", "echo"),
     ],
