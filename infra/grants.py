@@ -95,7 +95,7 @@ def allow_scheduling(
     store.allow(grantee, "revisions", _PUT_AND_UPDATE, keys=keys.owners)
     store.allow(grantee, "runs", _PUT_AND_UPDATE, _STATEMENTS, keys=keys.ledger)
     store.allow(grantee, "runs", DELETE, keys=keys.dead)  # a purge; nobody deletes from the ledger
-    store.allow(grantee, "agenda", ("dynamodb:PutItem",), BATCH)
+    store.allow(grantee, "agenda", ("dynamodb:PutItem", *DELETE), BATCH)
     store.allow_lines(grantee, tenant)
     store.allow_objects(grantee, "s3:PutObject", keys.objects(PAYLOADS))
     store.allow_key(grantee)

@@ -57,12 +57,15 @@ def rule_of(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rul
     return expression
 
 
-def due_time(run_at: datetime | None, delay: float | timedelta | None, now: int) -> int:
-    """The due time of a one-off (UTC ms): ``run_at``, ``delay`` (seconds or timedelta) from now, or now. Raises InvalidInput."""
+def due_time(run_at: datetime | None, delay: float | timedelta | None, now: int, field: str = "run_at") -> int:
+    """The due time of a one-off (UTC ms): ``run_at``, ``delay`` (seconds or timedelta) from now, or now. Raises InvalidInput.
+
+    ``field`` is the name of the first argument.
+    """
     if run_at is not None and delay is not None:
-        raise InvalidInput("delay", delay, "was given together with run_at", "give one of the two")
+        raise InvalidInput("delay", delay, f"was given together with {field}", "give one of the two")
     if run_at is not None:
-        return _not_too_far("run_at", run_at, to_ms(run_at, "run_at"), now)
+        return _not_too_far(field, run_at, to_ms(run_at, field), now)
     if delay is None:
         return now
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay

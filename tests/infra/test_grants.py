@@ -89,7 +89,7 @@ def changes(owner: Scheduler, settings: Settings) -> None:
     owner.update_schedule("a", expression="rate(30 seconds)", client_token="t")
     owner.skip_next("a")
     run = owner.submit("j", {"x": 1}, idempotency_key="k")
-    owner.submit("j", {"x": "x" * 2_000}, delay=5_000)
+    owner.reschedule(owner.submit("j", {"x": "x" * 2_000}, delay=5_000).id, delay=6_000)
     owner.submit("j", LARGE)
     owner.cancel_run(owner.trigger("a", idempotency_key="k").id)
     owner.cancel_runs("a", between=(now - timedelta(hours=1), now + timedelta(hours=1)))

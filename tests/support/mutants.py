@@ -49,6 +49,7 @@ CONTRACT = (
 )  # what the drivers make of AWS's answers
 INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
+MOVED = ("tests/unit/owner/runs/test_reschedule.py", "tests/proof/test_moved.py")
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 HISTORY = (
@@ -840,6 +841,62 @@ MUTANTS = (
         "if ready is Readiness.ORPHANED and",
         "if ready is None and",
         BACKFILL,
+    ),
+    Mutant(
+        "a one-off is moved although it has begun",
+        "state/before_start.py",
+        'name="reschedule",\n        to=None,\n        guard=all_of(NEVER_LEASED, same_revision(revision))',
+        'name="reschedule",\n        to=None,\n        guard=same_revision(revision)',
+        MOVED,
+    ),
+    Mutant(
+        "of two moves the one that read first may hold",
+        "state/before_start.py",
+        'name="reschedule",\n        to=None,\n        guard=all_of(NEVER_LEASED, same_revision(revision))',
+        'name="reschedule",\n        to=None,\n        guard=NEVER_LEASED',
+        MOVED,
+    ),
+    Mutant(
+        "what is under way for the old time of a moved run is taken for the new one's",
+        "state/before_start.py",
+        '"rev": revision + 1}',
+        '"rev": revision}',
+        MOVED,
+    ),
+    Mutant(
+        "a moved run may begin at its old time",
+        "state/before_start.py",
+        'changes={"due": due, "not_before": due, "rev"',
+        'changes={"due": due, "rev"',
+        MOVED,
+    ),
+    Mutant(
+        "the entries of a moved run are equal",
+        "owner/runs/submit.py",
+        "if run.ref.is_one_off and run.revision:",
+        "if run.revision < 0:",
+        MOVED,
+    ),
+    Mutant(
+        "a letter about the old time ends a moved run",
+        "undertaker/bury.py",
+        "burial = _record(message.run, letter, context, message.revision)",
+        "burial = _record(message.run, letter, context)",
+        MOVED,
+    ),
+    Mutant(
+        "a moved run has no entry",
+        "dynamodb/ledger.py",
+        "writes = [_write(ref, transition), entry_put(put), entry_delete(remove)]",
+        "writes = [_write(ref, transition), entry_delete(remove)]",
+        MOVED,
+    ),
+    Mutant(
+        "what stands at the place of a run that came back is taken for the first entry there",
+        "state/history/entries.py",
+        "return run.ref.is_one_off and run.revision > 0",
+        "return run.ref.is_one_off and run.revision < 0",
+        ("tests/unit/history/test_entries.py",),
     ),
     *(Mutant(*each, HISTORY) for each in HISTORY_MUTANTS),
     *(Mutant(*each, RECORDS) for each in WORKER_MUTANTS),

@@ -29,6 +29,7 @@ from tests.support.histories.exclusive import Exclusive
 from tests.support.histories.explained import Explained
 from tests.support.histories.filling import Filling
 from tests.support.histories.history import FAR, History
+from tests.support.histories.moved import Moved, RecordedMoves
 from tests.support.histories.pressed import Pressed
 from tests.support.histories.recorded import Recorded, Unfollowed
 from tests.support.histories.rich import Brief, Rich
@@ -44,7 +45,14 @@ class Patient(Filling):
 
 KINDS: tuple[type[History], ...] = (*(Rich, Brief, Exclusive, Brief, Patient, History, Brief) * 3, Dense, Pressed)
 # Played when asked for by name.
-ALONE: dict[str, type[History]] = {"described": Described, "history": Recorded, "gap": Unfollowed, "why": Explained}
+ALONE: dict[str, type[History]] = {
+    "described": Described,
+    "history": Recorded,
+    "gap": Unfollowed,
+    "why": Explained,
+    "moved": Moved,
+    "recorded moves": RecordedMoves,
+}
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
     ROUGH,

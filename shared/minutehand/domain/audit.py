@@ -55,6 +55,7 @@ class AuditAct(StrEnum):
     TRIGGER = "trigger"
     CANCEL = "cancel"
     RETRY = "retry"
+    RESCHEDULE = "reschedule"
     REPLAY = "replay"
     REDRIVE = "redrive"
     PURGE = "purge"

@@ -53,7 +53,7 @@ class RunRow:
 
     ref: RunRef  # its deterministic key
     state: RunState
-    revision: int  # of its schedule; 0 for a one-off
+    revision: int  # of its schedule; of a one-off: how often it was rescheduled
     job: str  # name of the job
     due: int  # UTC ms of the fire, or the time a one-off was submitted for
     not_before: int  # UTC ms before which no attempt may start
@@ -155,7 +155,7 @@ class AgendaEntry:
     shard: int  # its partition
     due: int  # UTC ms
     kind: EntryKind  # the action
-    id: str  # chain: revision id; run: run id; watch: run id and lease token
+    id: str  # chain: revision id; run: run id, of a rescheduled one with its revision; watch: run id and lease token
     after: int = 0  # chain: fires up to this UTC ms are claimed already
     failures: int = 0  # how often its own data made handling fail
     created_at: int = 0  # run and watch: UTC ms of the put

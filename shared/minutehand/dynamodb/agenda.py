@@ -66,7 +66,7 @@ class RowAgenda:
         return self._tables.store("put", [entry_put(entry) for entry in entries])
 
     def remove(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
-        return self._tables.store("remove", [_delete(entry) for entry in entries])
+        return self._tables.store("remove", [entry_delete(entry) for entry in entries])
 
     def fail(self, entry: AgendaEntry) -> int:
         row, is_there = _key(entry.shard, entry.key) | {"failures": Plus(1)}, Compare("entry", "=", entry.key)
@@ -76,7 +76,7 @@ class RowAgenda:
     def quarantine(self, entry: AgendaEntry, *, reason: str, now: int) -> None:
         marks: Row = {"entry": f"{_QUARANTINED}{entry.key}", "reason": reason[:500], "quarantined_at": now}
         self._tables.copy("quarantine", AGENDA, _key(entry.shard, entry.key), entry_row(entry) | marks)
-        self._tables.write("remove_quarantined", _delete(entry))
+        self._tables.write("remove_quarantined", entry_delete(entry))
 
     def quarantined(self, shard: int) -> Sequence[str]:
         rows = self._tables.rows("quarantined", begins_with(AGENDA, shard_key(shard), _QUARANTINED))
@@ -88,7 +88,8 @@ def entry_put(entry: AgendaEntry) -> RowWrite:
     return RowWrite(table=AGENDA, row=entry_row(entry), kind="put")
 
 
-def _delete(entry: AgendaEntry) -> RowWrite:
+def entry_delete(entry: AgendaEntry) -> RowWrite:
+    """The removal of an entry."""
     return RowWrite(table=AGENDA, row=_key(entry.shard, entry.key), kind="delete")
 
 

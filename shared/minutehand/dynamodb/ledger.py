@@ -9,8 +9,9 @@ from typing import Any
 
 from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import TERMINAL, WAITING, FailedAttemptRow, RunRow, RunState, SiblingRows
+from minutehand.domain.run import TERMINAL, WAITING, AgendaEntry, FailedAttemptRow, RunRow, RunState, SiblingRows
 from minutehand.domain.times import DAY, SECOND, stamp
+from minutehand.dynamodb.agenda import entry_delete, entry_put
 from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.rows import (
     attempt_row,
@@ -106,6 +107,13 @@ class RowLedger:
             expiry = _key(_payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
             self._tables.write("expire_payload", RowWrite(table=RUNS, row=expiry))
         return _result(transition, (applied, row))
+
+    def reschedule(
+        self, ref: RunRef, transition: Transition, *, put: AgendaEntry, remove: AgendaEntry, line: AuditLineRow
+    ) -> TransitionResult:
+        writes = [_write(ref, transition), entry_put(put), entry_delete(remove)]
+        applied = transact(self._tables, transition.name, writes, f"run {ref}", line)
+        return _result(transition, (applied, self._tables.get("moved", RUNS, **_key(ref))))
 
     def _moved(self, ref: RunRef, transition: Transition, line: AuditLineRow | None) -> Answer:
         if line is None:

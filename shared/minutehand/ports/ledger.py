@@ -9,7 +9,7 @@ from typing import Protocol
 
 from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.names import RunRef
-from minutehand.domain.run import FailedAttemptRow, RunRow, SiblingRows
+from minutehand.domain.run import AgendaEntry, FailedAttemptRow, RunRow, SiblingRows
 from minutehand.ports.records import RowPage
 from minutehand.state.transition import Transition
 from minutehand.values import value
@@ -62,6 +62,11 @@ class Ledger(Protocol):
 
         With the ``line`` of an act it is a transaction, and the row is read after it.
         """
+
+    def reschedule(
+        self, ref: RunRef, transition: Transition, *, put: AgendaEntry, remove: AgendaEntry, line: AuditLineRow
+    ) -> TransitionResult:
+        """Apply a transition and replace the agenda entry of the run, in one transaction; the row is read after it."""
 
     def move_all(self, moves: Sequence[tuple[RunRef, Transition]]) -> Mapping[RunRef, bool]:
         """Apply transitions in batches: True applied, False refused, absent not answered.

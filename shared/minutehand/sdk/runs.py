@@ -1,4 +1,4 @@
-"""SDK methods for runs: submit, get, wait, cancel, retry."""
+"""SDK methods for runs: submit, get, wait, cancel, reschedule, retry."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput, NotFinished, NotFound
 from minutehand.fires.withdraw import held_leases, wait_for_held
 from minutehand.owner.runs import cancel as cancelling
+from minutehand.owner.runs import reschedule as rescheduling
 from minutehand.owner.runs import submit as submitting
 from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
@@ -151,6 +152,17 @@ class RunMethods(SchedulerBase):
                     on_progress(count)
         wait_for_held(held, services)
         return count
+
+    def reschedule(self, run_id: str, *, at: datetime | None = None, delay: float | timedelta | None = None) -> Run:
+        """Move a one-off that has not begun to another time: ``at`` (aware), or ``delay`` (seconds or timedelta) from now.
+
+        Its deadline moves with it. A call that repeats ``at`` changes nothing. Raises InvalidInput (also for a run of a schedule),
+        NotFound, Conflict (it has begun or ended), Unavailable (try again).
+        """
+        if at is None and delay is None:
+            raise InvalidInput("at", at, "says no time", "give at, an aware datetime, or delay, seconds from now")
+        due = due_time(at, delay, self._clock(), "at")
+        return views.run_view(rescheduling.reschedule_run(self._read(run_id), due, self._context))
 
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""

@@ -1,4 +1,4 @@
-"""Transitions of runs that have not started: taken over, revived, refused, queued for their turn or skipped."""
+"""Transitions of runs that have not started: taken over, revived, refused, rescheduled, queued for their turn or skipped."""
 
 from __future__ import annotations
 
@@ -93,6 +93,20 @@ def take_back(*, revision: int, instant: int, **end: Unpack[EndWords]) -> Transi
     crashed = all_of(abandoned(end["now"]), Compare("leased_at", "=", instant), Compare("attempt", "=", 1))
     guard = all_of(up_to_revision(revision), any_of(unbegun, crashed))
     return ending("take_back", RunState.CANCELLED, guard, more={"started_at": None}, **end)
+
+
+def reschedule(*, revision: int, due: int) -> Transition:
+    """A one-off that was never leased moves to another time (UTC ms): ``revision`` is the one that was read.
+
+    Its revision grows, so that whatever refers to the old time is refused: leases, expiries, messages.
+    """
+    return Transition(
+        name="reschedule",
+        to=None,
+        guard=all_of(NEVER_LEASED, same_revision(revision)),
+        changes={"due": due, "not_before": due, "rev": revision + 1},
+        already=all_of(same_revision(revision + 1), Compare("due", "=", due)),
+    )
 
 
 def line_up(*, revision: int, reason: str, now: int) -> Transition:

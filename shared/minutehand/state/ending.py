@@ -97,9 +97,14 @@ def cancel_waiting(**end: Unpack[EndWords]) -> Transition:
     return ending("cancel_waiting", RunState.CANCELLED, guard, already=in_state(RunState.CANCELLED), **end)
 
 
-def bury(*, fence: int, **end: Unpack[EndWords]) -> Transition:
-    """The undertaker records a dead run, once: its worker may have settled it already, or died before it could."""
+def bury(*, fence: int, revision: int | None = None, **end: Unpack[EndWords]) -> Transition:
+    """The undertaker records a dead run, once: its worker may have settled it already, or died before it could.
+
+    ``revision``: of the message that failed, if it is known. A run that was claimed anew or rescheduled since is alive.
+    """
     mine, now = same_fence(fence), end["now"]
+    if revision is not None:
+        mine = all_of(mine, same_revision(revision))
     guard = all_of(mine, any_of(in_state(RunState.DEAD), OPEN), Absent("buried_at"))
     more: dict[str, Change] = {"ended_at": Once(now), "buried_at": now}  # a run that was DEAD before keeps its end
     return ending("bury", RunState.DEAD, guard, more=more, already=all_of(mine, Compare("buried_at", "=", now)), **end)

@@ -81,7 +81,7 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
     elif letter.state == UNREADABLE:  # by the worker's release, and not by ours
         burial = _return(message, run, letter.reason, context)
     else:
-        burial = _record(message.run, letter, context)
+        burial = _record(message.run, letter, context, message.revision)
     return replace(burial, run=run)
 
 
@@ -131,14 +131,17 @@ def _bury_rejected(ref: RunRef, body: str, reason: str) -> Burial:
     return Burial(action="rejected", reason=reason)
 
 
-def _record(ref: RunRef, letter: DeadLetter, context: FireContext) -> Burial:
+def _record(ref: RunRef, letter: DeadLetter, context: FireContext, revision: int | None = None) -> Burial:
+    """``revision``: of the message that failed, if it is known."""
     services, now = context.services, context.clock()
     if letter.state in (RunState.LOST, RunState.EXPIRED):
         burial = inter(state=RunState(letter.state), fence=letter.fence, now=now)
     else:
         failure = Failure(kind=letter.error_type, message=letter.error) if letter.error_type else None
         expires = now + services.retention
-        burial = bury(fence=letter.fence, now=now, expires=expires, reason=letter.reason, failure=failure)
+        burial = bury(
+            fence=letter.fence, revision=revision, now=now, expires=expires, reason=letter.reason, failure=failure
+        )
     moved = services.ledger.move(ref, burial)
     if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
         return _dropped(ref, "verdict is moot")  # a later attempt was leased, or the owner cancelled the run
@@ -166,14 +169,14 @@ def _return(message: Message, run: RunRow, why: str, context: FireContext) -> Bu
     if (has_live_lease(run, context.clock()) or attempts_left) and message.returned < RETURNS:
         own = _own_message(run, context.services, message.trace)
         if isinstance(own, str):
-            return _record(message.run, DeadLetter(body="", reason=own, fence=run.fence), context)
+            return _record(message.run, DeadLetter(body="", reason=own, fence=run.fence), context, run.revision)
         again = replace(own, returned=message.returned + 1, later=message.later)
         if not context.services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
             raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")
         log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})
         return Burial(action="returned")
     reason = f"{why} and returned {message.returned} times"
-    return _record(message.run, DeadLetter(body="", reason=reason, fence=run.fence), context)
+    return _record(message.run, DeadLetter(body="", reason=reason, fence=run.fence), context, message.revision)
 
 
 def _dropped(ref: RunRef, why: str) -> Burial:

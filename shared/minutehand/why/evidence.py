@@ -170,7 +170,7 @@ class EvidenceReader:
         """The revisions, with those that the run names even if they are older than those read."""
         run, owner = facts.run, "" if facts.head is None else facts.head.owner
         found = list(facts.revisions)
-        for number in () if run is None else {run.revision, run.defined_by or run.revision}:
+        for number in () if run is None or run.ref.is_one_off else {run.revision, run.defined_by or run.revision}:
             if number and facts.revision(number) is None:
                 older = find_revision(owner, number, self._services)
                 found += [] if older is None else [older]

@@ -32,6 +32,7 @@ def queued(facts: Facts, run: RunRow) -> Judgement:
     if ending is not None:
         return ending
     claimed = f"It was claimed at {show(run.created_at)}"
+    claimed += "" if (moved := rescheduled(run)) is None else f". {moved}"
     if run.not_before > facts.now:
         text = f"It is to come, in {span(run.not_before - facts.now)}, at {exact(run.not_before)}. {claimed}."
         return Verdict.UPCOMING, [of_run(run, text), *marked(facts, run), *freeze_ahead(facts)]
@@ -134,6 +135,13 @@ def between(facts: Facts, run: RunRow) -> Judgement:
 # What any run has that started.
 
 
+def rescheduled(run: RunRow) -> str | None:
+    """That its owner moved a one-off, without the full stop; None: nobody did. Its row does not say from when."""
+    if not run.ref.is_one_off or not run.revision:
+        return None
+    return f"Its owner moved it to this time; it was rescheduled {count(run.revision, 'time')}"
+
+
 def start(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """When it started, and what had kept it until then."""
     began = run.started_at
@@ -148,6 +156,9 @@ def start(facts: Facts, run: RunRow) -> Iterator[Sentence]:
         else f"{span(-late)} early by its worker's clock"
     )
     yield of_run(run, f"It was due at {exact(run.due)} and started {how}, at {show(began)}.")
+    moved = rescheduled(run)
+    if moved is not None:
+        yield of_run(run, f"{moved}.")
     yield from claim_delay(facts, run)
     yield from start_delay(facts, run, began)
 

@@ -174,6 +174,16 @@ def cancel(scene: Scene) -> None:
     scene.seen.stops.append(Stop(what=run.id, at=scene.world.clock()))
 
 
+def reschedule(seconds: float) -> Step:
+    """Move the one-off to so long after the beginning."""
+
+    def step(scene: Scene) -> None:
+        run = scene.owner().reschedule("acme/~only#once", at=at(seconds))
+        scene.seen.submitted[run.id] = int(run.due.timestamp() * 1_000)
+
+    return step
+
+
 def _in_the_middle(verb: str, action: Step) -> Step:
     """Somebody else acts before the first call of that verb in the next step."""
 
@@ -274,5 +284,24 @@ SCENARIOS = (
         "update under a job", [create(), wait(25), while_it_runs(update("rate(30 seconds)")), work, wait(40), work]
     ),
     Scenario("a worker that stalls", [stalled_job, submit("stalled"), work, wait(30), work], the_fresh_result_stays),
+    Scenario(
+        "an earlier time", [submit("note", delay=700.0), reschedule(20), work, wait(21), work, wait(600), tick, work]
+    ),
+    Scenario("a later time", [submit("note", delay=20.0), reschedule(400), wait(21), work, wait(300), tick, work]),
+    Scenario(
+        "to and fro under a worker and a ticker",
+        [
+            submit("note", delay=200.0),
+            wait(30),
+            _in_the_middle("look", reschedule(2_000)),
+            tick,
+            _in_the_middle("lease", reschedule(150)),
+            work,
+            reschedule(200),
+            tick,
+            wait(171),
+            work,
+        ],
+    ),
     Scenario("last fire", [create(f"at({at(40).isoformat()[:19]})"), wait(10), tick, wait(31), work, tick]),
 )

@@ -123,6 +123,17 @@ class TestAgain:
         assert datetime.fromisoformat(hastened["not_before"]) <= datetime.now(UTC)
         assert said("runs", "retry", owner.submit("good", delay=60).id).code == 4
 
+    def test_reschedule_moves_what_has_not_begun(self, said: Say, owner: Scheduler, work: Callable[[], None]) -> None:
+        run = owner.submit("good", delay=60)
+        moved = said("--json", "runs", "reschedule", run.id, "--delay", "3600").json[0]
+        assert datetime.fromisoformat(moved["due"]) > run.due + timedelta(minutes=50)
+        moved = said("--json", "runs", "reschedule", run.id, "--at", "2099-01-01T00:00:00Z").json[0]
+        assert moved["due"].startswith("2099-01-01T00:00:00")
+        assert "give --at a time" in said("runs", "reschedule", run.id).err
+        done = owner.submit("good")
+        work()
+        assert said("runs", "reschedule", done.id, "--delay", "1").code == 4
+
     def test_replay(self, said: Say, owner: Scheduler, work: Callable[[], None]) -> None:
         run = owner.submit("good", {"n": 1})
         assert said("runs", "replay", run.id).code == 4, "it has not ended"

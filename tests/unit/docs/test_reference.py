@@ -208,6 +208,7 @@ def made_transitions() -> Iterator[Transition]:
         "seen_skipped": 1,
         "seen_until": 1,
         "instant": 1,
+        "due": 1,
         "begun": False,
     }
     for make in generate.transition_makers().values():

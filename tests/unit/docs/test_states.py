@@ -27,6 +27,7 @@ GIVEN: dict[str, Any] = {
     "now": NOON,
     "not_before": NOON,
     "instant": NOON,
+    "due": NOON,
     "expires": NOON,
     "reason": "r",
     "failure": BOOM,

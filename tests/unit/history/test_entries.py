@@ -9,7 +9,23 @@ from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.run import RunState
 from minutehand.state.history.entries import placed
 
-from tests.support.builders import a_run
+from tests.support.builders import a_one_off, a_run
+
+
+def test_a_one_off_that_was_moved_to_and_fro_is_at_its_last_place() -> None:
+    """Each move is a batch of its own: what stands at a place must not be taken for the first entry there."""
+    first = a_one_off(due=60_000, not_before=60_000)
+    there = replace(first, due=90_000, revision=1)
+    back = replace(first, revision=2)
+    (submitted,) = placed([RunChange(ref=first.ref, sequence=1, at=1_000, old=None, new=first)])[Book.OPEN]
+    moved = placed([RunChange(ref=first.ref, sequence=2, at=1_000, old=first, new=there)])[Book.OPEN]
+    again = placed([RunChange(ref=first.ref, sequence=3, at=1_000, old=there, new=back)])[Book.OPEN]
+    assert [(each.at, each.withdrawn) for each in (submitted, *moved, *again)] == [
+        (60_000, False),
+        *[(60_000, True), (90_000, False)],
+        *[(90_000, True), (60_000, False)],
+    ]
+    assert [each.again for each in (submitted, *moved, *again)] == [False, True, True, True, True]
 
 
 def test_an_entry_stands_for_those_of_former_batches_that_were_withdrawn_in_its_own() -> None:

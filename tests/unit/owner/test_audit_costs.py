@@ -87,12 +87,13 @@ def test_an_acts_line_costs_four_units_and_no_request(act: Callable[[Scheduler],
         (lambda owner: owner.replay_run("acme/~ended#once"), 2 + AGENDA, 0),
         (lambda owner: owner.cancel_run("acme/~waits#once"), 2, 1),
         (lambda owner: owner.retry_run("acme/~retries#once"), 2, 1),
+        (lambda owner: owner.reschedule("acme/~waits#once", delay=9_000), 2 + 2 * AGENDA, 1),
         (lambda owner: owner.pause_backfill("s", "b"), 2, 0),
         (lambda owner: owner.resume_backfill("s", "paused"), 2 + 2, 0),  # its entry; and it is over at once
         (lambda owner: owner.cancel_backfill("s", "b"), 2, 0),
         (lambda owner: owner.freeze(at(60)), 2, 1),
     ],
-    ids=["skip", "trigger", "replay", "cancel", "retry", "pause", "resume", "cancel backfill", "freeze"],
+    ids=["skip", "trigger", "replay", "cancel", "retry", "reschedule", "pause", "resume", "cancel backfill", "freeze"],
 )
 def test_an_act_on_a_run_becomes_a_transaction(act: Callable[[Scheduler], object], units: int, reads: int) -> None:
     """``units`` beside the line's four; ``reads``: of what a transaction does not return."""
@@ -123,6 +124,7 @@ def test_a_purge_costs_two_units_a_run_and_four_for_98() -> None:
     "act",
     [
         lambda owner: owner.cancel_run("acme/~ended#once"),
+        lambda owner: owner.reschedule("acme/~waits#once", at=owner.get_run("acme/~waits#once").due),
         lambda owner: owner.pause_backfill("s", "paused"),
         lambda owner: owner.purge(job="nothing"),
         lambda owner: owner.update_schedule("s", description=""),
@@ -132,7 +134,7 @@ def test_a_purge_costs_two_units_a_run_and_four_for_98() -> None:
         lambda owner: owner.thaw(),
         lambda owner: owner.bulk("retag", prefix="s", tags={"a": None}),
     ],
-    ids=["cancel", "pause backfill", "purge", "update", "upsert", "pause", "resume", "thaw", "retag"],
+    ids=["cancel", "reschedule", "pause backfill", "purge", "update", "upsert", "pause", "resume", "thaw", "retag"],
 )
 def test_what_changes_nothing_writes_nothing(act: Callable[[Scheduler], object]) -> None:
     world = a_world()

@@ -149,7 +149,8 @@ def run_act(old: Row, new: Row, run: str) -> tuple[str, str] | None:
     between = ("RETRYING", "CONTINUED")
     if old.get("state") in between and new["state"] in between and new["not_before"] < old["not_before"]:
         return "retry", run
-    return None
+    moved = run.endswith("#once") and old and new["rev"] != old["rev"]
+    return ("reschedule", run) if moved else None
 
 
 @pytest.fixture
@@ -253,6 +254,7 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
     run = chance.choice(runs) if runs else "acme/~none#once"
     failed = [str(run.ref) for run in there if run.state in ("DEAD", "LOST", "EXPIRED")]
     waiting = [str(run.ref) for run in there if run.state == "RETRYING"]
+    one_offs = [str(run.ref) for run in there if run.ref.is_one_off and run.state == "QUEUED"]
     backfills = [(name, each) for name in NAMES for each in world.scheduler.list_backfills(name)]
     open_ones = [(name, str(each.id)) for name, each in backfills if each.state in ("RUNNING", "PAUSED")]
     which = chance.choice(open_ones) if open_ones else (name, "none")
@@ -277,6 +279,7 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
         lambda: owner.cancel_run(run),
         lambda: owner.cancel_runs(name, between=(past[0], soon)),
         lambda: owner.retry_run(chance.choice(waiting) if waiting else run),
+        lambda: owner.reschedule(chance.choice(one_offs) if one_offs else run, at=soon),
         lambda: owner.replay_run(run, idempotency_key=token),
         lambda: owner.redrive(chance.choice(failed) if failed else run),
         lambda: owner.redrive(job="bad", since=past[0], limit=3, rate=1_000.0),

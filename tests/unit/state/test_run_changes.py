@@ -13,6 +13,7 @@ from minutehand.domain.names import aside_ref, fire_ref, one_off_ref
 from minutehand.domain.run import RunRow, RunState
 from minutehand.dynamodb.rows import run_of
 from minutehand.errors import Unreadable
+from minutehand.state.before_start import reschedule
 from minutehand.state.history.run_changes import transition_of
 from minutehand.state.transition import Transition, holds
 from minutehand.testing.memory.tables import changed_row
@@ -31,6 +32,7 @@ EXPECTED: dict[str, TransitionKind | None] = {
     "skip": TransitionKind.SKIPPED,
     "recount": TransitionKind.RECOUNTED,
     "shadow": TransitionKind.SHADOWED,
+    "reschedule": TransitionKind.TAKEN_OVER,  # of a fire, which is never rescheduled; of a one-off see below
     "line_up": TransitionKind.LINED_UP,
     "pass_over": TransitionKind.SKIPPED,
     "terminate": TransitionKind.CANCELLED,
@@ -74,6 +76,13 @@ def test_every_transition_is_recognised(name: str) -> None:
         before = SITUATIONS[situation]
         line = seen(before, changed_row(before, transition.changes))
         assert (line and line.kind) == expected(transition, before)
+
+
+def test_a_one_off_that_was_moved_says_to_when() -> None:
+    before = SITUATIONS["queued"] | {"owner": "acme/~one", "key": "once", "rev": 0}
+    line = seen(before, changed_row(before, reschedule(revision=0, due=NOW).changes))
+    assert line is not None
+    assert (line.kind, line.due, line.not_before, line.revision) == (TransitionKind.RESCHEDULED, NOW, NOW, 1)
 
 
 def test_a_second_request_to_cancel_is_none() -> None:

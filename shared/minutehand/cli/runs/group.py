@@ -105,6 +105,19 @@ def retry(shell: Shell, run_id: RunId) -> None:
 
 
 @app.command()
+def reschedule(
+    shell: Shell,
+    run_id: RunId,
+    at: Annotated[str | None, typer.Option(help="When, e.g. 2026-12-24T18:00:00Z.")] = None,
+    delay: Annotated[float | None, typer.Option(help="Seconds from now, instead of --at.")] = None,
+) -> None:
+    """Move a one-off that has not begun to another time, earlier or later; its deadline moves with it."""
+    if (at is None) == (delay is None):
+        raise InvalidInput("--at", at, "say when, once", "give --at a time, or --delay seconds from now")
+    shell.show(shell.scheduler.reschedule(run_id, at=read_moment(at, "at"), delay=delay))
+
+
+@app.command()
 def replay(shell: Shell, run_id: RunId, payload: Payload = None, key: Key = None) -> None:
     """Repeat an ended run as a new run with the same job, payload and scheduled time, also if its schedule has changed."""
     shell.show(shell.scheduler.replay_run(run_id, idempotency_key=key, **payload_of(payload)))

@@ -33,6 +33,7 @@ class TransitionKind(StrEnum):
     RELEASED = "released"  # a worker that stops gave the run back
     CONTINUED = "continued"  # a slice ended at its checkpoint
     HASTENED = "hastened"  # its owner asked for the next attempt now
+    RESCHEDULED = "rescheduled"  # its owner moved a one-off to another time, which is ``due``
     LINED_UP = "lined_up"  # it waits for other runs of its schedule
     CANCEL_REQUESTED = "cancel_requested"  # while it ran
     TAKEN_OVER = "taken_over"  # a newer revision, or its schedule after a backfill's stop, claims it again

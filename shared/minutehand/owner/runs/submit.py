@@ -58,21 +58,28 @@ def submit(run: RunRow, context: FireContext, *, same_time: bool = True, line: A
             other.append("payload_ref")
         if other:
             raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {other[0]}; use another key")
-        if same_time and existing.due != run.due:
+        if same_time and existing.due != run.due and not existing.revision:  # a rescheduled run is found by its key
             raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
         return existing
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
         _put_entry(run, services, clock())
     if run.not_before <= clock() + LOOKAHEAD:
-        _send_now(run, entry, context)
+        send_now(run, entry, context)
     return run
 
 
-def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
-    shard = shard_of(run.ref.owner, services.agenda.shards())
-    entry = AgendaEntry(
-        shard=shard, due=run.not_before, kind=EntryKind.RUN, id=str(run.ref), created_at=now, queue=run.queue
+def entry_of(run: RunRow, services: Services, now: int) -> AgendaEntry:
+    """The entry with which a run waits. No two of a run that was rescheduled are equal, so removing one leaves the others."""
+    shard, identity = shard_of(run.ref.owner, services.agenda.shards()), str(run.ref)
+    if run.ref.is_one_off and run.revision:
+        identity += f"#{run.revision}"
+    return AgendaEntry(
+        shard=shard, due=run.not_before, kind=EntryKind.RUN, id=identity, created_at=now, queue=run.queue
     )
+
+
+def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
+    entry = entry_of(run, services, now)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable(
             "the agenda did not accept the run; nothing was submitted, try again with the same idempotency key"
@@ -80,7 +87,7 @@ def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
     return entry
 
 
-def _send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
+def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
     """Send the message now if the run is due before the next tick; if that fails, the ticker sends it."""
     services = context.services
     try:

@@ -156,7 +156,12 @@ def _open_entries(change: RunChange) -> Iterator[HistoryEntry]:
     if new is None or after is None or not is_open(new):
         return
     if before != after or new.state in _BETWEEN or (old is not None and new.relisted != old.relisted):
-        yield entry_of(new, after, order, again=before == after)
+        yield entry_of(new, after, order, again=before == after or _was_here_before(new))
+
+
+def _was_here_before(run: RunRow) -> bool:
+    """Whether an entry of former batches may be at the place: a one-off may be rescheduled to and fro."""
+    return run.ref.is_one_off and run.revision > 0
 
 
 def _may_be_listed(run: RunRow) -> bool:

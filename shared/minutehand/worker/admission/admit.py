@@ -124,7 +124,7 @@ def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Mess
 
 def withdrawn(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
     """Refuse a run that its owner took back before it ever started. Raises Unavailable."""
-    if message.revision == 0:
+    if message.run.is_one_off:
         return None
     fire_of = received.revision if message.run.is_fire else None
     refusal = _deleted(worker, message) if fire_of is None else _refused_by(worker, fire_of, message.run.instant or 0)

@@ -45,7 +45,7 @@ def is_batchable(worker: WorkerContext, received: ReceivedMessage) -> bool:
     if (spec.overrides.delivery or job.policies.delivery) is Delivery.AT_MOST_ONCE:
         return False
     if revision is None:
-        return message.revision == 0
+        return message.run.is_one_off
     return not (revision.definition.options.shadow or received.is_exclusive or revision.failing)
 
 

@@ -81,7 +81,7 @@ def _rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult
 
 def _revisions(worker: WorkerContext, messages: Sequence[Message], rows: BatchReadResult) -> RevisionBatch:
     """The revisions of runs of schedules, and the freezes of all tenants, in one batch."""
-    keys = {(message.run.owner, message.revision) for message in messages if message.revision}
+    keys = {(message.run.owner, message.revision) for message in messages if not message.run.is_one_off}
     keys |= {freeze_key(tenant) for tenant in {message.run.tenant for message in messages}}
     keys |= {(ref.owner, run.defined_by) for ref, run in rows.found.items() if run.defined_by}
     try:
