@@ -139,6 +139,7 @@ class AsyncScheduler(AsyncBase):
     get_run = awaited(Scheduler.get_run)
     cancel_run = awaited(Scheduler.cancel_run)
     cancel_runs = awaited(Scheduler.cancel_runs)
+    reschedule = awaited(Scheduler.reschedule)
     retry_run = awaited(Scheduler.retry_run)
 
     # Runs outside of the expression, and many schedules at once.
