@@ -47,6 +47,7 @@ CONTRACT = (
     "tests/contract/test_batch_failures.py",
     "tests/contract/test_stripes.py",
 )  # what the drivers make of AWS's answers
+AUTOMATIC = ("tests/unit/fires/test_automatic_backfill.py",)
 INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
 MOVED = ("tests/unit/owner/runs/test_reschedule.py", "tests/proof/test_moved.py")
@@ -325,6 +326,27 @@ MUTANTS = (
         "fires/plan.py",
         "near = revision.bound(now + LOOKAHEAD)",
         "near = now + LOOKAHEAD",
+    ),
+    Mutant(
+        "the window skips what automatic_backfill runs",
+        "state/catch_up.py",
+        "    if options.backfills_missed:\n        return _all_but_the_last(",
+        "    if False:\n        return _all_but_the_last(",
+        AUTOMATIC,
+    ),
+    Mutant(
+        "a backlog without a bound",
+        "state/catch_up.py",
+        "skipped = due[: max(len(due) - most, 0)]",
+        "skipped = due[:0]",
+        AUTOMATIC,
+    ),
+    Mutant(
+        "the auditor skips what automatic_backfill runs",
+        "state/catch_up.py",
+        "    if options.backfills_missed:\n        return 0\n",
+        "",
+        AUTOMATIC,
     ),
     Mutant(
         "a chain beyond its revision",

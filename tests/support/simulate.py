@@ -30,6 +30,7 @@ from tests.support.histories.explained import Explained
 from tests.support.histories.filling import Filling
 from tests.support.histories.history import FAR, History
 from tests.support.histories.moved import Moved, RecordedMoves
+from tests.support.histories.outages import Outages
 from tests.support.histories.pressed import Pressed
 from tests.support.histories.recorded import Recorded, Unfollowed
 from tests.support.histories.rich import Brief, Rich
@@ -52,6 +53,7 @@ ALONE: dict[str, type[History]] = {
     "why": Explained,
     "moved": Moved,
     "recorded moves": RecordedMoves,
+    "outages": Outages,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

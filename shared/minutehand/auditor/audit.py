@@ -21,10 +21,9 @@ from minutehand.auditor.progress import read_progress, write_progress
 from minutehand.auditor.repairs import is_behind, resend, tidy
 from minutehand.domain.audit import role
 from minutehand.domain.names import RunRef, fire_ref, shard_of
-from minutehand.domain.options import CatchUp
 from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
+from minutehand.domain.times import DAY, HOUR, MINUTE
 from minutehand.errors import Unavailable
 from minutehand.fires.acts import completion_line
 from minutehand.fires.claim import FireClaim, materialise
@@ -32,7 +31,7 @@ from minutehand.fires.context import FAR, FireContext, TickCounts, due_pages, fi
 from minutehand.fires.plan import chain_entry, end_of, gaps_before, record_missed, timetable_of
 from minutehand.owner.schedules.stop import resume_entry
 from minutehand.ports.services import Clock, Services
-from minutehand.state.catch_up import covers
+from minutehand.state.catch_up import covers, oldest_to_run
 from minutehand.timing import fires
 
 log = logging.getLogger(__name__)
@@ -257,8 +256,7 @@ class _Audit:
         missing = [fire for fire in missing if not any(covers(gap, fire) for gap in gaps)]
         if not missing or is_behind(revision, missing[0], services):
             return 0
-        options, now = revision.definition.options, self._clock()
-        youngest = now - options.catch_up_window * SECOND if options.catch_up is CatchUp.ALL else now
+        youngest = oldest_to_run(revision.definition.options, self._clock())
         passed = [fire for fire in missing if fire < youngest]
         recorded = record_missed(revision, passed, after, self.context).skipped if passed else 0
         counts = TickCounts()

@@ -48,7 +48,9 @@ class Options:
     queue: str | None = None  # name of a declared Queue; None: its job's, or the default one
     catch_up: CatchUp = CatchUp.ALL  # which missed fires run late
     catch_up_window: float = 1800.0  # seconds: fires that were due earlier are skipped and recorded
-    automatic_backfill: bool = False  # whether fires during a pause count as missed when it ends
+    automatic_backfill: bool = (
+        False  # whether the fires of an outage, and of a pause when it ends, all run, however late
+    )
     overlap: Overlap = Overlap.ALLOW  # while the previous run is still running
     buffer: int = 100  # most runs that wait (buffer_all, max_running)
     max_running: int | None = None  # runs at the same time; None: no limit
@@ -75,6 +77,11 @@ class Options:
         """The reverse of ``encode``; ignores keys of a later release."""
         given = json.loads(text) if text else {}
         return changed(Options(), {name: value for name, value in given.items() if name in _CHECKS})
+
+    @property
+    def backfills_missed(self) -> bool:
+        """Whether missed fires run however long ago they were due: ``catch_up_window`` does not bound them."""
+        return self.automatic_backfill and self.catch_up is CatchUp.ALL
 
     @property
     def is_exclusive(self) -> bool:

@@ -197,7 +197,7 @@ class ScheduleMethods(SchedulerBase):
     ) -> Schedule:
         """Resume a paused schedule from now on; an active one stays as it is.
 
-        With ``automatic_backfill`` the fires of the pause are missed fires, and ``catch_up`` decides about them.
+        With ``automatic_backfill`` the fires of the pause are missed fires: all are run, or those that ``catch_up`` says.
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """
         call = self._call("resume_schedule", name, expected_revision, client_token)

@@ -1,4 +1,5 @@
-"""The options ``catch_up`` and ``catch_up_window``: which missed fires are skipped, and the one row that stands for them.
+"""The options ``catch_up``, ``catch_up_window`` and ``automatic_backfill``: which missed fires are skipped, and the one row that stands
+for them.
 
 A fire is missed if it is claimed more than MISSED after its time. Consecutive skipped fires share one row, SKIPPED, which has their
 number and the first and last of them. A fire with a run of its own is not counted there: it was claimed before the outage, or by
@@ -24,6 +25,9 @@ from minutehand.timing import Timetable
 WORD = "gap"  # in the key of such a row
 LATE = MISSED - 2 * SKEW  # a fire claimed so long after its time may be missed by another ticker's clock
 LARGEST_GAP = 100_000  # missed fires that one plan skips at most: counting them takes 0.2 s
+MOST_BACKFILLED = (
+    10_000  # missed fires that automatic_backfill runs after one outage or pause, the last ones: a week of minutes
+)
 
 Between = Callable[[int, int], Sequence[int]]  # the fires in ``(after, upto]``
 
@@ -33,9 +37,12 @@ def skipped_fires(
 ) -> tuple[list[int], int | None]:
     """The missed fires that the policy skips, from ``fire`` on and not after ``upto``; and the fire that follows them, if any.
 
-    Within the window all missed fires are run, or the last, or none.
+    Within the window all missed fires are run, or the last, or none. ``automatic_backfill`` runs the last MOST_BACKFILLED of them, however
+    long ago they were due.
     """
     missed_before = now - MISSED  # these bounds are exclusive: a fire at the bound itself is run
+    if options.backfills_missed:
+        return _all_but_the_last(table, fire, min(upto, missed_before - 1), MOST_BACKFILLED)
     too_old_before = min(missed_before, now - int(options.catch_up_window * SECOND))
     before = too_old_before if options.catch_up is CatchUp.ALL else missed_before
     skipped, fire = take_fires(table, fire, min(upto, before - 1), LARGEST_GAP)
@@ -43,6 +50,20 @@ def skipped_fires(
     if options.catch_up is CatchUp.LATEST and all_seen and skipped and skipped[-1] >= too_old_before:
         fire = skipped.pop()
     return skipped, fire
+
+
+def oldest_to_run(options: Options, now: int) -> int:
+    """The instant (UTC ms) from which on the policy runs a single fire that was never claimed; the auditor skips earlier ones."""
+    if options.backfills_missed:
+        return 0
+    return now - int(options.catch_up_window * SECOND) if options.catch_up is CatchUp.ALL else now
+
+
+def _all_but_the_last(table: Timetable, fire: int | None, upto: int, most: int) -> tuple[list[int], int | None]:
+    """The fires from ``fire`` up to ``upto`` without the last ``most`` of them, at most LARGEST_GAP; and the fire that follows."""
+    due, beyond = take_fires(table, fire, upto, LARGEST_GAP + most)
+    skipped = due[: max(len(due) - most, 0)]
+    return skipped, due[len(skipped)] if len(due) > len(skipped) else beyond
 
 
 def take_fires(table: Timetable, fire: int | None, upto: int, most: int) -> tuple[list[int], int | None]:
@@ -116,7 +137,12 @@ def _correct(gap: RunRow, until: int, claimed: set[int], between: Between) -> Co
 def reason_of(revision: Revision) -> str:
     """The reason in the rows of skipped fires."""
     options = revision.definition.options
-    return f"missed: catch_up={options.catch_up}, catch_up_window={options.catch_up_window:g}"
+    bound = (
+        f"automatic_backfill of the last {MOST_BACKFILLED:,}"
+        if options.backfills_missed
+        else f"catch_up_window={options.catch_up_window:g}"
+    )
+    return f"missed: catch_up={options.catch_up}, {bound}"
 
 
 def _gap(revision: Revision, fires: Sequence[int], now: int) -> RunRow:

@@ -54,11 +54,13 @@ def claim_delay(facts: Facts, run: RunRow) -> Iterator[Sentence]:
             run, f"It was claimed {span(late)} late, at {show(run.created_at)}: the ticker was behind.", Cause.TICKER
         )
         yield from _since_when(facts, run)
+        if late > MISSED and revision is not None and revision.definition.options.backfills_missed:
+            yield of_revision(revision, _backfilled(facts, run))
+            return
     if late > MISSED and revision is not None:
-        policy = revision.definition.options.catch_up
-        yield of_revision(
-            revision, f"Claimed more than a minute late it counts as missed; catch_up={policy} let it run late."
-        )
+        options = revision.definition.options
+        policy = "automatic_backfill" if options.backfills_missed else f"catch_up={options.catch_up}"
+        yield of_revision(revision, f"Claimed more than a minute late it counts as missed; {policy} let it run late.")
 
 
 def of_backfill(facts: Facts, run: RunRow) -> Sentence:
@@ -77,8 +79,18 @@ def _held(facts: Facts, run: RunRow) -> HoldPeriod | None:
     )
 
 
-def _since_when(facts: Facts, run: RunRow) -> Iterator[Sentence]:
-    """Since when the ticker had been behind, by the schedule's fires before this one."""
+def _backfilled(facts: Facts, run: RunRow) -> str:
+    """That ``automatic_backfill`` let a fire run that was missed in an outage, and how long the outage was."""
+    first, in_time = _outage(facts, run)
+    earlier = "" if in_time is not None else " or earlier"
+    return (
+        f"Claimed more than a minute late it counts as missed. It was backfilled after an outage from {exact(first.due)}{earlier} "
+        f"to {show(run.created_at)}: automatic_backfill runs such fires, however long ago they were due."
+    )
+
+
+def _outage(facts: Facts, run: RunRow) -> tuple[RunRow, RunRow | None]:
+    """The first of the fires up to this one that were claimed late, and the one before it, claimed in time, if it was read."""
     first, in_time = run, None
     for earlier in facts.before:
         if not earlier.ref.is_fire or earlier.backfill is not None or earlier.revision != run.revision:
@@ -87,6 +99,12 @@ def _since_when(facts: Facts, run: RunRow) -> Iterator[Sentence]:
             in_time = earlier
             break
         first = earlier
+    return first, in_time
+
+
+def _since_when(facts: Facts, run: RunRow) -> Iterator[Sentence]:
+    """Since when the ticker had been behind, by the schedule's fires before this one."""
+    first, in_time = _outage(facts, run)
     if first is not run:
         late = span(first.created_at - first.due)
         yield of_run(

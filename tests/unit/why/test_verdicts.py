@@ -495,6 +495,14 @@ def missed_in_a_pause(stage: Stage) -> Answer:
     return stage.why("08:10")
 
 
+def backfilled_after_an_outage(stage: Stage) -> Answer:
+    stage.create(automatic_backfill=True, catch_up_window=60)
+    stage.pass_time(12)
+    stage.sleep(120)
+    stage.pass_time(5)
+    return stage.why("09:30")
+
+
 def skipped_by_its_owner(stage: Stage) -> Answer:
     stage.create()
     stage.scheduler.skip_next("s")
@@ -615,6 +623,11 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     too_late: (Verdict.EXPIRED, (Cause.DEADLINE, Cause.QUEUE), "Its deadline passed before an attempt could start"),
     missed: (Verdict.MISSED, (Cause.CATCH_UP, Cause.TICKER), "one of the 3 between 2026-05-04 08:10:00Z"),
     missed_in_a_pause: (Verdict.MISSED, (Cause.CATCH_UP, Cause.PAUSE), "with automatic_backfill"),
+    backfilled_after_an_outage: (
+        Verdict.RAN_LATE,
+        (Cause.TICKER,),
+        "It was backfilled after an outage from 2026-05-04 08:20:00Z to 2026-05-04 10:12:00Z",
+    ),
     skipped_by_its_owner: (Verdict.SKIPPED, (Cause.OWNER,), "it was the next fire when skip_next was called"),
     overlapped: (Verdict.OVERLAPPED, (Cause.OVERLAP,), "still goes"),
     shadowed: (Verdict.SHADOWED, (Cause.SHADOW,), "its job was not started"),

@@ -79,7 +79,7 @@ _OPTIONS = OptionSpec.all(
     ("queue", str, "Name of a declared queue."),
     ("catch_up", str, "Which missed fires run late: all, latest or none."),
     ("catch_up_window", float, "Seconds: a fire that was due longer ago is skipped and recorded."),
-    ("automatic_backfill", bool, "Treat the fires of a pause as missed when it is resumed."),
+    ("automatic_backfill", bool, "Run all fires of an outage or a pause afterwards, whatever the window."),
     (
         "overlap",
         str,
