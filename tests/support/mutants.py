@@ -535,6 +535,13 @@ MUTANTS = (
         INCIDENTS,
     ),
     Mutant(
+        "a rate counts from the end of a pause",
+        "owner/schedules/arm.py",
+        "    return max(now, bound), previous.counts_from\n",
+        "    return max(now, bound), None\n",
+        ("tests/unit/owner/schedules/test_pauses.py",),
+    ),
+    Mutant(
         "a resume goes on counting",
         "owner/schedules/arm.py",
         "new if resuming is None else resumed(new)",

@@ -212,15 +212,15 @@ def _begin(
 def _resumed(head: Head, previous: Revision, services: Services, now: int, early: int) -> tuple[int, int | None]:
     """As ``_begin``, of a schedule that is resumed now: at the end of its pause, if that is at most ``early`` ms away.
 
-    A fire at the exact end of the pause is due. With ``automatic_backfill`` the fires of the pause are due too, as missed ones.
+    A fire at the exact end of the pause is due. A rate keeps the phase that it had before the pause. With ``automatic_backfill`` the fires of the pause are due too, as missed ones.
     """
     if previous.definition.options.automatic_backfill and head.state is ScheduleState.PAUSED:
         return _paused_since(head, services), previous.counts_from
     bound = max(previous.active_from, previous.active_until or 0)
     ends = head.resume_at
     if ends is not None and bound < ends <= now + early:
-        return ends - 1, ends
-    return max(now, bound), None
+        return ends - 1, previous.counts_from
+    return max(now, bound), previous.counts_from
 
 
 def _paused_since(head: Head, services: Services) -> int:

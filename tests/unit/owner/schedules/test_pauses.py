@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from minutehand import RunState, ScheduleState
 from minutehand.domain.run import EntryKind
-from minutehand.domain.schedule import ClosedBy
+from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.errors import ExpressionError, InvalidInput, Unavailable
+from minutehand.fires.plan import timetable_of
 from minutehand.testing import Crash
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, at, crash, fails
@@ -49,7 +54,7 @@ def test_a_pause_with_an_end_ends_then_and_the_fire_of_that_instant_is_due() -> 
 def test_what_is_due_seconds_after_the_end_starts_in_time() -> None:
     world = paused(610, "rate(10 seconds)")
     world.live(560)
-    assert [second for second in world.began() if second > 90] == [620, 630, 640, 650], "a rate counts from the end"
+    assert [second for second in world.began() if second > 90] == [610, 620, 630, 640, 650], "the end itself is a fire"
     assert {start.at % 10_000 for start in world.started} == {0}
 
 
@@ -188,6 +193,56 @@ def test_an_end_that_is_none_is_refused_and_nothing_is_paused(until: Any) -> Non
         world.scheduler.pause_schedule("s", until=until)
     assert refused.value.field == "until"
     assert head_of(world).state is ScheduleState.ACTIVE
+
+
+# The phase of a rate.
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    period=st.integers(1, 5_000),
+    before=st.integers(0, 4_000),
+    pauses=st.lists(
+        st.tuples(st.integers(1, 9_000), st.booleans(), st.booleans(), st.integers(0, 3_000)), min_size=1, max_size=3
+    ),
+    automatic=st.booleans(),
+)
+def test_a_rate_keeps_its_phase_over_every_pause(
+    period: int, before: int, pauses: list[tuple[int, bool, bool, int]], automatic: bool
+) -> None:
+    """Each pause has a length, an end of its own or not, an update meanwhile or not, and a time of activity after it (seconds)."""
+    world = World()
+    world.scheduler.create_schedule("s", "note", f"rate({period} seconds)", automatic_backfill=automatic)
+    world.wait(before)
+    for number, (length, ends, changes, active) in enumerate(pauses):
+        until = world.now() + timedelta(seconds=length) if ends else None
+        world.scheduler.pause_schedule("s", until=until)
+        world.wait(length)
+        if changes:
+            world.scheduler.update_schedule("s", payload=number)
+        resumed = world.clock()
+        world.scheduler.resume_schedule("s")
+        revision = world.memory.revisions(OWNER)[-1]
+        fires = list(islice(_after(revision, resumed - 1), 3))
+        assert [(fire - NOON) % (period * 1_000) for fire in fires] == [0, 0, 0]
+        assert fires[0] - resumed < period * 1_000, "the next one, and none is left out"
+        world.wait(active)
+
+
+def _after(revision: Revision, after: int) -> Iterator[int]:
+    table, fire = timetable_of(revision), after
+    while (following := table.next(fire)) is not None:
+        yield (fire := following)
+
+
+def test_a_rule_that_was_changed_in_the_pause_counts_from_the_change() -> None:
+    world = paused(None, "rate(100 seconds)")
+    world.live(20)
+    world.scheduler.update_schedule("s", expression="rate(70 seconds)")
+    world.live(200)
+    world.scheduler.resume_schedule("s")
+    world.live(100)
+    assert world.began() == [320, 390]
 
 
 # Automatic backfill.
