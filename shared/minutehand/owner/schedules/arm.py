@@ -212,7 +212,8 @@ def _begin(
 def _resumed(head: Head, previous: Revision, services: Services, now: int, early: int) -> tuple[int, int | None]:
     """As ``_begin``, of a schedule that is resumed now: at the end of its pause, if that is at most ``early`` ms away.
 
-    A fire at the exact end of the pause is due. A rate keeps the phase that it had before the pause. With ``automatic_backfill`` the fires of the pause are due too, as missed ones.
+    A fire at the exact end of the pause is due. A rate keeps the phase that it had before the pause.
+    With ``automatic_backfill`` the fires of the pause are due too, as missed ones.
     """
     if previous.definition.options.automatic_backfill and head.state is ScheduleState.PAUSED:
         return _paused_since(head, services), previous.counts_from
