@@ -21,8 +21,8 @@ from tests.support.builders import a_definition, a_revision
 from tests.support.histories.outages import Outages
 from tests.support.histories.simulator import HOSTILE, ROUGH, WILD, Faults, Stage
 from tests.support.parts import in_parts, in_turn
+from tests.support.scenes.outage import Dying, divided
 from tests.support.scenes.world import NOON, World
-from tests.unit.fires.test_catch_up import Dying, divided
 
 OUTAGE = 3 * 3_600  # seconds, six times the default window
 

@@ -21,6 +21,7 @@ from minutehand.timing import fires, timetable
 
 from tests.support.histories.simulator import Faults, Process, Stage
 from tests.support.parts import in_parts, in_turn
+from tests.support.scenes.outage import Dying, divided
 from tests.support.scenes.world import NOON, World
 from tests.support.scenes.world import Faults as Steps
 
@@ -68,12 +69,6 @@ def expected(revision: Revision, claimed: set[int], now: int) -> Expected:
     late = {"all": young, "latest": [f for f in young if f == missed[-1]], "none": []}[options.catch_up]
     skipped = [fire for fire in missed if fire not in late]
     return Expected(late, skipped, [fire for fire in due if fire not in missed])
-
-
-def divided(memory: Memory, owner: str) -> tuple[dict[int, RunRow], list[RunRow]]:
-    """A schedule's runs by their fires, and its gaps."""
-    runs = memory.runs(owner)
-    return {run.due: run for run in runs if run.ref.is_fire}, [run for run in runs if not run.ref.is_fire]
 
 
 def as_recorded(gap: RunRow) -> tuple[int | None, int, int | None, RunState]:
@@ -139,24 +134,6 @@ def test_after_an_outage_exactly_what_the_policies_say_is_run_and_the_rest_recor
 # Crashes.
 
 FEW = (("* * * * *", "all", 600.0), ("rate(20 seconds)", "latest", 1800.0), ("*/5 * * * *", "none", 1800.0))
-
-
-class Dying(Hook):
-    """The process dies before or after its n-th call."""
-
-    def __init__(self, number: int = 10**9, *, after: bool = False) -> None:
-        self.left, self.after, self.calls = number, after, 0
-
-    def before_call(self, operation: str, detail: Detail) -> Sequence[int]:
-        self.calls += 1
-        self.left -= 1
-        if self.left < 0 and not self.after:
-            raise Crash
-        return ()
-
-    def after_call(self, operation: str, detail: Detail) -> None:
-        if self.left < 0:
-            raise Crash
 
 
 def few() -> World:

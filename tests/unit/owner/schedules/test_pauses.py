@@ -198,7 +198,9 @@ def test_an_end_that_is_none_is_refused_and_nothing_is_paused(until: Any) -> Non
 # The phase of a rate.
 
 
-@settings(deadline=None, max_examples=60, phases=(Phase.explicit, Phase.reuse, Phase.generate))  # shrinking takes minutes
+@settings(
+    deadline=None, max_examples=60, phases=(Phase.explicit, Phase.reuse, Phase.generate)
+)  # shrinking takes minutes
 @given(
     period=st.integers(1, 5_000),
     before=st.integers(0, 4_000),
