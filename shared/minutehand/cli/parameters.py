@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
-from minutehand.cli.moments import is_relative, parse_moment
+from minutehand.cli.moments import is_ago
+from minutehand.cli.typed import ZONE, Duration, TypedReader, TypedTime, anchor_of, as_text, markers_of
 from minutehand.cli.wording import Wording
 from minutehand.domain.payload import parse_json
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.jobs import Registry, default_registry, load
 
-if TYPE_CHECKING:
-    from minutehand import Page
-
 Command = Callable[..., Any]
-_ANCHORED = re.compile(r"(?P<cursor>.*~[0-9a-f]{16})@(?P<now>\d{1,15})", re.DOTALL)
 
 Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
-RunId = Annotated[str, typer.Argument(help="Id of the run, as submit and list print it.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, as submit and list print it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
 Payload = Annotated[str | None, typer.Option(help="Payload of the job: JSON, or - to read it from standard input.")]
@@ -37,7 +33,7 @@ ClientToken = Annotated[str | None, typer.Option(help="Any text: repeating the c
 Key = Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same run.")]
 Limit = Annotated[int, typer.Option(help="Maximum number of lines.")]
 Cursor = Annotated[str | None, typer.Option(help="Continue after an earlier call, which printed the cursor.")]
-ForSeconds = Annotated[float | None, typer.Option("--for", min=0, help="End after this many seconds.")]
+ForSeconds = Annotated[float | None, Duration(least=0), typer.Option("--for", help="End after this time, e.g. 5m.")]
 
 
 def read_payload(text: str) -> Any:
@@ -53,42 +49,6 @@ def read_payload(text: str) -> Any:
 def payload_of(text: str | None) -> dict[str, Any]:
     """The payload as a keyword of the SDK; none if it was not given."""
     return {} if text is None else {"payload": read_payload(text)}
-
-
-def read_moment(text: str | None, option: str) -> datetime | None:
-    """A time option that may be left out; ``option`` is its name without the hyphens."""
-    return None if text is None else read_instant(text, f"--{option}")
-
-
-def read_instant(text: str, field: str) -> datetime:
-    """A time argument: see ``moments``."""
-    return parse_moment(text, field, datetime.now(UTC))
-
-
-class ListedTimes:
-    """The time options of a listing, and its cursor.
-
-    Relative times, as ``-3h``, mean what they meant for the first page: the cursor that is printed ends with ``@`` and the UTC ms at
-    which they were read. The SDK gets the cursor without that.
-    """
-
-    def __init__(self, cursor: str | None) -> None:
-        found = _ANCHORED.fullmatch(cursor or "")
-        self.cursor = found["cursor"] if found else cursor
-        self._now = int(found["now"]) if found else int(datetime.now(UTC).timestamp() * 1_000)
-        self._is_relative = False
-
-    def read(self, text: str | None, option: str) -> datetime | None:
-        """A time option that may be left out; ``option`` is its name without the hyphens."""
-        if text is None:
-            return None
-        self._is_relative = self._is_relative or is_relative(text)
-        return parse_moment(text, f"--{option}", datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self._now))
-
-    def anchored(self, page: Page) -> Page:
-        """The page, with the cursor to print."""
-        is_needed = self._is_relative and page.cursor is not None
-        return replace(page, cursor=f"{page.cursor}@{self._now}") if is_needed else page
 
 
 def tag_of(text: str) -> tuple[str, str] | str:
@@ -114,9 +74,9 @@ def load_jobs(packages: Sequence[str]) -> Registry:
     return default_registry
 
 
-def option(name: str, kind: Any, default: Any, what: Any) -> inspect.Parameter:
-    """A keyword parameter for ``with_parameters``; ``what`` is a ``typer.Option``."""
-    annotated = Annotated[kind, what]
+def option(name: str, kind: Any, default: Any, *what: Any) -> inspect.Parameter:
+    """A keyword parameter for ``with_parameters``; ``what`` is a ``typer.Option``, and before it what reads it, if need be."""
+    annotated = Annotated[(kind, *what)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
 
 
@@ -133,8 +93,13 @@ def with_parameters(
         for one in signature.parameters.values()
         if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name != supplied
     ]
-    result: Any = functools.wraps(function)(call)
-    result.__signature__ = signature.replace(parameters=[*own, *added])
+    return with_signature(functools.wraps(function)(call), [*own, *added])
+
+
+def with_signature(command: Command, parameters: Iterable[inspect.Parameter]) -> Command:
+    """The command with these parameters, for typer to read."""
+    result: Any = command
+    result.__signature__ = inspect.Signature(list(parameters))
     result.__annotations__ = {one.name: one.annotation for one in result.__signature__.parameters.values()}
     return result  # type: ignore[no-any-return]
 
@@ -142,21 +107,55 @@ def with_parameters(
 def with_shell(function: Command) -> Command:
     """The command as typer calls it: the shell comes from the context, and ``--json`` may stand behind the command, too.
 
-    An error names options and commands instead of the SDK's parameters and methods: see ``wording``.
+    Its times and durations are read (see ``typed``). An error names options and commands instead of the SDK's parameters and methods:
+    see ``wording``.
     """
+    own = inspect.signature(function, eval_str=True).parameters
+    markers = markers_of(own.values())
+    takes_zone = any(isinstance(one, TypedTime) for one in markers.values()) and "timezone" not in own
 
     def call(*, context: typer.Context, as_json_here: bool, **given: Any) -> Any:
-        shell, words = context.obj, Wording(context.command.params, context.params)
+        words = Wording(context.command.params, context.params)
+        given, anchor = anchor_of(given, markers)
+        shell = replace(context.obj, as_json=context.obj.as_json or as_json_here, words=words, anchor=anchor)
         try:
-            return function(shell=replace(shell, as_json=shell.as_json or as_json_here, words=words), **given)
+            given |= TypedReader(shell, given, words.typed).read(markers)
+            given = {name: value for name, value in given.items() if name in own}
+            return function(shell=shell, **given)
         except MinutehandError as problem:
             raise words.error(problem) from problem
 
+    zone_help = (
+        "IANA time zone of times that name none, e.g. Europe/Berlin. Default: the schedule's, or this machine's."
+    )
     added = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-        option("as_json_here", bool, default=False, what=typer.Option("--json", help="One JSON object a line.")),
+        *([option(ZONE, str | None, None, typer.Option(help=zone_help))] if takes_zone else []),
+        option("as_json_here", bool, False, typer.Option("--json", help="One JSON object a line.")),
     ]
-    return with_parameters(function, added, call, supplied="shell")
+    command = with_parameters(function, added, call, supplied="shell")
+    return with_signature(command, map(as_text, inspect.signature(command).parameters.values()))
+
+
+class TypedCommand(typer.core.TyperCommand):
+    """A command whose arguments may be times ago: ``-3d`` is no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Stand such arguments behind ``--``, with all others, if there are any."""
+        options, arguments, left = list[str](), list[str](), list(args)
+        takes_value = {name for one in self.params if not getattr(one, "is_flag", True) for name in one.opts}
+        while left:
+            word = left.pop(0)
+            if word == "--":
+                arguments += left
+                break
+            if is_ago(word) or not word.startswith("-") or word == "-":
+                arguments.append(word)
+                continue
+            options.append(word)
+            if word in takes_value and left:
+                options.append(left.pop(0))
+        return super().parse_args(ctx, [*options, "--", *arguments] if any(map(is_ago, arguments)) else args)
 
 
 def everywhere(app: typer.Typer) -> typer.Typer:
@@ -164,6 +163,7 @@ def everywhere(app: typer.Typer) -> typer.Typer:
     for command in app.registered_commands:
         if command.callback is not None:
             command.callback = with_shell(command.callback)
+            command.cls = TypedCommand
     for group in app.registered_groups:
         if group.typer_instance is not None:
             everywhere(group.typer_instance)

@@ -22,6 +22,7 @@ import typer
 
 import minutehand
 from minutehand.cli.tables import Column, fitted
+from minutehand.cli.typed import with_anchor
 from minutehand.cli.wording import Wording
 from minutehand.domain.run import RunState
 from minutehand.errors import (
@@ -164,6 +165,7 @@ class Shell:
     as_json: bool = False
     reason: str | None = None  # of the acts, for the audit
     words: Wording = field(default_factory=Wording)  # of the command
+    anchor: int | None = None  # UTC ms from which its relative times count, if it has any
 
     @cached_property
     def scheduler(self) -> Scheduler:
@@ -206,7 +208,11 @@ class Shell:
         """A page of objects as ``list`` shows them, and how to list further ones."""
         self.list(page.items, columns)
         if page.cursor is not None:
-            self.remark(f"there are more: --cursor '{page.cursor}', or raise --limit")
+            self.remark(f"there are more: {self.continued(page.cursor)}, or raise --limit")
+
+    def continued(self, cursor: str) -> str:
+        """The option that continues the command."""
+        return f"--cursor '{with_anchor(cursor, self.anchor)}'"
 
     def answer(self, record: Any, text: str) -> None:
         """A line of text, or the record as JSON."""

@@ -65,10 +65,12 @@ class Wording:
 
     def __init__(self, params: Iterable[Any] = (), given: Mapping[str, Any] | None = None) -> None:
         params, given = tuple(params), given or {}
-        self._typed = {
-            str(one.name): one.opts[0] if one.param_type_name == "option" else str(one.name) for one in params
-        }
+        self._typed = {str(one.name): _word_of(one) for one in params}
         self._given = {self._typed[str(one.name)]: given.get(str(one.name)) for one in params}
+
+    def typed(self, parameter: str) -> str:
+        """The option or argument of a command's parameter."""
+        return self._typed[parameter]
 
     def error(self, problem: MinutehandError) -> MinutehandError:
         """The same error in these words."""
@@ -105,6 +107,11 @@ class Wording:
             return f"--{found[1].replace('_', '-')}" if is_flag else found[0]
         stands_alone = is_flag or (found.string[found.end() :] or " ")[0] in " ,;)"
         return typed if stands_alone else f"{typed}="
+
+
+def _word_of(param: Any) -> str:
+    """What the help calls a parameter: its longest option, or the argument's word in capitals."""
+    return str(param.opts[0] if param.param_type_name == "option" else param.metavar or param.name)
 
 
 def _command(found: re.Match[str]) -> str:

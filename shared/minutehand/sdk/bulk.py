@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from minutehand.arguments import (
@@ -24,6 +25,7 @@ from minutehand.arguments import (
     checked_rate,
     checked_tags,
     checked_text,
+    end_time,
     payload_text,
 )
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
@@ -45,7 +47,7 @@ OnProgress = Callable[["BulkProgress"], object]
 
 # Which arguments an action takes.
 ACTIONS: Mapping[str, tuple[str, ...]] = {
-    "pause": ("note", "drain"),
+    "pause": ("note", "until", "drain"),
     "resume": (),
     "delete": ("drain",),
     "retag": ("tags",),
@@ -96,6 +98,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         failing: bool | None = None,
         managed_by: str | None = None,
         note: str | None = None,
+        until: datetime | None = None,
         drain: bool = False,
         tags: Tags | None = None,
         payload: Any = UNSET,
@@ -108,8 +111,9 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
     ) -> BulkResult:
         """Pause, resume, delete, retag or trigger every schedule that meets all conditions of ``list_schedules``; at least one is needed.
 
-        ``note`` and ``drain`` are as in pause_schedule and delete_schedule. A tag in ``tags`` is set, or removed if its value is None.
-        ``payload`` replaces each schedule's own for triggered runs; with a ``client_token`` a second call triggers none twice.
+        ``note``, ``until`` and ``drain`` are as in pause_schedule and delete_schedule. A tag in ``tags`` is set, or removed if its
+        value is None. ``payload`` replaces each schedule's own for triggered runs; with a ``client_token`` a second call triggers
+        none twice.
         At most ``rate`` schedules a second, eight at a time. A failed schedule does not stop the others: ``failed`` has its error.
         ``on_progress`` is called once before the first schedule and after each one has ended. After ``stop`` (a ``threading.Event``)
         is set no further schedule begins. To continue then, or after a crash, pass the ``cursor`` of the result or of the last
@@ -125,16 +129,18 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
         if not isinstance(action, str) or action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
-        words = {"note": note, "drain": drain, "tags": tags, "payload": payload, "client_token": client_token}
+        words = {"note": note, "until": until, "drain": drain, "tags": tags, "payload": payload}
+        words["client_token"] = client_token
         for name, value in words.items():
             if name not in ACTIONS[action] and value is not None and value is not False and value is not UNSET:
                 takers = " and ".join(repr(other) for other in ACTIONS if name in ACTIONS[other])
                 raise InvalidInput(name, value, f"is not an argument of {action!r}", f"it is for {takers}")
-        act = self._act_of(action, note=note, drain=check_flag("drain", drain), tags=tags, payload=payload)
+        end = end_time(until, self._clock())  # refused before the first is paused
+        act = self._act_of(action, note=note, until=until, drain=check_flag("drain", drain), tags=tags, payload=payload)
         check_flag("dry_run", dry_run)
         digest = None if payload is UNSET else payload_text(payload)  # refused before the first is triggered
         token = None if client_token is None else check_name(client_token, "client_token")
-        listing = Listing("bulk", self.tenant, action, conditions, note, drain, tags, digest, token)
+        listing = Listing("bulk", self.tenant, action, conditions, note, end, drain, tags, digest, token)
         name, _, key = (listing.position(cursor) or "").partition("~")
         if action == "trigger":
             key = token or key or f"bulk-{uuid.uuid4().hex}"
@@ -192,11 +198,13 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         return True
 
     @staticmethod
-    def _act_of(action: str, *, note: str | None, drain: bool, tags: Tags | None, payload: Any) -> Act:
+    def _act_of(
+        action: str, *, note: str | None, until: datetime | None, drain: bool, tags: Tags | None, payload: Any
+    ) -> Act:
         match action:
             case "pause":
                 text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
-                return lambda owner, head, key: owner.pause_schedule(head.name, note=text, drain=drain)
+                return lambda owner, head, key: owner.pause_schedule(head.name, note=text, until=until, drain=drain)
             case "resume":
                 return lambda owner, head, key: owner.resume_schedule(head.name)
             case "delete":

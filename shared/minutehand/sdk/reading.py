@@ -235,6 +235,7 @@ class ReadMethods(SchedulerBase):
                 payload=schedule.payload,
                 policies=definition.overrides.as_dict(),
                 options=definition.options.as_dict(),
+                counts_from=from_ms(revision.counts_from),
             ),
             revisions=[_revision_view(one, before) for one, before in pairs],
             next_fires=[from_ms(fire, local) for fire in self._upcoming(head, revision, _DESCRIBED)],

@@ -61,6 +61,7 @@ class DefinitionView:
     payload: Any  # of the job
     policies: Mapping[str, Any]  # that override the job's own, by keyword of create_schedule
     options: Mapping[str, Any]  # the options that are not the default
+    counts_from: datetime  # UTC: from which its rates and ``max_fires`` count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 Inside, instants are UTC milliseconds; expressions work in whole seconds.
 """
 
-from minutehand.timing.describe import Explanation, PreviewRow, around_changes, explain, rows
-from minutehand.timing.rule import Rule, from_json, next_fires, pin, timetable
+from minutehand.timing.describe import Explanation, PreviewRow, around_changes, explain, rows, rule_words
+from minutehand.timing.rule import Rule, from_json, next_fires, pin, rule_fires, timetable
 from minutehand.timing.timetables import Timetable, fires, previous
 from minutehand.timing.zones.zone import zone
 
@@ -21,6 +21,8 @@ __all__ = [
     "pin",
     "previous",
     "rows",
+    "rule_fires",
+    "rule_words",
     "timetable",
     "zone",
 ]

@@ -43,23 +43,30 @@ def rows(rule: Rule, *, after: datetime, count: int, key: str | None = None) -> 
 
 
 def around_changes(
-    rule: Rule, *, after: datetime, changes: int = 2, each: int = 3, key: str | None = None
+    rule: Rule,
+    *,
+    after: datetime,
+    changes: int = 2,
+    each: int = 3,
+    key: str | None = None,
+    anchor: datetime | None = None,
 ) -> list[PreviewRow]:
     """The next ``changes`` (1 to 10) changes of the clocks, with up to ``each`` (1 to 100) fires before and after each.
 
-    Empty for a zone whose clocks are not going to change.
+    Empty for a zone whose clocks are not going to change. ``anchor`` is that of ``rule_fires``.
     """
     check_whole("changes", changes, 1, 10)
     check_whole("each", each, 1, 100)
     now = milliseconds("after", after)
-    table = rule.plan.timetable(now, key)
+    begun = now if anchor is None else milliseconds("anchor", anchor)
+    table = rule.plan.timetable(begun, key)
     coming = _changes(rule, now // 1000, min(now // 1000 + _AHEAD, zones.LAST_SECOND))[:changes]
     found: set[int] = set()
     for change in coming:
         instant = milliseconds("at", change.at)
         found.update(islice(_backwards(table, instant, max(now + 1, instant - _AROUND)), each))
         found.update(islice(fires(table, instant - 1, LATEST), each))
-    return _merged(rule, now, key, found, coming)
+    return _merged(rule, begun, key, found, coming)
 
 
 def _backwards(table: Timetable, before: int, not_before: int) -> Iterable[int]:
@@ -69,10 +76,12 @@ def _backwards(table: Timetable, before: int, not_before: int) -> Iterable[int]:
         due = previous(table, due, not_before)
 
 
-def _merged(rule: Rule, now: int, key: str | None, found: Iterable[int], changes: list[PreviewRow]) -> list[PreviewRow]:
+def _merged(
+    rule: Rule, anchor: int, key: str | None, found: Iterable[int], changes: list[PreviewRow]
+) -> list[PreviewRow]:
     # A spread fire is not marked: it is never at its own time.
     plain = rule if rule.window or rule.jitter else replace(rule, gap="skip", max_fires=None, last=None)
-    unmoved, zone = plain.plan.timetable(now, key), zones.table(rule.timezone)
+    unmoved, zone = plain.plan.timetable(anchor, key), zones.table(rule.timezone)
     merged = list(changes)
     for due in found:
         mark, note = "gap", "stands for a time that the clocks skip"
@@ -129,9 +138,13 @@ def explain(
       2026-03-29T03:00:00+02:00  stands for a time that the clocks skip
     """
     rule = Rule.of(expression, timezone=timezone, **policies)
+    return Explanation(rule_words(rule, key), timezone, tuple(rows(rule, after=after, count=count, key=key)))
+
+
+def rule_words(rule: Rule, key: str | None = None) -> str:
+    """The expressions of a rule in words."""
     first, *rest = [_in_words(each, key) for each in rule.plan.expressions]
-    words = "; and ".join([first, *(words[0].lower() + words[1:] for words in rest)])
-    return Explanation(words, timezone, tuple(rows(rule, after=after, count=count, key=key)))
+    return "; and ".join([first, *(words[0].lower() + words[1:] for words in rest)])
 
 
 def _in_words(expression: Expression, key: str | None) -> str:

@@ -249,12 +249,18 @@ def next_fires(
     >>> next_fires("30 2 * * *", timezone="Europe/Berlin", after=datetime(2026, 3, 28, 12, tzinfo=UTC), count=1)
     [datetime.datetime(2026, 3, 29, 3, 0, tzinfo=zoneinfo.ZoneInfo(key='Europe/Berlin'))]
     """
-    rule = Rule.of(expression, timezone=timezone, **policies)
+    return rule_fires(Rule.of(expression, timezone=timezone, **policies), after=after, count=count, key=key)
+
+
+def rule_fires(
+    rule: Rule, *, after: datetime, count: int, key: str | None = None, anchor: datetime | None = None
+) -> list[datetime]:
+    """As ``next_fires``. ``anchor`` is when the rule became active, if rates and ``max_fires`` do not count from ``after``."""
     check_whole("count", count, 1, _MOST)
     now = milliseconds("after", after)
-    table = timetable(rule, anchor=now, key=key)
+    table = timetable(rule, anchor=now if anchor is None else milliseconds("anchor", anchor), key=key)
     _check_near(rule, table.next(now), now)
-    return [moment(due, timezone) for due in islice(fires(table, now, LATEST), count)]
+    return [moment(due, rule.timezone) for due in islice(fires(table, now, LATEST), count)]
 
 
 def pin(rule: Rule, *, anchor: int, key: str | None, seed: str | None = None) -> Rule:

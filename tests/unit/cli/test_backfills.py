@@ -83,7 +83,7 @@ def test_what_is_not_there(said: Say) -> None:
     assert said("backfills", "get", "s", "none").code == 3
     assert said("schedules", "backfill", "t", *SPAN).code == 3
     refused = said("--json", "schedules", "backfill", "s", SPAN[1], SPAN[0])
-    assert (refused.code, refused.problem["field"]) == (1, "end")
+    assert (refused.code, refused.problem["field"]) == (1, "END")
 
 
 def test_nothing_to_run_is_no_question(said: Say) -> None:

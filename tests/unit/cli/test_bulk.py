@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from minutehand import Scheduler, Settings
@@ -41,6 +42,15 @@ def test_it_says_how_many_asks_and_does(said: Say) -> None:
     assert said("--json", "schedules", "get", "a-0").json[0]["note"] == "moving"
 
 
+def test_a_pause_may_have_an_end(said: Say) -> None:
+    assert said("schedules", "bulk", "pause", "--tag", "team=a", "--until", "2h", "--yes").code == 0
+    ends = {one["resume_at"] for one in said("--json", "schedules", "list", "--tag", "team=a").json}
+    (end,) = map(datetime.fromisoformat, ends)
+    assert timedelta(minutes=110) < end - datetime.now(UTC) <= timedelta(hours=2)
+    refused = said("--json", "schedules", "bulk", "resume", "--tag", "team=a", "--until", "2h", "--yes")
+    assert (refused.code, refused.problem["field"]) == (1, "--until")
+
+
 def test_every_action_for_programs(said: Say) -> None:
     def did(action: str, *words: str) -> list[str]:
         (result,) = said("--json", "schedules", "bulk", action, "--prefix", "a-", "--yes", *words).json
@@ -61,7 +71,7 @@ def test_every_action_for_programs(said: Say) -> None:
     ("words", "problem"),
     [
         (("pause",), "--prefix"),
-        (("stop", "--prefix", "a"), "action"),
+        (("stop", "--prefix", "a"), "ACTION"),
         (("resume", "--prefix", "a", "--note", "x"), "--note"),
         (("retag", "--prefix", "a"), "--set"),
     ],

@@ -173,11 +173,11 @@ class TestRefusals:
         ("words", "expected", "problem"),
         [
             (("schedules", "get", "nothing"), 3, "has no schedule of that name"),
-            (("schedules", "create", "x", "j", "61 * * * *"), 1, "expression="),
+            (("schedules", "create", "x", "j", "61 * * * *"), 1, "EXPRESSION="),
             (("schedules", "create", "x", "j", "rate(1 hour)", "--payload", "{"), 1, "payload='{': is not JSON"),
             (("schedules", "create", "x", "j", "rate(1 hour)", "--tag", "a"), 1, "tag='a': has no value"),
             (("schedules", "update", "x"), 1, "nothing to change"),
-            (("submit", "j", "--at", "tomorrow"), 1, "at='tomorrow': is not a date and time"),
+            (("submit", "j", "--at", "soon"), 1, "at='soon': is not a date and time"),
             (("submit", "j", "--at", "2030-01-01T00:00:00"), 1, "has no time zone; write e.g. 2030-01-01T00:00:00Z"),
             (("--tenant", "a/b", "schedules", "list"), 1, "tenant='a/b'"),
             (("worker",), 6, "no jobs; name the package"),

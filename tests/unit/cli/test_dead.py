@@ -81,7 +81,7 @@ def test_redrive_tells_what_cannot_be_repeated(say: Say, dead: list[str], local_
     runs.call("delete_item", TableName=local_settings.table("runs"), Key={"owner": {"S": owner}, "key": {"S": key}})
     shown = say("dead", "redrive", "--job", "pay")
     assert "2 are repeated, 1 cannot be" in shown
-    assert f"not repeated: run_id='{dead[1]}': there is no such run, or its retention is over" in shown
+    assert f"not repeated: RUN='{dead[1]}': there is no such run, or its retention is over" in shown
 
 
 def test_purge(say: Say, dead: list[str]) -> None:
@@ -98,7 +98,7 @@ def test_purge(say: Say, dead: list[str]) -> None:
         (("purge",), "until=None: is missing"),
         (("list", "--since", "tuesday"), "since='tuesday': is not a date and time"),
         (("list", "--since", "2026-01-01T00:00:00"), "since=.*has no time zone"),
-        (("redrive", "x"), "run_id='x'"),
+        (("redrive", "x"), "RUN='x'"),
         (("redrive", "--job", "x", "--payload", "{"), "payload='{': is not JSON"),
     ],
 )

@@ -84,7 +84,7 @@ class TestJson:
         missing = said("--json", "schedules", "get", "s")
         assert (missing.out, missing.problem["error"], missing.problem["exit_code"]) == ("", "NotFound", 3)
         bad = said("schedules", "create", "s", "j", "61 * * * *", "--json").problem
-        assert (bad["error"], bad["field"], bad["exit_code"]) == ("ExpressionError", "expression", 1)
+        assert (bad["error"], bad["field"], bad["exit_code"]) == ("ExpressionError", "EXPRESSION", 1)
         assert bad["remedy"]
         assert "position" in bad
         usage = said("--json", "schedules", "create")
@@ -115,7 +115,7 @@ class TestWhatWasTyped:
         ("words", "option"),
         [
             (("submit", "j", "--at", NEVER), "--at"),
-            (("submit", "j", "--at", "tomorrow"), "--at"),
+            (("submit", "j", "--at", "soon"), "--at"),
             (("submit", "j", "--at", LATER, "--delay", "1"), "--delay"),
             (("submit", "j", "--key", "a b"), "--key"),
             (("schedules", "trigger", "s", "--key", "a b"), "--key"),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from minutehand import Settings
-from minutehand.cli.moments import parse_moment
 from minutehand.domain.history.entry import Book
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import Failure, RunState
@@ -113,33 +112,3 @@ def test_statistics_and_a_rebuild(say: Say) -> None:
 def test_options_for_one_schedule_are_refused(say: Say) -> None:
     with pytest.raises(InvalidInput, match="--oldest-first=True: is for the fires of one schedule"):
         say("runs", "list", "--oldest-first")
-
-
-@pytest.mark.parametrize(
-    ("text", "moment"),
-    [
-        ("now", NOW),
-        ("Today", datetime(2036, 5, 4, tzinfo=UTC)),
-        ("yesterday", datetime(2036, 5, 3, tzinfo=UTC)),
-        ("-45s", NOW - timedelta(seconds=45)),
-        ("-3h", NOW - timedelta(hours=3)),
-        ("-2w", NOW - timedelta(weeks=2)),
-        ("2036-05-04T14:00:00+02:00", datetime(2036, 5, 4, 12, tzinfo=UTC)),
-    ],
-)
-def test_times_may_be_relative(text: str, moment: datetime) -> None:
-    assert parse_moment(text, "--since", NOW) == moment
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("3h", "is not a date and time; write e.g. 2026-12-24T18:00:00Z, or now, today, yesterday, -90m"),
-        ("-3y", "is not a date and time"),
-        ("2036-05-04", "has no time zone"),
-        ("-999999w", "is too long ago"),
-    ],
-)
-def test_other_times_are_refused(text: str, problem: str) -> None:
-    with pytest.raises(InvalidInput, match=problem):
-        parse_moment(text, "--since", NOW)

@@ -153,7 +153,7 @@ def test_a_hostile_file_is_one_clean_error(typed: Type, content: bytes, said: st
 
 def test_a_file_that_is_not_there_is_named(typed: Type) -> None:
     done = typed("import", "kubernetes", "missing.yaml")
-    assert done.err.startswith("error: file='missing.yaml': cannot be read (No such file or directory)")
+    assert done.err.startswith("error: FILE='missing.yaml': cannot be read (No such file or directory)")
 
 
 def test_manifests_are_reported_and_written(typed: Type) -> None:

@@ -132,6 +132,30 @@ def test_previewed(said: Say) -> None:
     assert "not ACTIVE" in said("schedules", "preview", "s").err
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--after", "2026-03-27T00:00:00Z"),
+        ("--after", "2026-03-27T00:00:00Z", "--around-dst", "--count", "2"),
+        ("--explain", "--count", "1", "--after", "2d"),
+        ("--json", "--after", "tomorrow"),
+    ],
+)
+def test_a_schedule_is_previewed_as_its_expression_is(said: Say, options: tuple[str, ...]) -> None:
+    said("schedules", "create", "s", "j", "30 2 * * *", "--timezone", "Europe/Berlin")
+    of_schedule = said("schedules", "preview", "s", *options)
+    of_expression = said("preview", "30 2 * * *", "--timezone", "Europe/Berlin", *options)
+    assert of_schedule.code == of_expression.code == 0
+    assert of_schedule.out == of_expression.out != ""
+
+
+def test_a_rate_is_previewed_from_where_it_counts(said: Say) -> None:
+    said("schedules", "create", "s", "j", "rate(7 minutes)")
+    first, *_ = said("--json", "schedules", "get", "s").json[0]["next_fires"]
+    shown = said("--json", "schedules", "preview", "s", "--after", "-1m", "--count", "1").json
+    assert shown == [first]
+
+
 def test_triggered_out_of_turn(said: Say) -> None:
     said(*CREATE)
     words = ("--json", "schedules", "trigger", "s", "--payload", "[1]", "--key", "k")

@@ -43,11 +43,11 @@ REFUSED = [
     ("schedules create", "n note * --on-failure job:", "--on-failure"),
     ("schedules create", "n note * --tag x", "--tag"),
     ("schedules create", "n note * --client-token a,b", "--client-token"),
-    ("schedules create", "a,b note *", "name"),
+    ("schedules create", "a,b note *", "NAME"),
     ("schedules update", "s --start soon", "--start"),
     ("schedules update", "s --expected-revision 0 --start exact", "--expected-revision"),
     ("schedules update", "s --unset job", "--unset"),
-    ("schedules update", "s", "name"),
+    ("schedules update", "s", "NAME"),
     ("schedules list", "--prefix a,b", "--prefix"),
     ("schedules list", "--limit 0", "--limit"),
     ("schedules list", "--cursor x", "--cursor"),
@@ -55,23 +55,23 @@ REFUSED = [
     ("schedules pause", "s --until 2001-01-01T00:00:00Z", "--until"),
     ("schedules trigger", "s --key a,b", "--key"),
     ("schedules trigger", "s --payload x", "--payload"),
-    ("schedules bulk", "stop --prefix a", "action"),
+    ("schedules bulk", "stop --prefix a", "ACTION"),
     ("schedules bulk", "pause", "--prefix"),
     ("schedules bulk", "retag --prefix a", "--set"),
     ("schedules bulk", "retag --prefix a --set x", "--set"),
     ("schedules bulk", "pause --prefix a --rate 0", "--rate"),
-    ("schedules backfill", "s 2026-05-04T11:00:00Z 2026-05-04T10:00:00Z", "end"),
-    ("schedules backfill", "s 2026-05-04T11:00:00 2026-05-04T10:00:00Z", "begin"),
+    ("schedules backfill", "s 2026-05-04T11:00:00Z 2026-05-04T10:00:00Z", "END"),
+    ("schedules backfill", "s 2026-05-04T11:00:00 2026-05-04T10:00:00Z", "START"),
     ("schedules backfill", "s 2026-05-04T10:00:00Z 2026-05-04T11:00:00Z --concurrency 0", "--concurrency"),
-    ("backfills get", "s a,b", "backfill"),
-    ("backfills runs", "a,b x", "name"),
+    ("backfills get", "s a,b", "BACKFILL"),
+    ("backfills runs", "a,b x", "NAME"),
     ("runs list", "s --cursor x", "--cursor"),
-    ("runs list", "a,b", "name"),
-    ("runs show", "x", "run_id"),
+    ("runs list", "a,b", "NAME"),
+    ("runs show", "x", "RUN"),
     ("runs wait", "acme/~a#once --timeout 0", "--timeout"),
     ("runs cancel", "--schedule a,b", "--schedule"),
     ("runs cancel", "--schedule s --after 2026-01-01T00:00:00", "--after"),
-    ("runs replay", "x", "run_id"),
+    ("runs replay", "x", "RUN"),
     ("runs replay", "x --key a,b", "--key"),
     ("dead list", "--job a,b", "--job"),
     ("dead list", "--schedule a,b", "--schedule"),
@@ -90,10 +90,10 @@ REFUSED = [
     ("submit", "note --delay -1", "--delay"),
     ("submit", "note --key a,b", "--key"),
     ("submit", "note --max-attempts 0", "--max-attempts"),
-    ("submit", "a,b", "job"),
+    ("submit", "a,b", "JOB"),
     ("preview", "* --count 0", "--count"),
     ("preview", "* --around-dst --count 0", "--count"),
-    ("freeze", "2001-01-01T00:00:00Z --yes", "until"),
+    ("freeze", "2001-01-01T00:00:00Z --yes", "UNTIL"),
 ]
 
 
@@ -108,7 +108,7 @@ def test_a_refusal_names_what_was_typed(
     assert re.match(rf"error: {re.escape(field)}=", said), said
     assert "datetime.datetime" not in said, "what was typed"
     params = leaf(command).params
-    assert field in {one.opts[0] if field.startswith("--") else one.name for one in params}, "and it exists"
+    assert field in {one.opts[0] if field.startswith("--") else one.metavar for one in params}, "and it exists"
 
 
 @pytest.mark.parametrize("variable", [False, True])
@@ -128,7 +128,7 @@ def test_a_tenant_is_named_as_it_was_given(
             NotFound("name='x': none; list_schedules() shows them"),
             "--schedule='x': none; `minutehand schedules list` shows them",
         ),
-        ("schedules get", NotFound("name='x': none"), "name='x': none"),
+        ("schedules get", NotFound("name='x': none"), "NAME='x': none"),
         (
             "submit",
             AlreadyExists("idempotency_key: run r exists; use another key"),
@@ -137,9 +137,9 @@ def test_a_tenant_is_named_as_it_was_given(
         (
             "dead redrive",
             Conflict("run_id='r': LOST; pass allow_repeat=True to run it"),
-            "run_id='r': LOST; pass --allow-repeat to run it",
+            "RUN='r': LOST; pass --allow-repeat to run it",
         ),
-        ("runs replay", NotFound("run_id='r': gone; pass payload="), "run_id='r': gone; pass --payload"),
+        ("runs replay", NotFound("run_id='r': gone; pass payload="), "RUN='r': gone; pass --payload"),
         (
             "schedules pause",
             AlreadyExists("client_token='t': used for pause_schedule('a'); x"),

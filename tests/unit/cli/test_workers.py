@@ -71,7 +71,7 @@ def test_what_runs_now_is_listed_without_a_schedule(said: Say, local_settings: S
 @pytest.mark.parametrize(
     ("words", "field"),
     [
-        (["s", "--running"], "name"),
+        (["s", "--running"], "NAME"),
         (["--running", "--after", "2026-12-24T18:00:00Z"], "--after"),
         (["--running", "--oldest-first"], "--oldest-first"),
         (["--running", "--upcoming"], "--upcoming"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -71,6 +72,17 @@ def test_all_that_are_found_are_paused_and_resumed_and_no_other() -> None:
     assert heads(world)["other"].state is ScheduleState.ACTIVE
     assert world.scheduler.bulk("resume", state="PAUSED", tag="team").count == 60
     assert {head.state for head in world.memory.heads()} == {ScheduleState.ACTIVE}
+
+
+def test_a_pause_of_all_may_have_an_end() -> None:
+    world = many()
+    until = world.now() + timedelta(hours=2)
+    assert world.scheduler.bulk("pause", prefix="team/", until=until).count == 60
+    assert {one.resume_at for one in world.scheduler.list_schedules(prefix="team/").items} == {until}
+    with pytest.raises(InvalidInput, match="until="):
+        world.scheduler.bulk("pause", prefix="team/", until=world.now() - timedelta(hours=1))
+    with pytest.raises(InvalidInput, match="is not an argument of 'resume'; it is for 'pause'"):
+        world.scheduler.bulk("resume", prefix="team/", until=until)
 
 
 def test_all_that_are_found_are_deleted() -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated
 
 import typer
 
 from minutehand import logs
-from minutehand.cli.parameters import Cursor, Limit, ListedTimes, read_moment
+from minutehand.cli.parameters import Cursor, Limit
 from minutehand.cli.shell import ExitCode, Shell
 from minutehand.cli.tables import Column
+from minutehand.cli.typed import PAST
 from minutehand.daemon.roles import run_auditor
 from minutehand.errors import InvalidInput
 
@@ -53,37 +54,39 @@ def list_(
     act: Annotated[str | None, typer.Option(help="Only acts of this kind: create, pause, trigger, cancel …")] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="Only acts on this run.")] = None,
     call: Annotated[str | None, typer.Option(help="Only the acts of this call, such as a bulk call.")] = None,
-    since: Annotated[str | None, typer.Option(help="From this time on. Default: 30 days ago.")] = None,
-    until: Annotated[str | None, typer.Option(help="Up to this time. Default: now.")] = None,
+    since: Annotated[
+        datetime | None, PAST, typer.Option(help="From this time on, e.g. -3d. Default: 30 days ago.")
+    ] = None,
+    until: Annotated[datetime | None, PAST, typer.Option(help="Up to this time. Default: now.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> None:
     """List who did what, newest first."""
-    times = ListedTimes(cursor)
     page = shell.scheduler.audit(
         schedule=schedule,
         actor=actor,
         act=act,
         run_id=run_id,
         call=call,
-        since=times.read(since, "since"),
-        until=times.read(until, "until"),
+        since=since,
+        until=until,
         limit=limit,
-        cursor=times.cursor,
+        cursor=cursor,
     )
-    shell.page(times.anchored(page), _LISTED)
+    shell.page(page, _LISTED)
 
 
 @app.command()
 def verify(
     shell: Shell,
     day: Annotated[str | None, typer.Option(help="This day alone (UTC), e.g. 2026-12-24.")] = None,
-    since: Annotated[str | None, typer.Option(help="From this time on. Default: 30 days ago.")] = None,
-    until: Annotated[str | None, typer.Option(help="Up to this time. Default: now.")] = None,
+    since: Annotated[
+        datetime | None, PAST, typer.Option(help="From this time on, e.g. -3d. Default: 30 days ago.")
+    ] = None,
+    until: Annotated[datetime | None, PAST, typer.Option(help="Up to this time. Default: now.")] = None,
 ) -> None:
     """Check that no line was changed, removed or added, and that every day is closed. The exit code is 1 if something is wrong."""
-    span = {"since": read_moment(since, "since"), "until": read_moment(until, "until")}
-    verdict = shell.scheduler.verify_audit(day=None if day is None else _date(day), **span)
+    verdict = shell.scheduler.verify_audit(day=None if day is None else _date(day), since=since, until=until)
     if shell.as_json:
         shell.show(verdict)
     else:

@@ -20,6 +20,7 @@ import typer
 from minutehand import logs
 from minutehand.cli.parameters import find_here, load_jobs
 from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
+from minutehand.cli.typed import Duration
 from minutehand.daemon.roles import (
     HISTORIAN_PERIOD,
     run_historian,
@@ -50,7 +51,9 @@ def worker(
         ),
     ] = None,
     grace: Annotated[
-        float, typer.Option(min=0, help="Seconds for running attempts after SIGTERM; then their runs are released.")
+        float,
+        Duration(least=0),
+        typer.Option(help="Time for running attempts after SIGTERM; then their runs are released."),
     ] = 10.0,
     max_memory: Annotated[
         int | None,
@@ -74,7 +77,8 @@ def worker(
 
 
 def ticker(
-    shell: Shell, period: Annotated[float, typer.Option(min=0.1, max=120, help="Seconds between ticks.")] = 60.0
+    shell: Shell,
+    period: Annotated[float, Duration(least=0.1, most=120), typer.Option(help="Time between ticks.")] = 60.0,
 ) -> None:
     """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
     logs.configure()
@@ -91,9 +95,9 @@ def undertaker(shell: Shell) -> None:
 
 def historian(
     shell: Shell,
-    period: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two looks at the stream.")] = (
-        HISTORIAN_PERIOD
-    ),
+    period: Annotated[
+        float, Duration(least=0.1, most=60), typer.Option(help="Time between two looks at the stream.")
+    ] = (HISTORIAN_PERIOD),
 ) -> None:
     """Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it."""
     logs.configure()
@@ -103,7 +107,9 @@ def historian(
 
 def local(
     shell: Shell,
-    seconds: Annotated[float | None, typer.Option("--for", min=1, help="End after this many seconds.")] = None,
+    seconds: Annotated[
+        float | None, Duration(least=1), typer.Option("--for", help="End after this time, e.g. 5m.")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(file_okay=False, help="Keep the state in this directory, written every second or so.")
     ] = None,
@@ -115,7 +121,7 @@ def local(
 ) -> None:
     """Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.
 
-    Ends at Ctrl-C, or after --for seconds, with a summary. The exit code is 1 if a fire was missing or double, 5 if the cloud died, or a
+    Ends at Ctrl-C, or after --for, with a summary. The exit code is 1 if a fire was missing or double, 5 if the cloud died, or a
     process three times within a minute, and 130 after Ctrl-C during the start.
 
     With --data the next start goes on from there. If the cloud is killed, at most the acts of its last seconds are lost.

@@ -7,21 +7,21 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.parameters import Yes, read_instant
+from minutehand.cli.parameters import Yes
 from minutehand.cli.shell import Shell, text_of
+from minutehand.cli.typed import COMING
 
 
 def freeze(
     shell: Shell,
-    until: Annotated[str, typer.Argument(help="E.g. 2026-12-24T18:00:00Z.")],
+    until: Annotated[datetime, COMING, typer.Argument(help="E.g. 2h, 'tomorrow 09:00', or 2026-12-24T18:00:00Z.")],
     note: Annotated[str | None, typer.Option(help="The reason, as text.")] = None,
     *,
     yes: Yes = False,
 ) -> None:
     """Start no run of the tenant until this time. Running attempts continue; due runs start afterwards."""
-    end = read_instant(until, "until")
-    shell.confirm(f"Stop all starts of tenant {shell.settings.tenant} until {text_of(end)}", yes=yes)
-    shell.scheduler.freeze(end, note=note)
+    shell.confirm(f"Stop all starts of tenant {shell.settings.tenant} until {text_of(until)}", yes=yes)
+    shell.scheduler.freeze(until, note=note)
     frozen(shell)
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.parameters import read_instant, read_moment
 from minutehand.cli.shell import Shell, stop_on_signals, text_of, values
+from minutehand.cli.typed import PAST
 from minutehand.sdk.views import RunTransition
 from minutehand.terminal import in_one_line
 
@@ -24,8 +24,8 @@ def _group() -> None:  # with a callback it is a group, also of one command
 @app.command()
 def read(
     shell: Shell,
-    since: Annotated[str, typer.Option(help="From then on, e.g. 2026-12-24T18:00:00Z.")],
-    until: Annotated[str | None, typer.Option(help="Before then. Default: now.")] = None,
+    since: Annotated[datetime, PAST, typer.Option(help="From then on, e.g. -3d, or 2026-12-24T18:00:00Z.")],
+    until: Annotated[datetime | None, PAST, typer.Option(help="Before then. Default: now.")] = None,
     schedule: Annotated[str | None, typer.Option(help="Of the runs of this schedule.")] = None,
     job: Annotated[str | None, typer.Option(help="Of the runs of this job.")] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="Of this run.")] = None,
@@ -34,8 +34,8 @@ def read(
 ) -> None:
     """Print what happened to runs, oldest first, as it is read; Ctrl-C ends it."""
     found = shell.scheduler.archive(
-        since=read_instant(since, "--since"),
-        until=read_moment(until, "until"),
+        since=since,
+        until=until,
         schedule=schedule,
         job=job,
         run_id=run_id,

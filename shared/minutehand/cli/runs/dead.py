@@ -43,7 +43,9 @@ def list_(
 @with_dead_filters
 def redrive(
     shell: Shell,
-    run_id: Annotated[str | None, typer.Argument(help="One run; or give some of the filter options.")] = None,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="One run; or give some of the filter options.")
+    ] = None,
     payload: Payload = None,
     rate: Annotated[float, typer.Option(help="Maximum number of runs per second.")] = 50.0,
     limit: Annotated[int | None, typer.Option(help="Maximum number of runs.")] = None,

@@ -14,7 +14,6 @@ from minutehand.cli.parameters import (
     RunId,
     Yes,
     payload_of,
-    read_moment,
     read_payload,
 )
 from minutehand.cli.runs.archive import print_transition
@@ -22,6 +21,7 @@ from minutehand.cli.runs.listing import list_
 from minutehand.cli.runs.logs import logs
 from minutehand.cli.runs.tail import tail
 from minutehand.cli.shell import Shell, code_of_run, print_json, stop_on_signals, text_of, values
+from minutehand.cli.typed import COMING, EITHER, Seconds
 from minutehand.domain.policies import Retry
 from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput
@@ -37,8 +37,12 @@ def submit(
     shell: Shell,
     job: Annotated[str, typer.Argument(help="Name of the job.")],
     payload: Payload = None,
-    at: Annotated[str | None, typer.Option(help="When, e.g. 2026-12-24T18:00:00Z. Default: now.")] = None,
-    delay: Annotated[float | None, typer.Option(help="Seconds from now, instead of --at.")] = None,
+    at: Annotated[
+        datetime | None,
+        COMING,
+        typer.Option(help="When, e.g. 'tomorrow 09:00', or 2026-12-24T18:00:00Z. Default: now."),
+    ] = None,
+    delay: Annotated[float | None, Seconds, typer.Option(help="Time from now, e.g. 5m, instead of --at.")] = None,
     key: Key = None,
     delivery: Annotated[
         str | None, typer.Option(help="at_least_once or at_most_once instead of the job's own.")
@@ -52,7 +56,7 @@ def submit(
     run = shell.scheduler.submit(
         job,
         None if payload is None else read_payload(payload),
-        run_at=read_moment(at, "at"),
+        run_at=at,
         delay=delay,
         idempotency_key=key,
         delivery=delivery,
@@ -108,13 +112,15 @@ def retry(shell: Shell, run_id: RunId) -> None:
 def reschedule(
     shell: Shell,
     run_id: RunId,
-    at: Annotated[str | None, typer.Option(help="When, e.g. 2026-12-24T18:00:00Z.")] = None,
-    delay: Annotated[float | None, typer.Option(help="Seconds from now, instead of --at.")] = None,
+    at: Annotated[
+        datetime | None, COMING, typer.Option(help="When, e.g. 'tomorrow 09:00', or 2026-12-24T18:00:00Z.")
+    ] = None,
+    delay: Annotated[float | None, Seconds, typer.Option(help="Time from now, e.g. 5m, instead of --at.")] = None,
 ) -> None:
     """Move a one-off that has not begun to another time, earlier or later; its deadline moves with it."""
     if (at is None) == (delay is None):
-        raise InvalidInput("--at", at, "say when, once", "give --at a time, or --delay seconds from now")
-    shell.show(shell.scheduler.reschedule(run_id, at=read_moment(at, "at"), delay=delay))
+        raise InvalidInput("--at", at, "say when, once", "give --at a time, or --delay a time from now, e.g. 5m")
+    shell.show(shell.scheduler.reschedule(run_id, at=at, delay=delay))
 
 
 @app.command()
@@ -125,7 +131,9 @@ def replay(shell: Shell, run_id: RunId, payload: Payload = None, key: Key = None
 
 @app.command()
 def wait(
-    shell: Shell, run_id: RunId, timeout: Annotated[float, typer.Option(help="Maximum seconds to wait.")] = 60.0
+    shell: Shell,
+    run_id: RunId,
+    timeout: Annotated[float, Seconds, typer.Option(help="Maximum time to wait.")] = 60.0,
 ) -> None:
     """Wait until a run has ended. The exit code is 0 for SUCCEEDED, 10 DEAD, 12 CANCELLED …, 7 not ended."""
     run = shell.scheduler.wait_for(run_id, timeout)
@@ -136,12 +144,12 @@ def wait(
 @app.command()
 def cancel(
     shell: Shell,
-    run_id: Annotated[str | None, typer.Argument(help="One run; or give --schedule.")] = None,
+    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="One run; or give --schedule.")] = None,
     schedule: Annotated[str | None, typer.Option(help="All runs of this schedule that have not ended.")] = None,
     after: Annotated[
-        str | None, typer.Option(help="Of these, those due later than, e.g. 2026-12-24T18:00:00Z.")
+        datetime | None, EITHER, typer.Option(help="Of these, those due later than, e.g. -3h, or 2026-12-24T18:00:00Z.")
     ] = None,
-    before: Annotated[str | None, typer.Option(help="Of these, those due up to then.")] = None,
+    before: Annotated[datetime | None, EITHER, typer.Option(help="Of these, those due up to then.")] = None,
     *,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -153,8 +161,7 @@ def cancel(
     if (run_id is None) == (schedule is None):
         raise InvalidInput("run_id", run_id, "say which runs", "give the id of a run, or --schedule and a span")
     if schedule is not None:
-        span = (read_moment(after, "after"), read_moment(before, "before"))
-        _cancel_many(shell, schedule, *span, dry_run=dry_run, yes=yes)
+        _cancel_many(shell, schedule, after, before, dry_run=dry_run, yes=yes)
         return
     if dry_run or after is not None or before is not None:
         raise InvalidInput(

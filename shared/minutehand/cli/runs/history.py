@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from minutehand.cli.moments import WORDS
-from minutehand.cli.parameters import read_instant, read_moment
 from minutehand.cli.shell import Shell, stop_on_signals, values
+from minutehand.cli.typed import PAST
 
 app = typer.Typer(help="The history of runs as a whole.", no_args_is_help=True)
 
@@ -21,16 +22,18 @@ def _group() -> None:  # with a callback it is a group, also of one command
 @app.command()
 def rebuild(
     shell: Shell,
-    since: Annotated[str, typer.Option(help=f"Runs that ended from then on, e.g. 2026-12-24T18:00:00Z, or {WORDS}.")],
-    until: Annotated[str | None, typer.Option(help="And up to then. Default: all later ones.")] = None,
+    since: Annotated[
+        datetime, PAST, typer.Option(help=f"Runs that ended from then on, e.g. 2026-12-24T18:00:00Z, or {WORDS}.")
+    ],
+    until: Annotated[datetime | None, PAST, typer.Option(help="And up to then. Default: all later ones.")] = None,
     *,
     all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Of every tenant, not only of one.")] = False,
 ) -> None:
     """Fill the history from the ledger, after a gap in the stream of the runs. It may run beside the historian, and again."""
     with stop_on_signals() as stop, shell.progress("reading runs") as advance:
         done = shell.scheduler.rebuild_history(
-            since=read_instant(since, "--since"),
-            until=read_moment(until, "until"),
+            since=since,
+            until=until,
             all_tenants=all_tenants,
             stop=stop,
             on_progress=advance,

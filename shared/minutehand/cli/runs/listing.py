@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from minutehand.cli.moments import WORDS
-from minutehand.cli.parameters import Cursor, Limit, ListedTimes, tag_of
+from minutehand.cli.parameters import Cursor, Limit, tag_of
 from minutehand.cli.runs.running import list_running
 from minutehand.cli.shell import Shell, stop_on_signals, text_of
 from minutehand.cli.tables import Column
+from minutehand.cli.typed import EITHER, PAST
 from minutehand.errors import InvalidInput
 from minutehand.sdk.views import Run
 
@@ -41,8 +43,10 @@ def list_(
     name: Annotated[
         str | None, typer.Argument(help="Name of the schedule; without it, and with filters: the history.")
     ] = None,
-    after: Annotated[str | None, typer.Option(help="Due later than, e.g. 2026-12-24T18:00:00Z.")] = None,
-    before: Annotated[str | None, typer.Option(help="Due up to then. Default: now.")] = None,
+    after: Annotated[
+        datetime | None, EITHER, typer.Option(help="Due later than, e.g. -3h, or 2026-12-24T18:00:00Z.")
+    ] = None,
+    before: Annotated[datetime | None, EITHER, typer.Option(help="Due up to then. Default: now.")] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     state: Annotated[list[str] | None, typer.Option(help="In this state, e.g. SUCCEEDED; may be repeated.")] = None,
@@ -54,10 +58,11 @@ def list_(
         list[str] | None, typer.Option(help="fire, one-off, trigger, backfill or replay; may be repeated.")
     ] = None,
     since: Annotated[
-        str | None,
+        datetime | None,
+        PAST,
         typer.Option(help=f"Ended (else due) since, e.g. 2026-12-24T18:00:00Z, or {WORDS}."),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Ended (else due) up to then.")] = None,
+    until: Annotated[datetime | None, PAST, typer.Option(help="Ended (else due) up to then.")] = None,
     *,
     failed: Annotated[bool, typer.Option("--failed", help="Failed for good: DEAD, LOST, EXPIRED.")] = False,
     running: Annotated[bool, typer.Option("--running", help="What workers run now, of any schedule.")] = False,
@@ -68,7 +73,6 @@ def list_(
     ] = False,
 ) -> None:
     """List the runs of a schedule, what runs now, or runs of all schedules and one-offs in the history; newest first."""
-    times = ListedTimes(cursor)
     filters = {
         "state": state or None,
         "job": job,
@@ -76,24 +80,24 @@ def list_(
         "tag": None if tag is None else tag_of(tag),
         "error_type": error_type,
         "kind": kind or None,
-        "since": times.read(since, "since"),
-        "until": times.read(until, "until"),
+        "since": since,
+        "until": until,
         "failed": failed,
     }
-    fires: dict[str, Any] = {"after": times.read(after, "after"), "before": times.read(before, "before")}
+    fires: dict[str, Any] = {"after": after, "before": before}
     order = {"oldest_first": oldest_first, "upcoming": upcoming}
     if running:
         _leave_out(
             "was given together with --running", "give one of the two", {"name": name, **fires, **order, **filters}
         )
-        list_running(shell, all_tenants=all_tenants, limit=limit, cursor=times.cursor)
+        list_running(shell, all_tenants=all_tenants, limit=limit, cursor=cursor)
     elif name is None or all_tenants or any(filters.values()):
         _leave_out("is for the fires of one schedule", "name a schedule, without filters", order)
         columns = ((Column("tenant", drop=6),) if all_tenants else ()) + _FOUND
-        _search(shell, {"name": name, "all_tenants": all_tenants, **fires, **filters}, columns, limit, times)
+        _search(shell, {"name": name, "all_tenants": all_tenants, **fires, **filters}, columns, limit, cursor)
     else:
         fires |= {"newest_first": not oldest_first, "upcoming": upcoming or before is not None}
-        shell.page(times.anchored(shell.scheduler.list_runs(name, **fires, limit=limit, cursor=times.cursor)), _COLUMNS)
+        shell.page(shell.scheduler.list_runs(name, **fires, limit=limit, cursor=cursor), _COLUMNS)
 
 
 def _leave_out(problem: str, remedy: str, given: Mapping[str, object]) -> None:
@@ -104,11 +108,10 @@ def _leave_out(problem: str, remedy: str, given: Mapping[str, object]) -> None:
 
 
 def _search(
-    shell: Shell, conditions: Mapping[str, Any], columns: Sequence[Column], limit: int, times: ListedTimes
+    shell: Shell, conditions: Mapping[str, Any], columns: Sequence[Column], limit: int, cursor: str | None
 ) -> None:
     """Search on and on, since a page of an answer ends after a while, with few runs or none; Ctrl-C ends it after a page."""
     runs: list[Run] = []
-    cursor = times.cursor
     with stop_on_signals() as stop:
         while True:
             page = shell.scheduler.list_runs(**conditions, cursor=cursor, limit=limit - len(runs))
@@ -116,6 +119,6 @@ def _search(
             cursor = page.cursor
             if cursor is None or len(runs) >= limit or stop.is_set():
                 break
-    shell.page(times.anchored(replace(page, items=runs)), columns)
+    shell.page(replace(page, items=runs), columns)
     if cursor is not None and page.searched_to is not None:
         shell.remark(f"searched back to {text_of(page.searched_to)}")

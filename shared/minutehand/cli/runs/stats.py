@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from minutehand.cli.moments import WORDS
-from minutehand.cli.parameters import read_moment
 from minutehand.cli.shell import Shell, print_json, values
 from minutehand.cli.tables import Column
+from minutehand.cli.typed import PAST_DAY
 from minutehand.domain.run import FAILED
 from minutehand.sdk.history.day_stats import DayStats
 
@@ -51,15 +52,14 @@ def stats(
     job: Annotated[str | None, typer.Option(help="This job only.")] = None,
     schedule: Annotated[str | None, typer.Option(help="This schedule only.")] = None,
     since: Annotated[
-        str | None,
+        datetime | None,
+        PAST_DAY,
         typer.Option(help=f"From this day in UTC on, e.g. 2026-12-24T00:00:00Z, or {WORDS}. Default: six days ago."),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Up to this day. Default: today.")] = None,
+    until: Annotated[datetime | None, PAST_DAY, typer.Option(help="Up to this day. Default: today.")] = None,
 ) -> None:
     """Show how many runs ended how, how late they began and how long they took, day by day."""
-    found = shell.scheduler.stats(
-        by=by, job=job, schedule=schedule, since=read_moment(since, "since"), until=read_moment(until, "until")
-    )
+    found = shell.scheduler.stats(by=by, job=job, schedule=schedule, since=since, until=until)
     if shell.as_json:
         for one in found:
             print_json(as_record(one))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from datetime import datetime
 from itertools import groupby
 from typing import Annotated
 
 import typer
 
-from minutehand.cli.parameters import read_moment
 from minutehand.cli.shell import Shell, print_json, text_of, values
+from minutehand.cli.typed import PAST
 from minutehand.errors import InvalidInput
 from minutehand.why.answer import Answer
 
@@ -19,21 +20,24 @@ _WIDEST = 100  # characters of a line
 
 def why(
     shell: Shell,
-    what: Annotated[str, typer.Argument(metavar="NAME|RUN", help="Name of a schedule, with --at; or the id of a run.")],
+    name: Annotated[str, typer.Argument(metavar="NAME|RUN", help="Name of a schedule, with --at; or the id of a run.")],
     at: Annotated[
-        str | None, typer.Option(help="When the fire was due, or should have been, e.g. 2026-12-24T18:00:00Z.")
+        datetime | None,
+        PAST,
+        typer.Option(
+            help="When the fire was due, or should have been, e.g. 'yesterday 09:00', or 2026-12-24T18:00:00Z."
+        ),
     ] = None,
 ) -> None:
     """Say why a fire or a run ran, ran late, or did not run, each sentence with its source."""
-    if "#" in what:
+    if "#" in name:
         if at is not None:
             raise InvalidInput("--at", at, "was given with the id of a run", "leave it out, or give a schedule's name")
-        answer = shell.scheduler.why_run(what)
+        answer = shell.scheduler.why_run(name)
     else:
-        moment = read_moment(at, "at")
-        if moment is None:
-            raise InvalidInput("--at", at, "is missing", "say when the fire was due, e.g. --at 2026-12-24T18:00:00Z")
-        answer = shell.scheduler.why(what, moment)
+        if at is None:
+            raise InvalidInput("--at", at, "is missing", "say when the fire was due, e.g. --at 'yesterday 09:00'")
+        answer = shell.scheduler.why(name, at)
     if shell.as_json:
         print_json(values(answer) | {"causes": [str(cause) for cause in answer.causes]})
     else:

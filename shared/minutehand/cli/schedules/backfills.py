@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -16,10 +17,10 @@ from minutehand.cli.parameters import (
     Payload,
     Yes,
     payload_of,
-    read_instant,
 )
 from minutehand.cli.shell import Shell, stop_on_signals
 from minutehand.cli.tables import Column
+from minutehand.cli.typed import PAST
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import ENDED, BackfillState
 
@@ -47,8 +48,10 @@ _POLL = 1.0  # seconds between reads of its progress
 def start(
     shell: Shell,
     name: Name,
-    begin: Annotated[str, typer.Argument(metavar="START", help="Start of the span, e.g. 2026-12-01T00:00:00Z.")],
-    end: Annotated[str, typer.Argument(metavar="END", help="End of the span, exclusive.")],
+    begin: Annotated[
+        datetime, PAST, typer.Argument(metavar="START", help="Start of the span, e.g. -3d, or 2026-12-01T00:00:00Z.")
+    ],
+    end: Annotated[datetime, PAST, typer.Argument(metavar="END", help="End of the span, exclusive, e.g. now.")],
     order: Annotated[str, typer.Option(help="Which fires come first: oldest or newest.")] = "oldest",
     concurrency: Annotated[int, typer.Option(help="Maximum number of concurrent runs, 1 to 100.")] = 10,
     payload: Payload = None,
@@ -68,14 +71,13 @@ def start(
     """Run the fires of a span that have no run yet. It prints their number and asks first; then the workers run them."""
     how: dict[str, Any] = {"order": order, "concurrency": concurrency, "current": current, "allow_repeat": allow_repeat}
     how |= {"expected_revision": expected_revision, "client_token": client_token, **payload_of(payload)}
-    span = (read_instant(begin, "start"), read_instant(end, "end"))
-    planned = shell.scheduler.backfill(name, *span, **how, dry_run=True)
+    planned = shell.scheduler.backfill(name, begin, end, **how, dry_run=True)
     missing = planned.total - (planned.there or 0)
     if dry_run or not (missing or client_token):  # with a token the backfill may have been started before
         shell.show(planned)
         return
     shell.confirm(f"Run {missing} fires of {name} ({planned.there} of {planned.total} have run already)", yes=yes)
-    started = shell.scheduler.backfill(name, *span, **how, dry_run=False)
+    started = shell.scheduler.backfill(name, begin, end, **how, dry_run=False)
     shell.show(_watched(shell, started) if watch else started)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -18,13 +19,14 @@ from minutehand.cli.parameters import (
     Payload,
     Yes,
     payload_of,
-    read_moment,
 )
 from minutehand.cli.runs.stats import as_record, list_days
 from minutehand.cli.schedules import backfills
 from minutehand.cli.schedules.options import parse_options, read_tags, with_filters, with_schedule_options
+from minutehand.cli.schedules.preview import of_schedule
 from minutehand.cli.schedules.showing import FAILING, LISTED, show_created, show_description, show_schedule
-from minutehand.cli.shell import ExitCode, Shell, print_json, stop_on_signals, text_of, values
+from minutehand.cli.shell import ExitCode, Shell, print_json, stop_on_signals, values
+from minutehand.cli.typed import COMING
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk.bulk import BulkResult
 
@@ -32,6 +34,10 @@ app = typer.Typer(help="Create, change and show schedules.", no_args_is_help=Tru
 
 Job = Annotated[str, typer.Argument(help="Name of the job.")]
 Expression = Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")]
+
+Until = Annotated[
+    datetime | None, COMING, typer.Option(help="Resume at this time, e.g. 2h, 'tomorrow 09:00', 2026-12-24T18:00:00Z.")
+]
 
 
 @app.command()
@@ -128,14 +134,7 @@ def list_(shell: Shell, limit: Limit = 100, cursor: Cursor = None, **conditions:
     shell.page(page, FAILING if conditions.get("failing") else LISTED)
 
 
-@app.command()
-def preview(shell: Shell, name: Name, count: Annotated[int, typer.Option(help="Number of fires.")] = 10) -> None:
-    """Show the next fires of a schedule. For an expression, use `minutehand preview`."""
-    fires = shell.scheduler.preview(name, count)
-    for fire in fires:
-        shell.answer(fire.isoformat(), f"{fire:%a} {text_of(fire)}  {fire.tzname()}")
-    if not fires:
-        shell.remark("none: it is not ACTIVE")
+app.command("preview")(of_schedule)
 
 
 @app.command()
@@ -143,7 +142,7 @@ def pause(
     shell: Shell,
     name: Name,
     note: Annotated[str | None, typer.Option(help="The reason, as text.")] = None,
-    until: Annotated[str | None, typer.Option(help="Resume at this time, e.g. 2026-12-24T18:00:00Z.")] = None,
+    until: Until = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
     *,
@@ -151,7 +150,7 @@ def pause(
 ) -> None:
     """Pause a schedule: after the return none of its runs starts."""
     given: dict[str, Any] = {"expected_revision": expected_revision, "client_token": client_token, "drain": drain}
-    shell.show(shell.scheduler.pause_schedule(name, note=note, until=read_moment(until, "until"), **given))
+    shell.show(shell.scheduler.pause_schedule(name, note=note, until=until, **given))
 
 
 @app.command()
@@ -203,6 +202,9 @@ def bulk(
     shell: Shell,
     action: Annotated[str, typer.Argument(help="pause, resume, delete, retag or trigger.")],
     note: Annotated[str | None, typer.Option(help="pause: the reason, as text.")] = None,
+    until: Annotated[
+        datetime | None, COMING, typer.Option(help="pause: resume them at this time, e.g. 2h, or 'tomorrow 09:00'.")
+    ] = None,
     payload: Annotated[str | None, typer.Option(help="trigger: JSON that replaces each schedule's payload.")] = None,
     client_token: ClientToken = None,
     tags: Annotated[list[str] | None, typer.Option("--set", help="retag: key=value; may be repeated.")] = None,
@@ -220,7 +222,14 @@ def bulk(
     It prints the number of schedules and asks for confirmation. Ctrl-C ends it between two schedules; --cursor continues. A failed
     schedule does not stop the others; the exit code is then 1.
     """
-    conditions |= {"note": note, "drain": drain, "client_token": client_token, "rate": rate, "cursor": cursor}
+    conditions |= {
+        "note": note,
+        "until": until,
+        "drain": drain,
+        "client_token": client_token,
+        "rate": rate,
+        "cursor": cursor,
+    }
     conditions |= payload_of(payload)
     if tags or removed:
         conditions["tags"] = {**read_tags(tags or []), **dict.fromkeys(removed or [])}
@@ -245,5 +254,5 @@ def _print_result(shell: Shell, result: BulkResult) -> None:
     for name, problem in result.failed.items():
         shell.say(f"failed: {name}: {shell.words.text(problem)}", style="red")
     verb = "would be done" if result.dry_run else "done"
-    rest = "" if result.cursor is None else f"; --cursor '{result.cursor}' continues"
+    rest = "" if result.cursor is None else f"; {shell.continued(result.cursor)} continues"
     shell.remark(f"{result.action}: {result.count} {verb}, {len(result.failed)} failed{rest}")

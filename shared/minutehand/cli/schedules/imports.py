@@ -72,9 +72,9 @@ def importer(function: Callable[..., ImportReport]) -> Command:
     added = [
         option("output", Path, Path("schedules.yaml"), typer.Option(help="The file of schedules to write.")),
         option("jobs_file", Path | None, None, typer.Option(help=jobs_help)),
-        option("shadow", bool, default=False, what=typer.Option("--shadow", help=shadow_help)),
-        option("dry_run", bool, default=False, what=typer.Option("--dry-run", help="Report, and write no file.")),
-        option("force", bool, default=False, what=typer.Option("--force", help="Overwrite existing files.")),
+        option("shadow", bool, False, typer.Option("--shadow", help=shadow_help)),
+        option("dry_run", bool, False, typer.Option("--dry-run", help="Report, and write no file.")),
+        option("force", bool, False, typer.Option("--force", help="Overwrite existing files.")),
     ]
     return with_parameters(function, added, call)
 

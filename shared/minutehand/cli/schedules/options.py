@@ -5,21 +5,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, get_type_hints
 
 import typer
 
-from minutehand.cli.parameters import Command, option, payload_of, read_moment, with_parameters
+from minutehand.cli.parameters import Command, option, payload_of, with_parameters
+from minutehand.cli.typed import COMING, PAST, Duration, Seconds, TypedTime
 from minutehand.domain.options import OptionWords
 from minutehand.domain.policies import Retry
 from minutehand.errors import InvalidInput
 from minutehand.timing import Rule
 
+WholeSeconds = Duration(whole=True)
+
 
 @dataclass(frozen=True)
 class OptionSpec:
     name: str  # as the SDK calls it
-    kind: Any  # type of its value
+    kind: Any  # type of its value, or what reads it
     help: str
     flag: str | None = None  # on the command line, if it is not made from the name
     panel: str | None = None  # heading in the help
@@ -34,6 +38,10 @@ class OptionSpec:
         flag = self.flag or "--" + self.name.replace("_", "-")
         declared = f"{flag}/--no-{flag.removeprefix('--')}" if self.kind is bool and "/" not in flag else flag
         shown = typer.Option(declared, help=self.help, rich_help_panel=self.panel, show_default=False)
+        if isinstance(self.kind, TypedTime):
+            return option(self.name, datetime | None, None, self.kind, shown)
+        if isinstance(self.kind, Duration):
+            return option(self.name, float | None, None, self.kind, shown)
         return option(self.name, self.kind | None, None, shown)
 
 
@@ -56,11 +64,11 @@ _TIMES = OptionSpec.all(
     ("on_excluded", str, "For a fire on an excluded day: skip, next_business_day or previous_business_day."),
     ("gap", str, "For a wall time that a clock change skips: next_valid, skip or shift."),
     ("repeated", str, "For a wall time that occurs twice: first, second or both."),
-    ("rule_start", str, "No fire before, e.g. 2026-12-24T18:00:00Z.", "--from"),
-    ("rule_end", str, "No fire after.", "--until"),
+    ("rule_start", COMING, "No fire before, e.g. 2026-12-24T18:00:00Z, or 'tomorrow 09:00'.", "--from"),
+    ("rule_end", COMING, "No fire after.", "--until"),
     ("max_fires", int, "Maximum number of fires."),
-    ("window", int, "Delay each fire by less than this many seconds, the same for each fire of the schedule."),
-    ("jitter", int, "Delay each fire by less than this many seconds, at random."),
+    ("window", WholeSeconds, "Delay each fire by less than this, e.g. 10m, the same for each fire of the schedule."),
+    ("jitter", WholeSeconds, "Delay each fire by less than this, at random."),
 )
 _EXECUTION = OptionSpec.all(
     "Execution, instead of the job's own policies",
@@ -68,17 +76,17 @@ _EXECUTION = OptionSpec.all(
     ("start", str, "prompt or exact."),
     ("max_attempts", int, "Maximum number of attempts."),
     ("backoff", str, "How the wait between attempts grows: exponential, linear or fixed."),
-    ("retry_base", float, "Seconds before the second attempt."),
-    ("retry_cap", float, "Maximum seconds between two attempts."),
-    ("retry_within", float, "Seconds after the due time; later no attempt starts."),
-    ("timeout", float, "Time limit of one attempt in seconds."),
-    ("deadline", float, "Seconds after the due time; later the run does not start."),
+    ("retry_base", Seconds, "Time before the second attempt, e.g. 30s."),
+    ("retry_cap", Seconds, "Maximum time between two attempts, e.g. 10m."),
+    ("retry_within", Seconds, "Time after the due time; later no attempt starts."),
+    ("timeout", Seconds, "Time limit of one attempt, e.g. 5m."),
+    ("deadline", Seconds, "Time after the due time, e.g. 1h; later the run does not start."),
 )
 _OPTIONS = OptionSpec.all(
     "Late, overlapping and failed runs",
     ("queue", str, "Name of a declared queue."),
     ("catch_up", str, "Which missed fires run late: all, latest or none."),
-    ("catch_up_window", float, "Seconds: a fire that was due longer ago is skipped and recorded."),
+    ("catch_up_window", Seconds, "A fire that was due longer ago, e.g. than 6h, is skipped and recorded."),
     ("automatic_backfill", bool, "Run all fires of an outage or a pause afterwards, whatever the window."),
     (
         "overlap",
@@ -92,7 +100,7 @@ _OPTIONS = OptionSpec.all(
     ("shadow", bool, "Record its fires and start no run."),
     ("on_failure", str, "Notify on an incident: the ARN of an SNS topic, or job:NAME."),
     ("on_recovery", str, "Notify on the first success after an incident, likewise."),
-    ("expect_success_within", float, "Seconds without a success after which an incident opens."),
+    ("expect_success_within", Seconds, "Time without a success, e.g. 26h, after which an incident opens."),
 )
 _RETRY = {
     "max_attempts": "max_attempts",
@@ -116,9 +124,9 @@ _DEAD_FILTERS = OptionSpec.all(
     "Which dead runs",
     ("job", str, "Only runs of this job."),
     ("schedule", str, "Only runs of this schedule."),
-    ("until", str, "Only runs that died before this time, e.g. 2026-12-24T18:00:00Z."),
+    ("until", PAST, "Only runs that died before this time, e.g. -1h, or 2026-12-24T18:00:00Z."),
     ("error_type", str, "Only runs with this exception, e.g. TimeoutError."),
-    ("since", str, "Only runs that died after this time. Default: 24 hours ago."),
+    ("since", PAST, "Only runs that died after this time, e.g. -3d. Default: 24 hours ago."),
 )
 OPTIONAL = tuple(name for name, kind in get_type_hints(OptionWords).items() if kind == kind | None)
 
@@ -167,8 +175,7 @@ def _parse_filter(given: dict[str, Any]) -> dict[str, Any]:
     """Conditions as the SDK takes them, without the missing ones. Raises InvalidInput."""
     found = {name: value for name, value in given.items() if value is not None}
     key, equals, value = found.get("tag", "").partition("=")
-    moments = {name: read_moment(found[name], name) for name in ("since", "until") if name in found}
-    return found | moments | ({"tag": (key, value)} if equals else {})
+    return found | ({"tag": (key, value)} if equals else {})
 
 
 with_schedule_options = _with_options(WORDS)
@@ -181,9 +188,6 @@ def parse_options(words: Mapping[str, Any], *, unset: Iterable[str] | None = Non
     """The options that were given. Raises InvalidInput."""
     given = {name: value for name, value in words.items() if value not in (None, [])}
     rule = {argument: given.pop(name) for name, argument in _RULE.items() if name in given}
-    for bound, flag in (("start", "from"), ("end", "until")):
-        if bound in rule:
-            rule[bound] = read_moment(rule[bound], flag)
     retry = {argument: given.pop(name) for name, argument in _RETRY.items() if name in given}
     if retry:
         given["retry"] = Retry(**retry)

@@ -1,4 +1,4 @@
-"""``minutehand preview``: the next fires of an expression. Needs no cloud."""
+"""``minutehand preview`` and ``schedules preview``: the next fires of an expression, which needs no cloud, or of a schedule."""
 
 from __future__ import annotations
 
@@ -7,39 +7,89 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.parameters import read_moment
+from minutehand.cli.parameters import Name
 from minutehand.cli.shell import Shell, print_json
-from minutehand.timing import Rule, around_changes, explain, next_fires
+from minutehand.cli.typed import COMING
+from minutehand.domain.schedule import ScheduleState
+from minutehand.timing import Rule, around_changes, rule_fires, rule_words
 
 _COLUMNS = ("at", "kind", "mark", "note")
+
+Count = Annotated[int, typer.Option(help="Number of fires.")]
+After = Annotated[
+    datetime | None,
+    COMING,
+    typer.Option(help="Fires after this time, e.g. 2d, 'tomorrow 09:00', 2026-03-28T00:00:00Z. Default: now."),
+]
+AroundDst = Annotated[
+    bool, typer.Option("--around-dst", help="The next two clock changes, with the fires around them.")
+]
+InWords = Annotated[bool, typer.Option("--explain", help="Describe the expression in words first.")]
 
 
 def preview(
     shell: Shell,
     expression: Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")],
     timezone: Annotated[str, typer.Option(help="IANA time zone.")] = "UTC",
-    count: Annotated[int, typer.Option(help="Number of fires.")] = 5,
-    after: Annotated[
-        str | None, typer.Option(help="Fires after this time, e.g. 2026-03-28T00:00:00Z. Default: now.")
-    ] = None,
+    count: Count = 5,
+    after: After = None,
     key: Annotated[
         str | None, typer.Option(help="TENANT/NAME of the schedule, which determines the value of H.")
     ] = None,
     *,
-    around_dst: Annotated[
-        bool, typer.Option("--around-dst", help="The next two clock changes, with the fires around them.")
-    ] = False,
-    in_words: Annotated[bool, typer.Option("--explain", help="Describe the expression in words first.")] = False,
+    around_dst: AroundDst = False,
+    in_words: InWords = False,
 ) -> None:
     """Show the next fires of an expression."""
-    since = read_moment(after, "after") or datetime.now(UTC)
-    if in_words and not shell.as_json:
-        shell.say(explain(expression, timezone, after=since, key=key).words)
-    if around_dst:
-        found = around_changes(Rule.of(expression, timezone=timezone), after=since, each=count, key=key)
-        shell.list(found, _COLUMNS)
+    rule = Rule.of(expression, timezone=timezone)
+    _show(shell, rule, count=count, after=after, key=key, around_dst=around_dst, in_words=in_words)
+
+
+def of_schedule(
+    shell: Shell,
+    name: Name,
+    count: Count = 5,
+    after: After = None,
+    *,
+    around_dst: AroundDst = False,
+    in_words: InWords = False,
+) -> None:
+    """Show the next fires of a schedule. For an expression, use `minutehand preview`."""
+    found = shell.scheduler.describe_schedule(name)
+    schedule, definition = found.schedule, found.definition
+    if schedule.state is not ScheduleState.ACTIVE:
+        shell.remark(f"none: it is not ACTIVE, but {schedule.state}")
         return
-    fires = next_fires(expression, timezone=timezone, after=since, count=count, key=key)
+    _show(
+        shell,
+        definition.rule,
+        count=count,
+        after=after,
+        key=f"{schedule.tenant}/{schedule.name}",
+        anchor=definition.counts_from,
+        around_dst=around_dst,
+        in_words=in_words,
+    )
+
+
+def _show(
+    shell: Shell,
+    rule: Rule,
+    *,
+    count: int,
+    after: datetime | None,
+    key: str | None,
+    anchor: datetime | None = None,
+    around_dst: bool,
+    in_words: bool,
+) -> None:
+    since = after or datetime.now(UTC)
+    if in_words and not shell.as_json:
+        shell.say(rule_words(rule, key))
+    if around_dst:
+        shell.list(around_changes(rule, after=since, each=count, key=key, anchor=anchor), _COLUMNS)
+        return
+    fires = rule_fires(rule, after=since, count=count, key=key, anchor=anchor)
     for fire in fires:
         if shell.as_json:
             print_json(fire.isoformat())
