@@ -53,7 +53,7 @@ def test_pages_of_every_size_are_read_as_they_were_written(services: Services) -
 def test_a_page_that_is_appended_again_replaces_itself(services: Services) -> None:
     for _ in range(2):
         services.history.append(some(2))
-    found = services.history.pages("acme", Book.ENDED, TODAY, 0, first=0, last=NOON + DAY, meter=ReadMeter())
+    (found,) = services.history.pages("acme", Book.ENDED, TODAY, 1, first=0, last=NOON + DAY, meter=ReadMeter())
     assert len(list(found)) == 1
 
 
@@ -122,5 +122,5 @@ def test_an_hour_is_read_as_it_was_folded(services: Services) -> None:
 def test_pages_are_read_between_two_places(services: Services) -> None:
     services.history.append([page for n in range(0, 60, 10) for page in some(1, at=NOON + n * MINUTE)])
     bounds = {"first": NOON + 10 * MINUTE, "last": NOON + 30 * MINUTE}
-    pages = services.history.pages("acme", Book.ENDED, TODAY, 0, **bounds, meter=ReadMeter())
+    (pages,) = services.history.pages("acme", Book.ENDED, TODAY, 1, **bounds, meter=ReadMeter())
     assert [(page.last - NOON) // MINUTE for page in pages] == [30, 20, 10]

@@ -60,6 +60,9 @@ class DynamoTables(RowTables):
         end = answer.get("LastEvaluatedKey")
         return [to_row(item) for item in answer["Items"]], to_row(end)[table.range_key] if end else None
 
+    def first_pages(self, verb: str, queries: Sequence[RowQuery]) -> list[tuple[list[Row], Any]]:
+        return self._tables[queries[0].table].pool.map(lambda query: (self.page(verb, query), 0), queries)
+
     def scan(
         self, verb: str, table: TableDefinition, *, only: Condition | None = None, part: tuple[int, int] | None = None
     ) -> Iterator[Row]:

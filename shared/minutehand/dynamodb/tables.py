@@ -124,6 +124,10 @@ class RowTables(ABC):
     def page(self, verb: str, query: RowQuery) -> tuple[list[Row], Any]:
         """One request: the rows, and the range key after which the next page begins (None: there is none)."""
 
+    def first_pages(self, verb: str, queries: Sequence[RowQuery]) -> list[tuple[list[Row], Any]]:
+        """The first page of each query of one table; an engine may ask for them at the same time."""
+        return [self.page(verb, query) for query in queries]
+
     @abstractmethod
     def scan(
         self, verb: str, table: TableDefinition, *, only: Condition | None = None, part: tuple[int, int] | None = None

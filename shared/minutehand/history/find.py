@@ -26,7 +26,7 @@ from minutehand.state.history.entries import is_open
 from minutehand.state.history.search import Search
 
 WAITED = DAY  # ms: the fires of a schedule that have not ended are read from the ledger as far back first; older ones after all others
-_FIRES = 250  # rows of one query of these
+_MOST = 50  # rows of the ledger that are read at a time: of 4 KB and less each, they cost 50 units at the most
 _IN_NO_BOOK = frozenset({RunState.QUEUED, RunState.RUNNING})  # of fires
 
 
@@ -175,7 +175,7 @@ class Finder:
         head = self._services.schedules.head(tenant, name) if self._spec.search.tag else None
         while True:
             page = self._services.ledger.page(
-                owner, after=after, upto=upto, limit=_FIRES, cursor=place, newest_first=True
+                owner, after=after, upto=upto, limit=_MOST, cursor=place, newest_first=True
             )
             self._meter.add(len(page.items) * 800)  # bytes of a row
             for run in page.items:
@@ -194,7 +194,7 @@ class Finder:
             return None
         place = cursor or None
         while self._left() > 0:
-            runs, place = self._running_now(tenant, self._left(), place)
+            runs, place = self._running_now(tenant, min(self._left(), _MOST), place)
             self._meter.units += len(runs)
             fires = [run for run in runs if not is_open(run) and self._spec.after < run.due <= self._spec.upto]
             tags = self._tags_of(fires)
@@ -221,7 +221,7 @@ class Finder:
             return None
         reading = self._reading(tenant, Book.OPEN, search.in_any_state(), self._spec.upto)
         entries = reading.entries(_position(cursor))
-        while (most := self._left()) > 0:
+        while (most := min(self._left(), _MOST)) > 0:
             batch = list(islice(entries, most))
             found = self._services.ledger.look([entry.run for entry in batch]).found if batch else {}
             self._meter.units += len(batch)

@@ -7,19 +7,21 @@ once no page is left that reaches to its place.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, neg
 
 from minutehand.domain.history.entry import Book, HistoryEntry
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.times import DAY, HOUR, SECOND
 from minutehand.ports.history.pages import SPAN, Day, History, HistoryPage, Hour, ReadMeter
-from minutehand.state.history.codec import decode
+from minutehand.state.history.codec import PageColumns
 from minutehand.state.history.merge import Merge
 from minutehand.state.history.search import Search
 
+WINDOW = 1_000  # entries of a folded part that are made at a time
 _LATECOMERS = SECOND  # ms before a position from which pages that were added meanwhile are read, too
 
 
@@ -53,6 +55,16 @@ class _Segment:
     last: int
     index: Hour | None = None  # of a folded hour
     appended: bool = True  # whether its appended pages are read
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """A page, or of a page that was read already the entries at places in ``[first, last]``."""
+
+    page: HistoryPage
+    last: int
+    first: int = 0
+    columns: PageColumns | None = None
 
 
 class Reading:
@@ -125,11 +137,11 @@ class Reading:
         streams = _Streams(self._streams(segment, start))
         merge, moved = Merge(), False
         self._merge = merge
-        while (page := streams.next()) is not None:
+        while (part := streams.next()) is not None:
             if moved and self._is_over():
-                self._stop(Position(at=page.last, begin=merge.reaches(page.last)))
+                self._stop(Position(at=part.last, begin=merge.reaches(part.last)))
                 return
-            merge.add(self._wanted(segment, page, start), page.last)
+            merge.add(self._wanted(segment, part, start), part.last)
             watermark = streams.watermark()
             for entry in merge.before(watermark):
                 if self._whole or (not entry.withdrawn and self._search.wants(vars(entry))):
@@ -141,31 +153,32 @@ class Reading:
     def _stop(self, position: Position) -> None:
         self._stopped, self.searched = position, position.at
 
-    def _wanted(self, segment: _Segment, page: HistoryPage, start: Position) -> list[HistoryEntry]:
-        if page.summary is not None and not page.summary.may_hold(self._search):
-            return []
-        body = page.body if page.body is not None else self._history.bodies([page], self._meter)[0]
-        found = decode(self._tenant, body, wanted=self._search.wants_or_needs)
-        return [entry for entry in found if segment.first <= entry.at <= segment.last and start.is_before(entry)]
+    def _wanted(self, segment: _Segment, part: _Slice, start: Position) -> list[HistoryEntry]:
+        page, columns = part.page, part.columns
+        if columns is None:
+            if page.summary is not None and not page.summary.may_hold(self._search):
+                return []
+            columns = PageColumns(page.body if page.body is not None else self._history.bodies([page], self._meter)[0])
+        found = columns.entries(
+            self._tenant,
+            first=max(segment.first, part.first),
+            last=min(segment.last, part.last, start.at),
+            wanted=self._search.wants_or_needs,
+        )
+        return [entry for entry in found if start.is_before(entry)]
 
-    def _streams(self, segment: _Segment, start: Position) -> Iterator[Iterator[HistoryPage]]:
+    def _streams(self, segment: _Segment, start: Position) -> Iterator[Iterator[_Slice]]:
         if segment.index is not None:
             yield self._folded(segment.index, start)
         if segment.appended:
             reach = min(segment.last, max(start.begin, start.at + _LATECOMERS))
-            for spread in range(segment.day.spreads):
-                yield self._history.pages(
-                    self._tenant,
-                    self._book,
-                    segment.day.number,
-                    spread,
-                    first=segment.first,
-                    last=reach,
-                    meter=self._meter,
-                )
+            day, bounds = segment.day, {"first": segment.first, "last": reach}
+            found = self._history.pages(self._tenant, self._book, day.number, day.spreads, **bounds, meter=self._meter)
+            for pages in found:
+                yield (_Slice(page, page.last) for page in pages)
 
-    def _folded(self, hour: Hour, start: Position) -> Iterator[HistoryPage]:
-        """The pages of a folded hour that may hold what is wanted, part by part, with their bodies."""
+    def _folded(self, hour: Hour, start: Position) -> Iterator[_Slice]:
+        """What may be wanted of the pages of a folded hour, part by part, of each part the latest entries first."""
         pages = sorted(hour.pages, key=attrgetter("part"))
         for _, part in groupby(pages, key=attrgetter("part")):
             wanted = [
@@ -174,25 +187,40 @@ class Reading:
                 if page.summary is not None and page.summary.first <= start.at and page.summary.may_hold(self._search)
             ]
             bodies = self._history.bodies(wanted, self._meter) if wanted else []
-            loaded = [replace(page, body=body) for page, body in zip(wanted, bodies, strict=True)]
-            yield from sorted(loaded, key=attrgetter("last"), reverse=True)
+            columns = [PageColumns(body) for body in bodies]
+            yield from _windows(list(zip(wanted, columns, strict=True)), start.at)
+
+
+def _windows(pages: Sequence[tuple[HistoryPage, PageColumns]], upto: int) -> Iterator[_Slice]:
+    """Slices of the pages of a part, the latest first. A page reaches over the whole part; its slices let a reading stop within it."""
+    places = sorted((at for _, columns in pages for at in columns.places if at <= upto), reverse=True)
+    begin = 0
+    while begin < len(places):
+        first, last = places[min(begin + WINDOW, len(places)) - 1], places[begin]
+        slices = [
+            _Slice(page, at, first, columns)
+            for page, columns in pages
+            if (at := columns.last_in(first, last)) is not None
+        ]
+        yield from sorted(slices, key=attrgetter("last"), reverse=True)
+        begin = bisect_right(places, -first, key=neg)
 
 
 class _Streams:
     """Pages of several sources, each by descending latest place, as one."""
 
-    def __init__(self, sources: Iterable[Iterator[HistoryPage]]) -> None:
+    def __init__(self, sources: Iterable[Iterator[_Slice]]) -> None:
         self._heads = [(head, source) for source in sources if (head := next(source, None)) is not None]
 
-    def next(self) -> HistoryPage | None:
+    def next(self) -> _Slice | None:
         if not self._heads:
             return None
         place = max(range(len(self._heads)), key=lambda number: self._heads[number][0].last)
-        page, source = self._heads.pop(place)
+        part, source = self._heads.pop(place)
         following = next(source, None)
         if following is not None:
             self._heads.append((following, source))
-        return page
+        return part
 
     def watermark(self) -> int | None:
         """The latest place that a further page may have; None: there is none."""

@@ -168,23 +168,30 @@ class RowHistory:
         return {hour.number: hour for hour in found}
 
     def pages(
-        self, tenant: str, book: Book, day: int, spread: int, *, first: int, last: int, meter: ReadMeter
-    ) -> Iterator[HistoryPage]:
-        place, keys = partition_of(tenant, book, day, spread), (f"p#{stamp(max(first, 0))}", f"p#{stamp(last)}$")
-        query = RowQuery(table=HISTORY, partition=place, first=keys[0], last=keys[1], newest_first=True)
-        rows = self._read("pages", query, meter, limit=_FIRST_ROWS)
-        return readable(rows, page_of, "history.unreadable") if first <= last else iter(())
+        self, tenant: str, book: Book, day: int, spreads: int, *, first: int, last: int, meter: ReadMeter
+    ) -> Sequence[Iterator[HistoryPage]]:
+        if first > last:
+            return ()
+        begin, end = f"p#{stamp(max(first, 0))}", f"p#{stamp(last)}$"
+        query = RowQuery(table=HISTORY, partition="", first=begin, last=end, newest_first=True, limit=_FIRST_ROWS)
+        queries = [replace(query, partition=partition_of(tenant, book, day, spread)) for spread in range(spreads)]
+        heads = self._tables.first_pages("pages", queries)
+        found = [self._rest("pages", query, head, meter) for query, head in zip(queries, heads, strict=True)]
+        return [readable(rows, page_of, "history.unreadable") for rows in found]
 
-    def _read(self, verb: str, query: RowQuery, meter: ReadMeter, *, limit: int | None = None) -> Iterator[Row]:
-        """The rows of a query. With ``limit`` the first request reads so many, each further one twice as many."""
-        after: Any = None
+    def _read(self, verb: str, query: RowQuery, meter: ReadMeter) -> Iterator[Row]:
+        return self._rest(verb, query, self._tables.page(verb, query), meter)
+
+    def _rest(self, verb: str, query: RowQuery, head: tuple[list[Row], Any], meter: ReadMeter) -> Iterator[Row]:
+        """The rows of a query from its first page on. If that has a limit, each further page has twice as many rows."""
+        (rows, after), limit = head, query.limit
         while True:
-            rows, after = self._tables.page(verb, replace(query, after=after, limit=limit))
             meter.add(sum(map(size_of, rows)))
             yield from rows
             if after is None:
                 return
             limit = None if limit is None else min(limit * 2, _MOST_ROWS)
+            rows, after = self._tables.page(verb, replace(query, after=after, limit=limit))
 
     def bodies(self, pages: Sequence[HistoryPage], meter: ReadMeter) -> Sequence[bytes]:
         keys = {(page.partition, page.key): key_of(page.partition, page.key) for page in pages if page.body is None}

@@ -109,9 +109,12 @@ class History(Protocol):
         """The folded ones among these hours of a day."""
 
     def pages(
-        self, tenant: str, book: Book, day: int, spread: int, *, first: int, last: int, meter: ReadMeter
-    ) -> Iterator[HistoryPage]:
-        """The appended pages of one partition whose latest place is in ``[first, last]``, the latest first, read as they are asked for."""
+        self, tenant: str, book: Book, day: int, spreads: int, *, first: int, last: int, meter: ReadMeter
+    ) -> Sequence[Iterator[HistoryPage]]:
+        """Of each of so many partitions the appended pages whose latest place is in ``[first, last]``, the latest first.
+
+        What comes first is read here, of all partitions at the same time; further pages are read as they are asked for.
+        """
 
     def bodies(self, pages: Sequence[HistoryPage], meter: ReadMeter) -> Sequence[bytes]:
         """The bodies of pages, in their order. Raises Unavailable."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
@@ -21,6 +22,7 @@ from minutehand.errors import TooNew
 
 FORM = 1  # the first byte: how the rest is encoded
 _RAW, _LEVEL, _MEMORY = -15, 9, 9  # deflate without a header
+_STEPS = 2  # columns of differences, which come first: place and order
 _MOST = 64 * 1024 * 1024  # bytes of a page's JSON: none that Minutehand writes comes near
 
 Column = Any  # a list, or the one value of all
@@ -35,27 +37,55 @@ def encode(entries: Iterable[HistoryEntry]) -> bytes:
     return bytes([FORM]) + squeeze.compress(text) + squeeze.flush()
 
 
-def decode(
-    tenant: str, body: bytes, *, wanted: Callable[[Mapping[str, Any]], bool] | None = None
-) -> list[HistoryEntry]:
-    """The entries, in ascending order of ``at``; with ``wanted`` those alone whose fields meet it. Raises Unreadable, TooNew."""
-    try:
-        if body[0] != FORM:
+class PageColumns:
+    """A page whose entries are made when they are asked for: making them takes ten times as long as reading their columns.
+
+    ``places``: where its entries are (UTC ms), ascending. Raises Unreadable, TooNew.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        if body[:1] > bytes([FORM]):
             raise TooNew(f"a page of the history has form {body[0]}: a later release reads it; finish the deployment")
-        text = zlib.decompressobj(_RAW).decompress(body[1:], _MOST)
-        count, *columns = json.loads(text)
-        if not count:
+        try:
+            text = zlib.decompressobj(_RAW).decompress(body[1:], _MOST)
+            self._count, *self._columns = json.loads(text)
+            steps = [_unpack(column, self._count) for column in self._columns[:_STEPS]] if self._count else [[], []]
+            self.places, self._orders = (list(accumulate(column)) for column in steps)
+        except (*GARBAGE, zlib.error, IndexError) as problem:
+            raise unreadable("page of the history", problem) from problem
+
+    def last_in(self, first: int, last: int) -> int | None:
+        """The latest place in ``[first, last]``; None if there is none."""
+        place = bisect_right(self.places, last) - 1
+        return self.places[place] if place >= 0 and self.places[place] >= first else None
+
+    def entries(
+        self,
+        tenant: str,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+        wanted: Callable[[Mapping[str, Any]], bool] | None = None,
+    ) -> list[HistoryEntry]:
+        """The entries at places in ``[first, last]``, in ascending order; with ``wanted`` those alone whose fields meet it."""
+        begin = 0 if first is None else bisect_left(self.places, first)
+        end = self._count if last is None else bisect_right(self.places, last)
+        if begin >= end:
             return []
-        fields: dict[str, Any] = {}
-        for (_, read), column in zip(_COLUMNS, columns, strict=True):
-            read(_unpack(column, count), fields, tenant)
-        names = tuple(fields)
-        rows = (dict(zip(names, values, strict=True)) for values in zip(*fields.values(), strict=True))
-        return [HistoryEntry(**row) for row in rows if wanted is None or wanted(row)]
-    except TooNew:
-        raise
-    except (*GARBAGE, zlib.error, IndexError) as problem:
-        raise unreadable("page of the history", problem) from problem
+        fields: dict[str, Any] = {"at": self.places[begin:end], "order": self._orders[begin:end]}
+        try:
+            for (_, read), column in zip(_COLUMNS[_STEPS:], self._columns[_STEPS:], strict=True):
+                read(_unpack(column, self._count, begin, end), fields, tenant)
+            names = tuple(fields)
+            rows = (dict(zip(names, values, strict=True)) for values in zip(*fields.values(), strict=True))
+            return [HistoryEntry(**row) for row in rows if wanted is None or wanted(row)]
+        except (*GARBAGE, IndexError) as problem:
+            raise unreadable("page of the history", problem) from problem
+
+
+def decode(tenant: str, body: bytes) -> list[HistoryEntry]:
+    """All entries, in ascending order of ``at``. Raises Unreadable, TooNew."""
+    return PageColumns(body).entries(tenant)
 
 
 # Columns.
@@ -79,14 +109,16 @@ def _hashable(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _unpack(column: Column, count: int) -> list[Any]:
-    if isinstance(column, dict):
-        values = [column["="]] * count if "=" in column else [column["t"][number] for number in column["i"]]
-    else:
-        values = column
+def _unpack(column: Column, count: int, begin: int = 0, end: int | None = None) -> list[Any]:
+    """The values of the rows in ``[begin, end)``."""
+    end = count if end is None else end
+    if isinstance(column, dict) and "=" in column:
+        return [column["="]] * (end - begin)
+    values = column["i"] if isinstance(column, dict) else column
     if len(values) != count:
         raise ValueError(f"a column has {len(values)} of {count} values")
-    return values
+    part: list[Any] = values[begin:end]
+    return [column["t"][number] for number in part] if isinstance(column, dict) else part
 
 
 Entries = Sequence[HistoryEntry]
@@ -96,16 +128,13 @@ Reader = Callable[[list[Any], Fields, str], None]  # adds a field, from a column
 
 
 def _steps(name: str) -> tuple[Writer, Reader]:
-    """A number, as the difference to that of the entry before."""
+    """A number, as the difference to that of the entry before. Such columns are read as a whole, before all others."""
 
     def write(entries: Entries) -> list[Any]:
         values = [getattr(entry, name) for entry in entries]
         return [values[0], *(after - before for before, after in pairwise(values))]
 
-    def read(column: list[Any], fields: Fields, _: str) -> None:
-        fields[name] = list(accumulate(column))
-
-    return write, read
+    return write, lambda column, fields, _: None
 
 
 def _since(name: str, other: str) -> tuple[Writer, Reader]:
