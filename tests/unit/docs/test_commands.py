@@ -16,6 +16,7 @@ from tests.support.doc_pages import ROOT, all_pages
 # What else a reader is asked to type; whoever adds to it has looked at it.
 _OTHERS = frozenset(
     {".", "aws", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "kubectl", "mkdir"}
+    | {"django-admin", "uvicorn"}
 )
 _CDK_FLAGS = frozenset({"--import-existing-resources"})
 _TOOLS = frozenset({"make", "minutehand", "cdk"})

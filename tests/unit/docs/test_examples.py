@@ -28,6 +28,7 @@ from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 from tests.support.doc_examples import beginning, connect
 from tests.support.doc_pages import ROOT, Page, all_pages, page
+from tests.support.doc_programs import PROGRAMS
 from tests.support.stacks import NO_BUNDLING
 
 GENERATED = "docs/reference/api.md"  # its examples are those of the docstrings, which run below
@@ -79,7 +80,8 @@ def for_the_cdk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cdk, "App", partial(cdk.App, context=NO_BUNDLING, outdir=str(place / "cdk.out")))
 
 
-with_python = [one for one in all_pages() if one.name not in (GENERATED, "README.md") and examples(one)]
+ELSEWHERE = (GENERATED, "README.md", *PROGRAMS)  # whole programs run in tests/acceptance/test_web_frameworks.py
+with_python = [one for one in all_pages() if one.name not in ELSEWHERE and examples(one)]
 
 
 @pytest.mark.parametrize("one", with_python, ids=lambda one: one.name)
