@@ -25,6 +25,7 @@ from minutehand.domain.names import check_tenant
 from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
 from minutehand.settings import from_environment
 from minutehand.terminal import printable
+from minutehand.version import VERSION
 
 _MARKUP: Any = "rich"
 _PREFIX = re.compile("[A-Za-z0-9_-]{1,60}")
@@ -38,66 +39,82 @@ class CommandEntry:
 
     help: str  # one line; of a command, the first line of its docstring
     home: str  # module below minutehand.cli, with a function of the command's name or a group ``app``
+    panel: str = ""  # heading in the root's help
 
 
+# By the headings of the root's help.
+_GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
+    "Schedules": {
+        "schedules": CommandEntry("Create, change and show schedules.", "schedules.group"),
+        "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
+        "apply": CommandEntry(
+            "Create and update schedules as a package or a file declares them; show the differences first.",
+            "schedules.apply",
+        ),
+        "export": CommandEntry(
+            "Write all schedules as YAML that apply accepts unchanged, one document for each owner.", "schedules.apply"
+        ),
+        "schema": CommandEntry(
+            "Print the JSON Schema of the files that apply reads, for completion and checks in editors.",
+            "schedules.apply",
+        ),
+        "import": CommandEntry(
+            "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports"
+        ),
+        "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
+    },
+    "Runs": {
+        "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
+        "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
+        "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
+        "why": CommandEntry(
+            "Say why a fire or a run ran, ran late, or did not run, each sentence with its source.", "runs.why"
+        ),
+        "stats": CommandEntry(
+            "Show how many runs ended how, how late they began and how long they took, day by day.", "runs.stats"
+        ),
+        "history": CommandEntry("The history of runs as a whole.", "runs.history"),
+        "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.archive"),
+    },
+    "Installation": {
+        "doctor": CommandEntry(
+            "Check the installation from this machine: print each problem with its remedy. Writes nothing.",
+            "installation.processes",
+        ),
+        "workers": CommandEntry("Show the worker processes and functions.", "installation.workers"),
+        "queues": CommandEntry("Show the queues.", "installation.queues"),
+        "freeze": CommandEntry(
+            "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
+            "installation.tenant",
+        ),
+        "thaw": CommandEntry(
+            "End the freeze now: runs that it delayed start within five minutes.", "installation.tenant"
+        ),
+        "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant"),
+        "audit": CommandEntry(
+            "Show who did what, and verify the record of it. Alone: check the live data once and repair violations.",
+            "installation.audit",
+        ),
+    },
+    "Processes": {
+        "local": CommandEntry(
+            "Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.",
+            "installation.processes",
+        ),
+        "worker": CommandEntry("Run jobs: receive messages of a work queue by long polling.", "installation.processes"),
+        "ticker": CommandEntry(
+            "Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once.",
+            "installation.processes",
+        ),
+        "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes"),
+        "historian": CommandEntry(
+            "Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it.",
+            "installation.processes",
+        ),
+    },
+}
 COMMANDS: Mapping[str, CommandEntry] = {
-    "local": CommandEntry(
-        "Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.",
-        "installation.processes",
-    ),
-    "schedules": CommandEntry("Create, change and show schedules.", "schedules.group"),
-    "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
-    "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
-    "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
-    "stats": CommandEntry(
-        "Show how many runs ended how, how late they began and how long they took, day by day.", "runs.stats"
-    ),
-    "history": CommandEntry("The history of runs as a whole.", "runs.history"),
-    "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.archive"),
-    "why": CommandEntry(
-        "Say why a fire or a run ran, ran late, or did not run, each sentence with its source.", "runs.why"
-    ),
-    "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
-    "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
-    "apply": CommandEntry(
-        "Create and update schedules as a package or a file declares them; show the differences first.",
-        "schedules.apply",
-    ),
-    "export": CommandEntry(
-        "Write all schedules as YAML that apply accepts unchanged, one document for each owner.", "schedules.apply"
-    ),
-    "schema": CommandEntry(
-        "Print the JSON Schema of the files that apply reads, for completion and checks in editors.", "schedules.apply"
-    ),
-    "import": CommandEntry(
-        "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports"
-    ),
-    "queues": CommandEntry("Show the queues.", "installation.queues"),
-    "workers": CommandEntry("Show the worker processes and functions.", "installation.workers"),
-    "freeze": CommandEntry(
-        "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
-        "installation.tenant",
-    ),
-    "thaw": CommandEntry("End the freeze now: runs that it delayed start within five minutes.", "installation.tenant"),
-    "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant"),
-    "doctor": CommandEntry(
-        "Check the installation from this machine: print each problem with its remedy. Writes nothing.",
-        "installation.processes",
-    ),
-    "worker": CommandEntry("Run jobs: receive messages of a work queue by long polling.", "installation.processes"),
-    "ticker": CommandEntry(
-        "Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once.",
-        "installation.processes",
-    ),
-    "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes"),
-    "historian": CommandEntry(
-        "Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it.",
-        "installation.processes",
-    ),
-    "audit": CommandEntry(
-        "Show who did what, and verify the record of it. Alone: check the live data once and repair violations.",
-        "installation.audit",
-    ),
+    name: replace(entry, panel=panel) for panel, entries in _GROUPS.items() for name, entry in entries.items()
 }
 
 
@@ -120,7 +137,9 @@ class LazyGroup(typer.core.TyperGroup):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         for name, entry in COMMANDS.items():
-            self.commands[name] = typer.core.TyperCommand(name, help=entry.help, rich_markup_mode=_MARKUP)
+            self.commands[name] = typer.core.TyperCommand(
+                name, help=entry.help, rich_markup_mode=_MARKUP, rich_help_panel=entry.panel
+            )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments name, imported, and the arguments left to it."""
@@ -132,6 +151,7 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Run this job at that time, once, and tell me what happened.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},  # of every command: contexts inherit it
     pretty_exceptions_enable=False,
     rich_markup_mode=_MARKUP,
 )
@@ -139,7 +159,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:  # noqa: FBT001 (typer calls it)
     if asked:
-        typer.echo(f"minutehand {import_module('importlib.metadata').version('minutehand')}")
+        typer.echo(f"minutehand {VERSION}")
         raise typer.Exit
 
 

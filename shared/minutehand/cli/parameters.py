@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from minutehand.cli.completion import completing
 from minutehand.cli.moments import is_ago
 from minutehand.cli.typed import ZONE, Duration, TypedReader, TypedTime, anchor_of, as_text, markers_of
 from minutehand.cli.wording import Wording
@@ -105,7 +106,8 @@ def with_signature(command: Command, parameters: Iterable[inspect.Parameter]) ->
 
 
 def with_shell(function: Command) -> Command:
-    """The command as typer calls it: the shell comes from the context, and ``--json`` may stand behind the command, too.
+    """The command as typer calls it: the shell comes from the context, ``--json`` may stand behind the command, too, and the shell
+    completes names.
 
     Its times and durations are read (see ``typed``). An error names options and commands instead of the SDK's parameters and methods:
     see ``wording``.
@@ -134,7 +136,8 @@ def with_shell(function: Command) -> Command:
         option("as_json_here", bool, False, typer.Option("--json", help="One JSON object a line.")),
     ]
     command = with_parameters(function, added, call, supplied="shell")
-    return with_signature(command, map(as_text, inspect.signature(command).parameters.values()))
+    shown = map(as_text, inspect.signature(command).parameters.values())
+    return with_signature(command, (completing(function.__name__, one) for one in shown))
 
 
 class TypedCommand(typer.core.TyperCommand):
