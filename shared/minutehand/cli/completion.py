@@ -134,7 +134,9 @@ def _jobs(settings: Settings, _: str) -> Iterable[str]:
 def _runs(settings: Settings, incomplete: str) -> Iterable[str]:
     owner, hash_, _ = incomplete.partition("#")
     _, _, schedule = owner.partition("/")
-    of_schedule = {"name": schedule, "newest_first": True} if hash_ and not schedule.startswith("~") else {}
+    of_schedule: dict[str, Any] = (
+        {"name": schedule, "newest_first": True} if hash_ and not schedule.startswith("~") else {}
+    )
     return [run.id for run in _scheduler(settings).list_runs(**of_schedule, limit=MOST).items]
 
 

@@ -6,6 +6,7 @@ import inspect
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -155,15 +156,13 @@ class TestNothing:
             assert (asked.stdout.strip(), asked.stderr) == ("", ""), words
 
     def test_from_a_cloud_that_takes_too_long(self, complete: Complete, monkeypatch: pytest.MonkeyPatch) -> None:
-        import threading
-
         waited, over = list[float](), threading.Event()
 
         def join(thread: threading.Thread, timeout: float | None = None) -> None:
             waited.append(timeout or 0)
 
         monkeypatch.setattr(completion, "_schedules", lambda *_: over.wait() and [])
-        monkeypatch.setattr(completion.threading.Thread, "join", join)
+        monkeypatch.setattr(threading.Thread, "join", join)
         try:
             assert complete("schedules", "get", "", settings=NOWHERE) == []
         finally:
