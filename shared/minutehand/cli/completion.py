@@ -67,11 +67,11 @@ COMPLETERS: Mapping[str, Completer] = {
     "run_id": complete_runs,
     "schedule": complete_schedules,
     "target": complete_targets,
-    "what": complete_targets,
 }
 _OTHERS: Mapping[tuple[str, str], Completer | None] = {
     ("create", "name"): None,
     ("redrive", "run_id"): complete_dead,
+    ("why", "name"): complete_targets,
 }
 
 
