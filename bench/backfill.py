@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 def measure(running: LocalInstallation, asked: argparse.Namespace) -> dict[str, Any]:
-    scheduler = Scheduler(settings=running.settings, check_jobs=False)
+    scheduler = Scheduler(settings=running.settings)
     first = live_schedules(running, asked)
     scheduler.create_schedule("past", "bench.backfilled", "* * * * *")
     sleep_until(first + timedelta(seconds=asked.quiet))
@@ -73,7 +73,7 @@ def measure(running: LocalInstallation, asked: argparse.Namespace) -> dict[str, 
 
 def live_schedules(running: LocalInstallation, asked: argparse.Namespace) -> datetime:
     """Create them; when they first fire."""
-    earlier = Scheduler(settings=running.settings, check_jobs=False, clock=lambda: system_clock() - AGO)
+    earlier = Scheduler(settings=running.settings, clock=lambda: system_clock() - AGO)
     first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=AHEAD)
     every = f"rate({PERIOD} seconds, from={first:%Y-%m-%dT%H:%M:%SZ})"
     for name in names(asked.schedules):

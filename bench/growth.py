@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 def follow(running: LocalInstallation, asked: argparse.Namespace, table: Path, held: Path) -> list[dict[str, float]]:
-    scheduler = Scheduler(settings=running.settings, check_jobs=False)
+    scheduler = Scheduler(settings=running.settings)
     for number in range(SCHEDULES):
         scheduler.create_schedule(
             f"growth-{number}", "growth.plain", "rate(30 seconds)", payload={"text": "x" * number}

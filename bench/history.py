@@ -225,7 +225,7 @@ _ASKED: Mapping[str, Mapping[str, Any]] = {
 
 def _asked(bench: Bench, form: str, name: str, **conditions: Any) -> Mapping[str, object]:
     """Page by page, until enough was found or all was searched."""
-    owner = Scheduler(TENANT, services=bench.services, clock=bench.clock, check_jobs=False)
+    owner = Scheduler(TENANT, services=bench.services, clock=bench.clock)
     meters: list[ReadMeter] = []
     budget = finding._budget
 

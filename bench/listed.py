@@ -43,7 +43,7 @@ def delay(asked: argparse.Namespace) -> list[dict[str, Any]]:
     """Of a run's end until it is in an answer."""
     with installation(jobs=[nothing.__module__], workers=2) as running:
         running.wait_until_ready(threading.Event())
-        owner = Scheduler(settings=running.settings, check_jobs=False)
+        owner = Scheduler(settings=running.settings)
         warm = owner.submit("bench.history")
         owner.wait_for(warm.id, timeout=60)
         since, stop = datetime.now(UTC), threading.Event()

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 def measure(running: LocalInstallation, asked: argparse.Namespace) -> tuple[VerifierReport, dict[str, float]]:
-    earlier = Scheduler(settings=running.settings, check_jobs=False, clock=lambda: system_clock() - AGO)
+    earlier = Scheduler(settings=running.settings, clock=lambda: system_clock() - AGO)
     names = [f"bench-{number:04}" for number in range(asked.schedules)]
     first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=AHEAD)
     every_10 = f"rate(10 seconds, from={first:%Y-%m-%dT%H:%M:%SZ})"
@@ -72,7 +72,7 @@ def measure(running: LocalInstallation, asked: argparse.Namespace) -> tuple[Veri
     upto = since + timedelta(seconds=asked.seconds)
     starts = follow(running, watched, upto)
     used = {name: cpu(running.processes[name].pid) - before[name] for name in running.processes.names}
-    scheduler = Scheduler(settings=running.settings, check_jobs=False)
+    scheduler = Scheduler(settings=running.settings)
     runs = {name: ledger(scheduler, name, since) for name in names}
     return verify(watched, runs, starts, upto), used
 

@@ -107,7 +107,7 @@ def release(cloud: LocalCloud, out: Path) -> Deployment:
         endpoint=cloud.endpoint,
         region=cloud.region,
     )
-    return Deployment(cloud=cloud, settings=settings, scheduler=Scheduler(settings=settings, check_jobs=False))
+    return Deployment(cloud=cloud, settings=settings, scheduler=Scheduler(settings=settings))
 
 
 def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str]:

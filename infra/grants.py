@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_iam as iam
 from minutehand.domain.audit import ANCHORS
 from minutehand.domain.history.archive_keys import tenant_prefix
+from minutehand.domain.job_catalogue import OWNER as CATALOGUE
 from minutehand.domain.names import check_tenant
 
 from .queues import InstallationQueues
@@ -15,7 +16,7 @@ from .store import ARCHIVED, BATCH, DELETE, PAYLOADS, READ, RESULTS, Installatio
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
-_QUEUES = "~minutehand/~queues"  # which queues are held back: nothing of any tenant
+_SHARED = ("~minutehand/~queues", CATALOGUE)  # which queues are held back, which jobs there are: nothing of any tenant
 _GET = ("dynamodb:GetItem", "dynamodb:Query")
 
 
@@ -74,7 +75,7 @@ def allow_reading(
     store.allow(grantee, "schedules", _GET, keys=keys.schedules)
     store.allow(grantee, "revisions", READ, keys=keys.owners)
     store.allow(grantee, "history", READ, keys=keys.history)
-    store.allow(grantee, "runs", READ, keys=keys.ledger and (*keys.ledger, _QUEUES))
+    store.allow(grantee, "runs", READ, keys=keys.ledger and (*keys.ledger, *_SHARED))
     store.allow(grantee, "audit", ("dynamodb:Query",), keys=keys.audit)
     store.allow(grantee, "agenda", _GET)  # whether a chain is waiting: its shards hold the entries of all tenants
     for objects in (PAYLOADS, RESULTS):

@@ -31,7 +31,7 @@ class Deployment:
 
     def scheduler(self, *, ago: int = 0) -> Scheduler:
         """The SDK, as it was called ``ago`` ms ago."""
-        return Scheduler(settings=self.settings, check_jobs=False, clock=lambda: system_clock() - ago)
+        return Scheduler(settings=self.settings, clock=lambda: system_clock() - ago)
 
     def services(self) -> Services:
         return connect(self.settings)

@@ -35,7 +35,7 @@ class Hurried:
 
     def __post_init__(self) -> None:
         self.settings: Settings = fresh_settings(self.cloud)
-        self.scheduler = Scheduler(settings=self.settings, check_jobs=False)
+        self.scheduler = Scheduler(settings=self.settings)
         self.keyed.mkdir(parents=True)
 
     @property

@@ -65,7 +65,7 @@ def slice_runs(cloud: LocalCloud, folder: Path, *, count: int, length: float) ->
     to.touch()
     with reached_by_this_process({**cloud.environment, **variables(settings), **POWERTOOLS}):
         handler = _fresh_handler()
-        work, scheduler = connect(settings).work, Scheduler(settings=settings, check_jobs=False)
+        work, scheduler = connect(settings).work, Scheduler(settings=settings)
         began, invocations = time.monotonic(), 0
         payload = {"units": UNITS * count - UNITS // 2, "unit": length / UNITS, "to": str(to)}
         run = scheduler.submit("hurried.sliced", payload)

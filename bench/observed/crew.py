@@ -67,7 +67,7 @@ class Ours:
     folder: Path
 
     def scheduler(self, clock: Clock) -> Scheduler:
-        return Scheduler(settings=self.settings, check_jobs=False, clock=clock)
+        return Scheduler(settings=self.settings, clock=clock)
 
     def cpu(self) -> dict[str, float]:
         found = {"cloud": cpu(self.cloud.pid)}

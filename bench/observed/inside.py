@@ -38,7 +38,7 @@ class Inside:
     folder: Path
 
     def scheduler(self, clock: Clock) -> Scheduler:
-        return Scheduler(services=self.memory.connect(), check_jobs=False, clock=clock)
+        return Scheduler(services=self.memory.connect(), clock=clock)
 
     def cpu(self) -> dict[str, float]:
         return {"process": time.process_time()}

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.daemon.worker_record import RecordKeeper, function_identity
+from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, function_identity
 from minutehand.domain.policies import Policies
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.run import RunState
@@ -91,14 +91,12 @@ def _jobs() -> Registry:
 
 
 @cache
-def _keeper(function: str, log_stream: str) -> RecordKeeper | None:
-    """Of the record of this environment; None without the history."""
+def _keeper(function: str, log_stream: str) -> RecordKeeper:
+    """Of the record of this environment, which there is with the history only, and of what it says in the catalogue of jobs."""
     settings, ours = from_environment(), services()
-    if not settings.history:
-        return None
     queues = {settings.work_queue or DEFAULT_QUEUE: ours.work.stripes}
-    identify = partial(function_identity, function, log_stream, _jobs(), queues=queues)
-    return RecordKeeper(ours, WorkerKind.FUNCTION, identify, system_clock)
+    identify = partial(function_identity, function, log_stream, _jobs(), queues=queues) if settings.history else None
+    return RecordKeeper(ours, WorkerKind.FUNCTION, identify, system_clock, catalogue_of(ours, _jobs()))
 
 
 def _report(done: Iterable[Done]) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from minutehand.domain.schedule import ScheduleState
     from minutehand.jobs import Queue, Registry, job, load
     from minutehand.sdk.asynchronous.scheduler import AsyncScheduler
-    from minutehand.sdk.history.worker_views import QueueStripe, QueueView, RunningPage, Worker, WorkerRun
+    from minutehand.sdk.history.worker_views import JobView, QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.sdk.schedule_views import Schedule
     from minutehand.sdk.scheduler import Scheduler
     from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
@@ -38,6 +38,7 @@ __all__ = [
     "Context",
     "DeadRun",
     "Delivery",
+    "JobView",
     "Page",
     "Queue",
     "QueueStripe",
@@ -80,7 +81,7 @@ _NAMES_BY_HOME = {
     "sdk.scheduler": "Scheduler",
     "sdk.schedule_views": "Schedule",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
-    "sdk.history.worker_views": "QueueStripe QueueView RunningPage Worker WorkerRun",
+    "sdk.history.worker_views": "JobView QueueStripe QueueView RunningPage Worker WorkerRun",
     "settings": "Settings",
     "timing": "Rule next_fires",
     "why.answer": "Answer Cause Sentence Verdict",

@@ -155,3 +155,10 @@ def shorten(value: object, limit: int = _SHOWN) -> str:
     except Exception:  # noqa: BLE001 (a foreign repr may raise anything)
         text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+class UnknownJobWarning(UserWarning):
+    """A schedule or run was accepted whose job no worker has ever known. With ``Scheduler(strict=True)`` it is refused instead.
+
+    Filter it like any warning: ``warnings.simplefilter("error", UnknownJobWarning)``.
+    """

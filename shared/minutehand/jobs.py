@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import pkgutil
@@ -111,18 +110,6 @@ class Registry:
     def get(self, name: str) -> Job | None:
         """The job of that name, or None."""
         return self._jobs.get(name)
-
-    def require(self, name: object) -> Job:
-        """The job of that name; InvalidInput names the nearest ones if there is none."""
-        job = self._jobs.get(name) if isinstance(name, str) else None
-        if job is not None:
-            return job
-        known, near = ", ".join(self.names()) or "none", difflib.get_close_matches(str(name), self._jobs, n=3)
-        hint = f"did you mean {', '.join(map(repr, near))}?" if near else f"known jobs: {known}"
-        remedy = (
-            "import the package that declares it, or pass check_jobs=False to Scheduler if workers elsewhere know it"
-        )
-        raise InvalidInput("job", name, "is not registered in this process", f"{hint}; {remedy}")
 
     def queue(
         self,

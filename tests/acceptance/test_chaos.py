@@ -124,7 +124,7 @@ def test_single_items_are_throttled_and_the_others_take_effect(local_cloud: Loca
 
 @pytest.mark.cloud
 def test_a_message_is_delivered_a_second_time(local_cloud: LocalCloud, settings: Settings) -> None:
-    Scheduler(settings=settings, check_jobs=False).submit("chaos.note")
+    Scheduler(settings=settings).submit("chaos.note")
     with behind(local_cloud, settings, "repeat") as (_, services, journal):
         (first,) = services.work.receive(most=10, wait=2, visibility=60)
         (again,) = services.work.receive(most=10, wait=0, visibility=60)

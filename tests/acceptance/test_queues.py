@@ -25,7 +25,7 @@ def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path
         data=tmp_path / "state", jobs=["tests.support.installation.lanes"], workers=1, stripes=2
     ) as running:
         running.wait_until_ready(threading.Event())
-        scheduler = Scheduler(settings=running.settings, check_jobs=False)
+        scheduler = Scheduler(settings=running.settings)
         assert [queue.name for queue in scheduler.queues()] == ["default", "lane"]
         with pytest.raises(InvalidInput, match="known queues: default, lane"):
             scheduler.submit("lanes.note", payload, queue="lanes")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cloud
 FROM_ANOTHER_TERMINAL = """
 import sys
 from minutehand import Scheduler
-print(Scheduler(check_jobs=False).submit("test.note", {"to": sys.argv[1]}).id)
+print(Scheduler().submit("test.note", {"to": sys.argv[1]}).id)
 """
 
 

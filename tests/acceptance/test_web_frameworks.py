@@ -163,7 +163,7 @@ def count(ctx, payload):
 
 def test_django_submits_what_was_committed_whenever_its_process_dies(shop: Program, local_settings: Settings) -> None:
     shop.folder.joinpath("orders", "isolated.py").write_text(ISOLATED, encoding="utf-8")
-    port, owner = free_port(), Scheduler("shop", settings=local_settings, check_jobs=False)
+    port, owner = free_port(), Scheduler("shop", settings=local_settings)
     options = ("--", "--concurrency", "2", "--grace", "1", "--jobs", "orders.isolated")
     worker = shop.start("worker", "manage.py", "run_worker", *options)
     shop.start("server", "manage.py", "runserver", "--noreload", f"127.0.0.1:{port}")

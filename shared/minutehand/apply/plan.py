@@ -40,6 +40,7 @@ class PlannedChange:
     declaration: Declaration | None = None  # None for PRUNE
     job: str = ""  # name of the job
     adopts: bool = False  # whether it takes an unmanaged schedule over
+    warnings: Sequence[str] = ()  # what is odd about the declaration: no worker has ever known its job …
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -22,7 +24,7 @@ from minutehand.cli.parameters import everywhere
 from minutehand.cli.shell import ExitCode, NotConfirmed, Shell, code_of, print_json
 from minutehand.domain.audit import checked_reason, claimed_actor
 from minutehand.domain.names import check_tenant
-from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, shorten
+from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, UnknownJobWarning, shorten
 from minutehand.settings import from_environment
 from minutehand.terminal import printable
 from minutehand.version import VERSION
@@ -81,6 +83,7 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
             "Check the installation from this machine: print each problem with its remedy. Writes nothing.",
             "installation.processes",
         ),
+        "jobs": CommandEntry("Show the jobs that workers know.", "installation.jobs"),
         "workers": CommandEntry("Show the worker processes and functions.", "installation.workers"),
         "queues": CommandEntry("Show the queues.", "installation.queues"),
         "freeze": CommandEntry(
@@ -202,7 +205,8 @@ def run(words: Sequence[str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         _check_text(words)
-        code = app(list(words), prog_name="minutehand", standalone_mode=False)
+        with _warnings_shown(as_json=as_json):
+            code = app(list(words), prog_name="minutehand", standalone_mode=False)
     except MinutehandError as problem:
         return _failed(problem, as_json=as_json)
     except typer.Abort:
@@ -221,6 +225,25 @@ def run(words: Sequence[str]) -> int:
             )  # slow to import, and needed for nothing else here
         return ExitCode.USAGE
     return code if isinstance(code, int) else ExitCode.DONE
+
+
+@contextmanager
+def _warnings_shown(*, as_json: bool) -> Iterator[None]:
+    """A job that no worker knows is a line on standard error, as JSON if ``--json`` is given."""
+
+    def show(message: Warning | str, kind: type[Warning], *place: Any) -> None:
+        if not issubclass(kind, UnknownJobWarning):
+            before(message, kind, *place)
+        elif as_json:
+            print_json({"warning": str(message)}, to=sys.stderr)
+        else:
+            sys.stderr.write(f"warning: {printable(str(message))}\n")
+
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+        warnings.simplefilter("always", UnknownJobWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _check_text(words: Sequence[str]) -> None:

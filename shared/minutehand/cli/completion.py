@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 MOST = 50  # names that are offered
 PATIENCE = 2.0  # seconds
 _READ = 250  # schedules whose jobs are offered
-_WORKERS = 20  # workers whose jobs are offered
 
 
 def complete_schedules(context: typer.Context, incomplete: str) -> list[str]:
@@ -116,7 +115,7 @@ def _settings(context: typer.Context) -> Settings:
 
 
 def _scheduler(settings: Settings) -> Scheduler:
-    return minutehand.Scheduler(settings=settings, check_jobs=False)
+    return minutehand.Scheduler(settings=settings)
 
 
 def _schedules(settings: Settings, incomplete: str) -> Iterable[str]:
@@ -125,9 +124,8 @@ def _schedules(settings: Settings, incomplete: str) -> Iterable[str]:
 
 def _jobs(settings: Settings, _: str) -> Iterable[str]:
     scheduler = _scheduler(settings)
-    with suppress(Exception):  # the history may be off
-        for worker in scheduler.workers(limit=_WORKERS).items:
-            yield from worker.jobs
+    with suppress(Exception):  # the schedules may be readable all the same
+        yield from (job.name for job in scheduler.jobs())
     yield from (one.job for one in scheduler.list_schedules(limit=_READ).items)
 
 

@@ -32,6 +32,9 @@ Drain = Annotated[bool, typer.Option("--drain", help="Runs that are already due 
 ExpectedRevision = Annotated[int | None, typer.Option(help="Refuse if another revision is current.")]
 ClientToken = Annotated[str | None, typer.Option(help="Any text: repeating the call with it changes nothing.")]
 Key = Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same run.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse a job that no worker has ever known, instead of a warning.")
+]
 Limit = Annotated[int, typer.Option(help="Maximum number of lines.")]
 Cursor = Annotated[str | None, typer.Option(help="Continue after an earlier call, which printed the cursor.")]
 ForSeconds = Annotated[float | None, Duration(least=0), typer.Option("--for", help="End after this time, e.g. 5m.")]

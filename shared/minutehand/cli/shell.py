@@ -169,8 +169,8 @@ class Shell:
 
     @cached_property
     def scheduler(self) -> Scheduler:
-        """The SDK. It does not check names of jobs: the command line does not load the workers' jobs."""
-        return minutehand.Scheduler(settings=self.settings, check_jobs=False, via="cli").acting_as(reason=self.reason)
+        """The SDK. A job that no worker knows is accepted with a warning on standard error."""
+        return minutehand.Scheduler(settings=self.settings, via="cli").acting_as(reason=self.reason)
 
     def show(self, item: Any, said: Mapping[str, str] | None = None) -> None:
         """One object: its fields below each other, or one JSON object. ``said``: texts in place of fields; an empty one hides it."""

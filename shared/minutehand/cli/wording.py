@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, str] = {
 }
 # What only a program can do.
 _PHRASES: Mapping[str, str] = {
-    "pass check_jobs=False to Scheduler": "leave --jobs out",
+    "pass strict=False to Scheduler": "leave --strict out",
     "pass Schedule.revision": "give the revision that `minutehand schedules get` prints",
 }
 _CALL = re.compile(r"\b(\w+)\(([^()]*)\)")

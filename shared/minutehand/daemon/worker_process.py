@@ -13,7 +13,7 @@ from itertools import cycle
 
 from minutehand import logs
 from minutehand.daemon.memory import check_limit, resident
-from minutehand.daemon.worker_record import RecordKeeper, process_identity
+from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
 from minutehand.daemon.worker_shell import WorkerShell
 from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
 from minutehand.errors import Unavailable
@@ -48,9 +48,9 @@ def process_name(kind: str) -> str:
 class WorkerProcess:
     """A worker that polls: at most ``concurrency`` messages at hand, from the queue that ``services`` take orders from.
 
-    Beyond ``max_memory`` MB (resident) it stops by itself. It ``keeps_record`` of what it is and does, for `workers list`. Raises JobError
-    for a job with ``isolation="process"`` that a process of its own could not import, InvalidInput for a ``max_memory`` that is reached
-    already.
+    Beyond ``max_memory`` MB (resident) it stops by itself. It ``keeps_record`` of what it is and does, for `workers list`; its jobs it
+    publishes in any case. Raises JobError for a job with ``isolation="process"`` that a process of its own could not import, InvalidInput
+    for a ``max_memory`` that is reached already.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class WorkerProcess:
         self._parent = PreloadedParent(self._isolated)
         name = process_name("worker")
         identify = partial(process_identity, name, services, jobs, queue=self._queue, concurrency=concurrency)
-        keeper = RecordKeeper(services, WorkerKind.PROCESS, identify, system_clock) if keeps_record else None
+        said = identify if keeps_record else None
+        keeper = RecordKeeper(services, WorkerKind.PROCESS, said, system_clock, catalogue_of(services, jobs))
         self._shell = WorkerShell(
             services,
             jobs,

@@ -2,6 +2,8 @@
 
 A process writes when it starts, every 20 s, and when it has left. A Lambda environment writes every 20 s while a batch goes on, and when
 a batch is done and its messages are acknowledged, if its last record names runs or is five minutes old. An idle one writes nothing.
+
+Beside its record it publishes which jobs it knows (owner/catalogue.py), which is a read an hour, and a write if nobody else has made it.
 """
 
 from __future__ import annotations
@@ -10,11 +12,14 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from minutehand.concurrency.pools import ThreadCache
+from minutehand.domain.job_catalogue import JobSet, PublishedJob, sets_of
 from minutehand.errors import MinutehandError
 from minutehand.jobs import Registry
+from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.worker_record import (
@@ -43,10 +48,16 @@ class RecordKeeper:
     """The record of one worker process or Lambda environment. Raises nothing: without its record a worker works as well."""
 
     def __init__(
-        self, services: Services, kind: WorkerKind, identify: Callable[..., WorkerIdentity], clock: Clock
+        self,
+        services: Services,
+        kind: WorkerKind,
+        identify: Callable[..., WorkerIdentity] | None,
+        clock: Clock,
+        catalogue: CataloguePublisher | None = None,
     ) -> None:
-        """``identify(now=…)`` is called once, in the thread of the first write: it may read files."""
+        """``identify(now=…)`` is called once, in the thread of the first write: it may read files. None: only ``catalogue`` is kept."""
         self._services, self._kind, self._identify, self._clock = services, kind, identify, clock
+        self._catalogue = catalogue
         self._identity: WorkerIdentity | None = None
         self._threads = ThreadCache()  # its own: a run never waits for it
         self._writing = threading.Lock()  # held while a write is under way
@@ -98,20 +109,22 @@ class RecordKeeper:
             self._writing.release()
 
     def _write(self, *, stopped: bool = False) -> None:
-        try:
-            row = self._row(stopped=stopped)
-            self._written = row  # whether it is answered or not: it counts as one of its 20 s
-            self._store(row)
-        except MinutehandError as problem:
-            log.warning("worker.record_not_written", extra={"error": str(problem)})
-        except Exception:
-            log.exception("worker.record_not_written")
+        if self._identify is not None:
+            _guarded(partial(self._write_record, self._identify, stopped=stopped), "worker.record_not_written")
+        if self._catalogue is not None and not stopped:
+            _guarded(partial(self._catalogue.publish, self._clock()), "jobs.not_published")
 
-    def _row(self, *, stopped: bool) -> WorkerRow:
-        now, runs = self._clock(), self._at_hand()
-        self._identity = self._identity or self._identify(now=now)
+    def _write_record(self, identify: Callable[..., WorkerIdentity], *, stopped: bool) -> None:
+        now = self._clock()
+        self._identity = self._identity or identify(now=now)
+        row = self._row(self._identity, now, stopped=stopped)
+        self._written = row  # whether it is answered or not: it counts as one of its 20 s
+        self._store(row)
+
+    def _row(self, identity: WorkerIdentity, now: int, *, stopped: bool) -> WorkerRow:
+        runs = self._at_hand()
         return WorkerRow(
-            identity=self._identity,
+            identity=identity,
             seen_at=now,
             handled=self.handled,
             at_hand=len(runs),
@@ -149,6 +162,26 @@ class RecordKeeper:
                 return
             present = self._services.records.read(owner, key)
             self._version = 0 if present is None else present.version
+
+
+def _guarded(write: Callable[[], None], event: str) -> None:
+    """Do it; what goes wrong is logged as ``event`` and stops nothing."""
+    try:
+        write()
+    except MinutehandError as problem:
+        log.warning(event, extra={"error": str(problem)})
+    except Exception:
+        log.exception(event)
+
+
+def catalogue_of(services: Services, jobs: KnownJobs) -> CataloguePublisher | None:
+    """Publishes the jobs of this process; None if it cannot list them."""
+    return CataloguePublisher(services, partial(job_sets, jobs)) if isinstance(jobs, Registry) else None
+
+
+def job_sets(jobs: Registry, now: int) -> Sequence[JobSet]:
+    """What a process with these jobs says in the catalogue."""
+    return list(sets_of(map(PublishedJob.of, jobs), _version_of(jobs), now))
 
 
 def process_identity(

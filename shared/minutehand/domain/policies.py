@@ -106,6 +106,13 @@ class Policies:
         return replace(self, **given) if given else self
 
 
+def parse_policies(given: Mapping[str, Any]) -> Policies:
+    """Policies from those that differ from the defaults, as JSON values; ignores what a later release has added."""
+    found = Policies().overridden(Overrides.from_dict(dict(given)))
+    isolation = Isolation(given.get("isolation", found.isolation))
+    return replace(found, cancel_grace=given.get("cancel_grace", found.cancel_grace), isolation=isolation)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
     """The policies that a schedule or a submission sets; None: the job's."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
@@ -12,16 +14,18 @@ from typing import Any, Self
 from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
 from minutehand.domain.audit import Caller, Via, checked_reason, checked_via, claimed_actor
-from minutehand.domain.names import check_name, check_tenant, parse_run_id
+from minutehand.domain.job_catalogue import nearest
+from minutehand.domain.names import check_flag, check_name, check_tenant, parse_run_id
 from minutehand.domain.notice import JOB
 from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Definition, Head, ScheduleState
-from minutehand.errors import InvalidInput, NotFound
+from minutehand.errors import InvalidInput, MinutehandError, NotFound, UnknownJobWarning
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
+from minutehand.owner.catalogue import KnownNames
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
@@ -45,6 +49,14 @@ def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
     )
 
 
+def _warn(text: str) -> None:
+    """An UnknownJobWarning that names the first line outside of this package."""
+    level, frame = 2, sys._getframe(1)  # noqa: SLF001 (what ``warnings`` itself does)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("minutehand."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UnknownJobWarning, stacklevel=level)
+
+
 class SchedulerBase:
     def __init__(
         self,
@@ -54,7 +66,7 @@ class SchedulerBase:
         endpoint: str | None = None,
         prefix: str | None = None,
         jobs: Registry | str | None = None,
-        check_jobs: bool = True,
+        strict: bool = False,
         actor: str | None = None,
         via: str = Via.SDK,
         services: Services | None = None,
@@ -72,7 +84,9 @@ class SchedulerBase:
         self._services = services
         self._has_history = given.history
         self._clock = clock
-        self._check_jobs = check_jobs
+        self._strict = check_flag("strict", strict)
+        self._known_names = KnownNames(services, clock)
+        self._on_unknown: Callable[[str], None] = _warn
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
 
     def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: str | None = None) -> Self:
@@ -89,9 +103,17 @@ class SchedulerBase:
         caller = replace(self._caller, **{name: value for name, value in given.items() if value is not None})
         return self._with_caller(caller)
 
+    def strictly(self, *, strict: bool = True) -> Self:
+        """A copy that refuses a job that neither this process nor any worker knows; with ``strict=False`` one that warns of it."""
+        return self._copy(_strict=check_flag("strict", strict))
+
     def _with_caller(self, caller: Caller) -> Self:
+        return self._copy(_caller=caller)
+
+    def _copy(self, **attributes: object) -> Self:
+        """A copy with other attributes, that shares all connections and what is known of the jobs."""
         other = copy(self)
-        vars(other)["_caller"] = caller
+        vars(other).update(attributes)
         return other
 
     def _pending(self, payload: Any) -> PendingPayload:
@@ -142,7 +164,40 @@ class SchedulerBase:
         return NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; {remedy}")
 
     def _job_name(self, job: str) -> str:
-        return self._jobs.require(check_name(job, "job")).name if self._check_jobs else check_name(job, "job")
+        self._check_job("job", check_name(job, "job"), job)
+        return job
+
+    def _check_job(self, field: str, job: str, value: str) -> None:
+        """Warn of a job that neither this process nor any worker knows; if ``strict``, raise InvalidInput about ``field``."""
+        if self._jobs.get(job) is not None:
+            return
+        try:
+            found = self._known_names.of(job)
+        except MinutehandError:
+            if self._strict:
+                raise
+            return  # a role that may not read the catalogue may submit
+        knows = found.knows(job)
+        if knows or (knows is None and not self._strict):
+            return
+        hint = nearest(job, {*found.entries, *self._jobs.names()})
+        if self._strict:
+            said = "no worker has published its jobs yet" if knows is None else "no worker has ever known it"
+            remedy = (
+                "import the package that declares it, start a worker that knows it, or pass strict=False to Scheduler"
+            )
+            raise InvalidInput(field, value, f"is not registered in this process, and {said}", f"{hint}; {remedy}")
+        self._on_unknown(
+            f"{field}={value!r}: no worker has ever known this job: its runs wait 15 minutes for one; {hint}"
+        )
+
+    def _nobody_knows(self, job: str) -> str | None:
+        """Why a run of the job waits, if no worker has ever known it; None: one has, or that cannot be told."""
+        try:
+            found = self._known_names.of(job)
+        except MinutehandError:
+            return None
+        return f"no worker knows job {job!r}; {nearest(job, found.entries)}" if found.knows(job) is False else None
 
     def _check_payload(self, job: str, payload: Any) -> None:
         known = self._jobs.get(job)
@@ -182,12 +237,11 @@ class SchedulerBase:
         return options
 
     def _check_notified_jobs(self, options: Options) -> None:
-        """Raises InvalidInput if a job to be notified does not exist: otherwise the first incident would reveal it."""
-        for field in ("on_failure", "on_recovery") if self._check_jobs else ():
+        """As for the job of a schedule: otherwise the first incident would reveal that a job to be notified does not exist."""
+        for field in ("on_failure", "on_recovery"):
             target = getattr(options, field) or ""
-            if target.startswith(JOB) and self._jobs.get(target.removeprefix(JOB)) is None:
-                known = f"known jobs: {', '.join(self._jobs.names()) or 'none'}"
-                raise InvalidInput(field, target, "names no job that is registered in this process", known)
+            if target.startswith(JOB):
+                self._check_job(field, target.removeprefix(JOB), target)
 
     def _options_after(self, present: Definition, job: str, given: Mapping[str, Any]) -> Options:
         """The options of an update. A queue that came from the job changes with the job; a queue that its owner chose stays."""

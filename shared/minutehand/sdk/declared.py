@@ -57,7 +57,8 @@ class DeclarationMethods(ScheduleMethods):
         """The changes of applying these declarations with the owner ``managed_by``. Reads all schedules, writes nothing.
 
         Schedules of other owners are not changed, and schedules without an owner only with ``adopt``. An invalid declaration (its
-        job is not registered, its queue does not exist) is REFUSED and does not stop the others.
+        queue does not exist, or ``strict`` and its job is not known) is REFUSED and does not stop the others; a job that no worker knows
+        is among the ``warnings`` of its change.
         Raises InvalidInput, Unavailable.
         """
         owner = None if managed_by is None else check_name(managed_by, "managed_by")
@@ -115,13 +116,14 @@ class DeclarationMethods(ScheduleMethods):
     def _compare(
         self, declared: Declaration, there: Mapping[str, _Existing], owner: str | None, *, adopt: bool
     ) -> PlannedChange:
-        name = declared.name or declared.place
+        name, odd = declared.name or declared.place, list[str]()
         try:
             job = job_of(declared, self._jobs)
             name = declared.name or job
             value = json.loads(declared.payload)
             compared = _ComparedPayload(value, self.tenant, self._services.payloads)
-            request = replace(self._request_of(name, job, declared, owner), payload=compared)
+            quiet = self._copy(_on_unknown=odd.append)
+            request = replace(quiet._request_of(name, job, declared, owner), payload=compared)  # noqa: SLF001 (a copy)
         except (InvalidInput, JobError) as problem:
             return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
         one, current = there.get(name), None
@@ -136,7 +138,8 @@ class DeclarationMethods(ScheduleMethods):
             current = CurrentState(
                 words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision
             )
-        return plan_change(declared, words, current, job=job, managed_by=owner, adopt=adopt)
+        change = plan_change(declared, words, current, job=job, managed_by=owner, adopt=adopt)
+        return replace(change, warnings=tuple(odd))
 
     def _words(self, one: _Existing, payload: Any) -> dict[str, Any]:
         head, paused = one.head, True if one.head.state is ScheduleState.PAUSED else None

@@ -12,8 +12,8 @@ from typing import Any
 from minutehand.arguments import due_time
 from minutehand.domain.names import check_flag, check_name, one_off_ref, schedule_owner
 from minutehand.domain.policies import SHORTEST, Retry, check_seconds, overrides
+from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.run import RunRow as LedgerRun
-from minutehand.domain.run import RunState
 from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput, NotFinished, NotFound
 from minutehand.fires.withdraw import held_leases, wait_for_held
@@ -73,7 +73,8 @@ class RunMethods(SchedulerBase):
     def get_run(self, run_id: str) -> Run:
         """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound.
 
-        A payload or result that is not in the bucket any more is None.
+        A payload or result that is not in the bucket any more is None. ``waits_because`` is set for a run that waits although no worker
+        has ever known its job.
         """
         run = self._read(run_id)
         beside = self._services.ledger.beside(run.ref)
@@ -81,7 +82,10 @@ class RunMethods(SchedulerBase):
         if run.result_ref not in (None, "beside"):
             result = self._stored(str(run.result_ref))
         payload = None if run.payload_ref is None else self._stored(run.payload_ref)
-        return views.run_view(run, now=self._clock(), payload=payload, result=result, beside=beside)
+        waits = self._nobody_knows(run.job) if run.state in WAITING else None
+        return views.run_view(
+            run, now=self._clock(), payload=payload, result=result, beside=beside, waits_because=waits
+        )
 
     def _stored(self, key: str) -> str | None:
         try:

@@ -43,9 +43,9 @@ class Scheduler(
 
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two
     of them. ``jobs`` is a Registry or the name of a package to load; None: the jobs that ``@job`` registered in this process.
-    ``check_jobs=False`` accepts names of jobs that are not registered in this process. ``actor`` (default: MINUTEHAND_ACTOR) is
-    whom the application acts for, e.g. "alice@acme": the audit has it beside the IAM identity of the process. ``via`` is the way
-    by which acts come: "sdk", "cli", "apply", "api" or "console".
+    A job that is neither among these nor known to any worker is accepted with an UnknownJobWarning; with ``strict=True`` it is refused.
+    ``actor`` (default: MINUTEHAND_ACTOR) is whom the application acts for, e.g. "alice@acme": the audit has it beside the IAM identity
+    of the process. ``via`` is the way by which acts come: "sdk", "cli", "apply", "api" or "console".
 
     Any number of threads may share one: make it once, beside the application's other clients. A forked child may use its parent's.
     Its calls block: coroutines use ``AsyncScheduler``.

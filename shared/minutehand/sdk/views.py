@@ -79,6 +79,7 @@ class Run:
     backfill: str | None = None  # id of the backfill that it belongs to
     skipped: int | None = None  # row of a gap only: number of missed fires that were skipped, from ``due`` on
     skipped_until: datetime | None = None  # row of a gap only: UTC, the last skipped fire
+    waits_because: str | None = None  # why it cannot start, if no worker knows its job; get_run only
     steps: Mapping[str, Any] = field(default_factory=dict)  # recorded results by name; get_run only
     failed_attempts: Sequence[FailedAttempt] = ()  # oldest first; get_run only
 
@@ -180,6 +181,7 @@ def run_view(
     result: str | None = None,
     beside: SiblingRows | None = None,
     kind: RunKind | None = None,
+    waits_because: str | None = None,
 ) -> Run:
     """The public form of a ledger row, with payload, result and rows ``beside`` it if they were read. Raises Unreadable.
 
@@ -194,6 +196,7 @@ def run_view(
             id=str(run.ref),
             tenant=run.ref.tenant,
             kind=kind or kind_of(run),
+            waits_because=waits_because,
             schedule=run.ref.schedule,
             created_at=from_ms(run.created_at) if run.created_at else None,
             last_heartbeat_at=from_ms(last_renewal(run.lease_until or 0)) if holds_lease else None,

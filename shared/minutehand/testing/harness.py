@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from minutehand.domain.job_catalogue import PublishedJob, sets_of
 from minutehand.domain.message import decode
 from minutehand.domain.notice import SCHEDULE_EVENTS, Notice
 from minutehand.domain.times import MINUTE, SECOND, to_ms
@@ -21,6 +22,7 @@ from minutehand.fires.context import LOOKAHEAD
 from minutehand.historian.follow import StreamFollower
 from minutehand.historian.readers import Reader
 from minutehand.jobs import Registry, default_registry, load
+from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run, run_view
@@ -67,6 +69,7 @@ class Harness:
 
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
     (aware). ``seed`` sets the jitter of retries. With ``events`` it publishes events, as an installation that has a target for them.
+    Its ``scheduler`` is strict: a job that is not among ``jobs`` is refused.
 
     One thread at a time lets time pass; others may use ``scheduler`` meanwhile. A coroutine uses ``AsyncScheduler.of(scheduler)``, and
     ``await asyncio.to_thread(harness.advance, hours=2)``.
@@ -105,7 +108,10 @@ class Harness:
         if events:
             self.memory.schedule_events = frozenset(SCHEDULE_EVENTS.values())
         self._services = self.memory.connect()
-        self.scheduler = Scheduler(tenant, jobs=known, services=self._services, clock=self.clock)
+        CataloguePublisher(self._services, lambda now: [*sets_of(map(PublishedJob.of, known), None, now)]).publish(
+            self.clock()
+        )
+        self.scheduler = Scheduler(tenant, jobs=known, strict=True, services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
         self._beating.heartbeats += [hand.worker.heartbeat for hand in self._hands]
         self._target = self.clock()

@@ -136,8 +136,8 @@ class ChaosRun:
         self.troupe = ProcessGroup(cast, module, environ.__getitem__, self.folder)
         cleanup.callback(self.troupe.stop)
         self.books = Books(settings)
-        direct = Scheduler(settings=settings, check_jobs=False)
-        faulted = Scheduler(settings=replace(settings, endpoint=urls[OWNER]), check_jobs=False)
+        direct = Scheduler(settings=settings)
+        faulted = Scheduler(settings=replace(settings, endpoint=urls[OWNER]))
         self.owners = Owners(plan.seed, plan.load, direct, faulted, self.folder, self.journal)
 
     def _wait_until_ready(self) -> None:

@@ -53,7 +53,7 @@ class Projections:
         for tenant in self.tenants:
             oracle = PagesOracle(tenant, rows, self.tags if tenant == "acme" else {}, self.now)
             yield from oracle.violations(self.services.history, Random(len(self.changes)))
-            owner = Scheduler(tenant, services=self.services, clock=lambda: self.now, check_jobs=False)
+            owner = Scheduler(tenant, services=self.services, clock=lambda: self.now)
             listed = ListOracle([row for row in rows if row.ref.tenant == tenant], self.now)
             yield from listed.violations(owner, Random(len(self.changes)))
 

@@ -48,12 +48,12 @@ class Scene:
 
     @property
     def scheduler(self) -> Scheduler:
-        return Scheduler(settings=self.settings, check_jobs=False)
+        return Scheduler(settings=self.settings)
 
     def scheduler_of(self, ago: timedelta) -> Scheduler:
         """The SDK as it was called some time ago: what it schedules is for the ticker to find."""
         offset = int(ago.total_seconds() * 1000)
-        return Scheduler(settings=self.settings, check_jobs=False, clock=lambda: system_clock() - offset)
+        return Scheduler(settings=self.settings, clock=lambda: system_clock() - offset)
 
     def start(self, *roles: ProcessRole) -> ProcessGroup:
         """Start processes; they end with the test."""

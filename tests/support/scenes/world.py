@@ -149,7 +149,7 @@ class World:
 
     def owner(self, hook: Hook | None = None) -> Scheduler:
         """Somebody with the SDK, in a process of their own."""
-        return Scheduler("acme", jobs=self.jobs, services=self.process(hook), clock=self.clock)
+        return Scheduler("acme", jobs=self.jobs, strict=True, services=self.process(hook), clock=self.clock)
 
     def tick(self, services: Services | None = None, *, holder: str = "ticker", **options: Any) -> TickReport:
         return tick(services or self.services, clock=self.clock, holder=holder, **options)

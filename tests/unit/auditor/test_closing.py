@@ -30,7 +30,7 @@ class Story:
     def __init__(self) -> None:
         self.world = World()
         self.owner = self.world.owner()
-        self.other = type(self.owner)("other", services=self.world.process(), clock=self.world.clock, check_jobs=False)
+        self.other = type(self.owner)("other", services=self.world.process(), clock=self.world.clock)
         self.owner.create_schedule("s", "note", DAILY)
         self.other.create_schedule("t", "note", DAILY)
         for number in range(5):
@@ -101,7 +101,7 @@ def test_a_whole_audit_verifies() -> None:
 def test_no_line_comes_into_a_closed_day() -> None:
     story = Story()
     behind = story.world.process()
-    slow = type(story.owner)("acme", services=behind, clock=lambda: story.world.clock() - 26 * HOUR, check_jobs=False)
+    slow = type(story.owner)("acme", services=behind, clock=lambda: story.world.clock() - 26 * HOUR)
     slow.update_schedule("s", description="a day behind")  # no auditor has come yet
     story.pass_time(2)
     story.close()
@@ -115,9 +115,7 @@ def test_no_line_comes_into_a_closed_day() -> None:
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_line_that_comes_while_its_day_is_closed_is_in_the_close_or_refused(verb: str, moment: str) -> None:
     story = Story()
-    late = type(story.owner)(
-        "acme", services=story.world.process(), clock=lambda: story.world.clock() - 2 * HOUR, check_jobs=False
-    )
+    late = type(story.owner)("acme", services=story.world.process(), clock=lambda: story.world.clock() - 2 * HOUR)
     story.pass_time(1.5)
     results = []
 

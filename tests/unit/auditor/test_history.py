@@ -30,7 +30,7 @@ class World:
         self.clock = ManualClock(from_ms(NOON))
         self.memory = Memory(self.clock)
         self.services = self.memory.connect()
-        self.owner = Scheduler("acme", services=self.services, clock=self.clock, check_jobs=False)
+        self.owner = Scheduler("acme", services=self.services, clock=self.clock)
         self._place: str | None = None
 
     def end(self, *runs: Any, told: bool = True) -> None:

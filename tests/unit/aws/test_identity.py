@@ -73,7 +73,7 @@ def test_a_long_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.cloud
 def test_the_local_cloud_tells_it_and_acts_have_it(local_settings: Settings) -> None:
-    owner = Scheduler("acme", settings=replace(local_settings), check_jobs=False)
+    owner = Scheduler("acme", settings=replace(local_settings))
     owner.create_schedule("s", "j", "0 0 1 1 *")
     (line,) = owner.audit().items
     assert line.actor.startswith("iam:arn:aws:")

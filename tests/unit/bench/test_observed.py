@@ -100,9 +100,7 @@ def test_the_fires_that_are_expected_are_those_of_the_schedules(
     at = datetime.fromtimestamp(DUE / 1_000, UTC) + timedelta(seconds=second)
     monkeypatch.setattr(endtoend, "now", lambda: at)
     memory = Memory(lambda: int(at.timestamp() * 1_000) - endtoend.AGO)
-    scheduler = Scheduler(
-        services=memory.connect(), check_jobs=False, clock=lambda: int(at.timestamp() * 1_000) - endtoend.AGO
-    )
+    scheduler = Scheduler(services=memory.connect(), clock=lambda: int(at.timestamp() * 1_000) - endtoend.AGO)
     fires = endtoend.recurring(scheduler, endtoend.parse(["--schedules", "13"]), case)
     assert len(fires) == 13 * 6
     for head in scheduler.list_schedules(limit=100).items:
@@ -116,7 +114,7 @@ def test_one_offs_of_a_burst_are_due_at_one_instant_and_left_to_the_ticker(monke
     case = next(case for case in endtoend.CASES if case.fires)
     monkeypatch.setattr(endtoend, "now", lambda: datetime.fromtimestamp(DUE / 1_000, UTC))
     memory = Memory(lambda: DUE - endtoend.AGO)
-    scheduler = Scheduler(services=memory.connect(), check_jobs=False, clock=lambda: DUE - endtoend.AGO)
+    scheduler = Scheduler(services=memory.connect(), clock=lambda: DUE - endtoend.AGO)
     fires = endtoend.burst(scheduler, endtoend.parse([]), case)
     assert len(set(fires)) == case.fires == len(memory.entries())
     assert len({due for _, due in fires}) == 1

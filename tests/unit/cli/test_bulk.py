@@ -19,7 +19,7 @@ NAMES = [f"a-{number}" for number in range(6)]
 
 @pytest.fixture(autouse=True)
 def schedules(local_settings: Settings) -> None:
-    owner = Scheduler(settings=local_settings, check_jobs=False)
+    owner = Scheduler(settings=local_settings)
     for name in (*NAMES, "b"):
         owner.create_schedule(name, "j", "0 9 1 1 *", tags={"team": name[0]})
 

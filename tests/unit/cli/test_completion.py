@@ -94,7 +94,7 @@ class TestNames:
         def fail(ctx: Context, payload: object) -> None:
             raise ValueError("never")
 
-        owner = Scheduler(settings=local_settings, check_jobs=False)
+        owner = Scheduler(settings=local_settings)
         for name, job in (("nightly", "report.daily"), ("nightly-eu", "report.daily"), ("weekly", "mail.send")):
             owner.create_schedule(name, job, "0 9 * * *")
         services = connect(local_settings)
@@ -116,7 +116,7 @@ class TestNames:
         assert complete("--tenant", "other", "schedules", "get", "", settings=there) == []
 
     def test_of_runs(self, there: Settings, complete: Complete) -> None:
-        owner = Scheduler(settings=there, check_jobs=False)
+        owner = Scheduler(settings=there)
         runs = sorted(owner.trigger("nightly", idempotency_key=key).id for key in ("a", "b"))
         (shared,) = {one.partition("#")[0] for one in runs}
         assert complete("runs", "show", f"{shared}#", settings=there) == runs
@@ -125,7 +125,7 @@ class TestNames:
         assert complete("dead", "redrive", "", settings=there) == ["default/~one#once"]
 
     def test_no_more_than_fifty(self, local_settings: Settings, complete: Complete) -> None:
-        owner = Scheduler(settings=local_settings, check_jobs=False)
+        owner = Scheduler(settings=local_settings)
         for number in range(51):
             owner.create_schedule(f"s{number:02}", "note", "0 9 * * *")
         assert complete("schedules", "get", "", settings=local_settings) == [f"s{number:02}" for number in range(50)]

@@ -21,7 +21,7 @@ CREATE = ("schedules", "create", "s", "j", "0 9 * * *")
 
 @pytest.fixture
 def owner(local_settings: Settings) -> Scheduler:
-    return Scheduler(settings=local_settings, check_jobs=False)
+    return Scheduler(settings=local_settings)
 
 
 class TestWords:

@@ -155,8 +155,8 @@ def test_a_tenant_is_named_as_it_was_given(
         ("apply", InvalidInput("jobs.yaml:3: s.job", 7, "x", "y"), "jobs.yaml:3: s.job=7: x; y"),
         (
             "apply",
-            InvalidInput("job", "j", "x", "import it, or pass check_jobs=False to Scheduler if"),
-            "job='j': x; import it, or leave --jobs out if",
+            InvalidInput("job", "j", "x", "import it, or pass strict=False to Scheduler"),
+            "job='j': x; import it, or leave --strict out",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings:
 
 def test_what_runs_now_is_listed_without_a_schedule(said: Say, local_settings: Settings) -> None:
     services, jobs, shown = connect(local_settings), Registry(), list[Any]()
-    owner = Scheduler(settings=local_settings, check_jobs=False)
+    owner = Scheduler(settings=local_settings)
     worker = make_worker(services, jobs, system_clock, wait=lambda seconds: None, name="w1")
 
     @jobs.job("long")
@@ -88,7 +88,7 @@ def test_what_does_not_go_with_what_is_refused(said: Say, words: list[str], fiel
 
 def test_queues_in_stripes(said: Say, local_settings: Settings) -> None:
     provision(local_settings, queues=[Queue(name="reports", stripes=2)])
-    scheduler = Scheduler(settings=local_settings, check_jobs=False)
+    scheduler = Scheduler(settings=local_settings)
     for number in range(3):
         scheduler.submit("j", {"n": number})
     default, reports = said("--json", "queues", "list").json

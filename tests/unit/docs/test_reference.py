@@ -37,6 +37,7 @@ PUBLIC = {
     "Context",
     "DeadRun",
     "Delivery",
+    "JobView",
     "Page",
     "Queue",
     "QueueStripe",

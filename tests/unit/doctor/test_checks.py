@@ -66,7 +66,7 @@ def rows(settings: Settings) -> list[Any]:
 
 
 def owner(settings: Settings) -> Scheduler:
-    return Scheduler(settings=settings, check_jobs=False)
+    return Scheduler(settings=settings)
 
 
 @pytest.fixture

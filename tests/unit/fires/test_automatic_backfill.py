@@ -136,7 +136,7 @@ def test_tickers_at_once_with_other_clocks_claim_every_fire(faults: Faults) -> N
 
 def raced(seed: int, faults: Faults) -> tuple[Memory, int]:
     stage = Stage(seed, NOON, TOGETHER)
-    owner = Scheduler("acme", check_jobs=False, services=stage.memory.connect(), clock=lambda: stage.now)
+    owner = Scheduler("acme", services=stage.memory.connect(), clock=lambda: stage.now)
     owner.create_schedule("s", "note", "rate(30 seconds)", automatic_backfill=True, catch_up_window=60)
     stage.now += (3_000 + stage.random.randrange(60)) * SECOND
     stage.faults = faults

@@ -260,7 +260,7 @@ TOGETHER = Faults(crash=0.0, fail=0.0, lose=0.0, throttle=0.0, stall=0.0, skew=S
 def race(seed: int, faults: Faults) -> Stage:
     """Three tickers without a lock handle the same entries at once, each with a clock of its own."""
     stage = Stage(seed, NOON, TOGETHER)
-    owner = Scheduler("acme", check_jobs=False, services=stage.memory.connect(), clock=lambda: stage.now)
+    owner = Scheduler("acme", services=stage.memory.connect(), clock=lambda: stage.now)
     for number, (policy, window) in enumerate([("all", 600.0), ("latest", 1800.0), ("none", 1800.0), ("all", 45.0)]):
         owner.create_schedule(f"s{number}", "note", "rate(5 seconds)", catch_up=policy, catch_up_window=window)
     claimed = {r.owner: set(divided(stage.memory, r.owner)[0]) for r in revisions(stage.memory)}

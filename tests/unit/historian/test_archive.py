@@ -38,7 +38,7 @@ def memory() -> Memory:
 
 
 def scheduler_of(memory: Memory, tenant: str = "acme", *, at: int = NOON) -> Scheduler:
-    return Scheduler(tenant, services=memory.connect(), clock=ManualClock(from_ms(at)), check_jobs=False)
+    return Scheduler(tenant, services=memory.connect(), clock=ManualClock(from_ms(at)))
 
 
 def store(memory: Memory, changes: Sequence[RunChange], batch: str = "shard-1") -> None:
@@ -103,7 +103,7 @@ def test_without_a_bucket_the_archive_is_off(memory: Memory) -> None:
     services.archive.is_on = False  # type: ignore[misc]
     archive(life(), context_of(services))
     assert memory.archived == {}
-    scheduler = Scheduler("acme", services=services, clock=ManualClock(from_ms(NOON + 1)), check_jobs=False)
+    scheduler = Scheduler("acme", services=services, clock=ManualClock(from_ms(NOON + 1)))
     with pytest.raises(errors.Misconfigured, match=r"MINUTEHAND_BUCKET is not set.*set it to"):
         scheduler.archive(since=from_ms(NOON))
 

@@ -125,7 +125,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadMeter]]:
 
 def calls(bench: Bench, **conditions: Any) -> tuple[int, list[float]]:
     """How many runs are found, and how long each call took."""
-    owner = Scheduler(TENANT, services=bench.services, clock=bench.clock, check_jobs=False)
+    owner = Scheduler(TENANT, services=bench.services, clock=bench.clock)
     cursor, found, seconds = None, 0, list[float]()
     while True:
         began = time.now

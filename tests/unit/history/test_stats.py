@@ -30,7 +30,7 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock(from_ms(MIDNIGHT + 3 * DAY))
         self.services = Memory(self.clock).connect()
-        self.owner = Scheduler("acme", services=self.services, clock=self.clock, check_jobs=False)
+        self.owner = Scheduler("acme", services=self.services, clock=self.clock)
         self._sequence = 0
 
     def end(self, runs: list[RunRow]) -> None:

@@ -156,7 +156,7 @@ def test_who_has_another_key_is_told_which_and_not_to_grant_anything(
     act: str, local_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    scheduler = Scheduler(settings=local_settings, check_jobs=False)
+    scheduler = Scheduler(settings=local_settings)
     acts: dict[str, Callable[[], object]] = {
         "read": lambda: scheduler.get_schedule("s"),
         "send": lambda: scheduler.submit("j"),

@@ -184,7 +184,7 @@ def test_a_submitted_run_names_the_actor_that_is_claimed_and_asks_nobody() -> No
         return "iam:me"
 
     services = replace(world.process(), identity=identity)
-    owner = Scheduler("acme", services=services, clock=world.clock, check_jobs=False)
+    owner = Scheduler("acme", services=services, clock=world.clock)
     assert owner.get_run(owner.submit("note").id).actor is None
     run = owner.acting_as("alice").submit("note")
     assert owner.get_run(run.id).actor == "app:alice"
@@ -311,5 +311,5 @@ def test_a_long_interval_without_lines_is_read_in_pages() -> None:
 def test_another_tenant_sees_nothing_of_it() -> None:
     world = World()
     world.scheduler.create_schedule("s", "note", DAILY)
-    other = type(world.scheduler)("other", services=world.process(), clock=world.clock, check_jobs=False)
+    other = type(world.scheduler)("other", services=world.process(), clock=world.clock)
     assert other.audit().items == []

@@ -47,7 +47,7 @@ def test_every_way_in_asks_the_job(world: World) -> None:
 
 
 def test_who_does_not_know_the_job_cannot_ask_it(world: World) -> None:
-    stranger = Scheduler("acme", jobs=Registry(), check_jobs=False, services=world.services, clock=world.clock)
+    stranger = Scheduler("acme", jobs=Registry(), services=world.services, clock=world.clock)
     assert stranger.submit("greet", {}).state == "QUEUED"
 
 

@@ -15,7 +15,7 @@ START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)
 def test_runs_of_a_time_without_a_historian_are_listed_afterwards() -> None:
     clock = ManualClock(START)
     memory = Memory(clock)
-    owners = [Scheduler(name, services=memory.connect(), clock=clock, check_jobs=False) for name in ("acme", "other")]
+    owners = [Scheduler(name, services=memory.connect(), clock=clock) for name in ("acme", "other")]
     runs = [owner.submit("job", delay=60).id for owner in owners for _ in range(3)]
     owners[0].cancel_run(runs[0])
     assert owners[0].list_runs().items == []

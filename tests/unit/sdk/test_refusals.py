@@ -174,7 +174,7 @@ def test_an_unknown_job_is_told_with_its_neighbours() -> None:
 
 
 def test_jobs_that_only_workers_know_may_be_named() -> None:
-    owner = Scheduler("acme", jobs=Registry(), services=World().process(), check_jobs=False)
+    owner = Scheduler("acme", jobs=Registry(), services=World().process())
     assert owner.submit("elsewhere").job == "elsewhere"
     with pytest.raises(InvalidInput):
         owner.submit("else where")

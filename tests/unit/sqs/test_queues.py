@@ -61,7 +61,7 @@ def test_declared_or_existing_is_enough(world: QueueWorld) -> None:
     world.jobs.queue("tomorrow")
     world.memory.add_queue("elsewhere")
     world.scheduler.create_schedule("s", "note", "* * * * *", queue="tomorrow")
-    stranger = Scheduler("acme", jobs=Registry(), check_jobs=False, services=world.services, clock=world.clock)
+    stranger = Scheduler("acme", jobs=Registry(), services=world.services, clock=world.clock)
     stranger.create_schedule("t", "unknown.job", "* * * * *", queue="elsewhere")
     assert (queue_of(world), queue_of(world, "t")) == ("tomorrow", "elsewhere")
     assert [queue.name for queue in world.scheduler.queues()] == ["default", "elsewhere", "mail", "reports"]

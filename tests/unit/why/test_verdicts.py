@@ -11,7 +11,7 @@ from minutehand import Answer, Cause, Context, Registry, Retry, Scheduler, Verdi
 from minutehand.domain.names import RunRef, parse_run_id
 from minutehand.domain.times import to_ms
 from minutehand.dynamodb.tables import AUDIT, RUNS
-from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable
+from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
 from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.ports.records import Record
 from minutehand.state.backpressure import HoldLog, QueueHolds
@@ -455,8 +455,9 @@ def failed_and_redriven(stage: Stage) -> Answer:
 
 
 def of_an_unknown_job(stage: Stage) -> Answer:
-    stage.scheduler._check_jobs = False
-    stage.create(job="unheard")
+    stage.scheduler._strict = False
+    with pytest.warns(UnknownJobWarning, match="unheard"):
+        stage.create(job="unheard")
     stage.pass_time(30)
     return stage.why("08:10")
 

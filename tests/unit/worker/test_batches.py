@@ -210,7 +210,7 @@ def test_what_needs_its_own_way_goes_alone(kind: str) -> None:
             batch.world.wait(HIDDEN + 1)
         case "unknown":
             batch.world.scheduler = type(batch.world.scheduler)(
-                "acme", services=batch.world.services, clock=batch.world.clock, check_jobs=False
+                "acme", services=batch.world.services, clock=batch.world.clock
             )
             batch.submit("nobody-knows", 2)
         case _:

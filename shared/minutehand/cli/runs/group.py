@@ -12,6 +12,7 @@ from minutehand.cli.parameters import (
     Key,
     Payload,
     RunId,
+    Strict,
     Yes,
     payload_of,
     read_payload,
@@ -49,11 +50,13 @@ def submit(
     ] = None,
     start: Annotated[str | None, typer.Option(help="prompt or exact instead of the job's own.")] = None,
     max_attempts: Annotated[int | None, typer.Option(help="Instead of the job's own.")] = None,
+    *,
+    strict: Strict = False,
 ) -> None:
     """Run a job once: now, at a time, or after a delay."""
     if at is not None and delay is not None:
         raise InvalidInput("--delay", delay, "was given together with --at", "give one of the two")
-    run = shell.scheduler.submit(
+    run = shell.scheduler.strictly(strict=strict).submit(
         job,
         None if payload is None else read_payload(payload),
         run_at=at,

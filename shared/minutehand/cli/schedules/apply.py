@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -14,15 +15,15 @@ import typer
 from minutehand.apply import schema as schemas
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
-from minutehand.cli.parameters import DryRun, Yes, load_jobs
+from minutehand.cli.parameters import DryRun, Strict, Yes, load_jobs
 from minutehand.cli.shell import ExitCode, Shell, print_json, values
 from minutehand.domain.schedule import Declaration
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, UnknownJobWarning
 from minutehand.sdk.scheduler import Scheduler
 
 Jobs = Annotated[
     list[str] | None,
-    typer.Option("--jobs", help="A package with jobs: names of jobs are checked against it; may be repeated."),
+    typer.Option("--jobs", help="A package with jobs, which need no worker yet; implies --strict. May be repeated."),
 ]
 
 _FILES = (".yaml", ".yml", ".json")
@@ -47,12 +48,13 @@ def apply(
     adopt: Annotated[bool, typer.Option("--adopt", help="Take over declared schedules without an owner.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
+    strict: Strict = False,
 ) -> None:
     """Create and update schedules as a package or a file declares them; show the differences first.
 
     It changes only schedules that it owns: they were created by applying this package, or a file with this managed_by.
     """
-    scheduler, documents = _declared(shell, source, jobs or [])
+    scheduler, documents = _declared(shell, source, jobs or [], strict=strict)
     plans = [scheduler.compare_declared(found, managed_by=owner, adopt=adopt) for owner, found in documents.items()]
     for plan in plans:
         _show(shell, plan, prune=prune)
@@ -98,12 +100,12 @@ def schema(shell: Shell) -> None:
 
 
 def _declared(
-    shell: Shell, source: str, jobs: Sequence[str]
+    shell: Shell, source: str, jobs: Sequence[str], *, strict: bool
 ) -> tuple[Scheduler, Mapping[str | None, Sequence[Declaration]]]:
     """A scheduler with the loaded jobs, and the declarations by owner."""
     if source == "-" or source.endswith(_FILES) or Path(source).is_file():
         known = load_jobs(jobs) if jobs else None
-        scheduler = Scheduler(settings=shell.settings, jobs=known, check_jobs=known is not None)
+        scheduler = Scheduler(settings=shell.settings, jobs=known, strict=strict or known is not None)
         documents = read(_text(source), "standard input" if source == "-" else source)
         return scheduler, {document.managed_by: document.declarations for document in documents}
     registry = load_jobs([source, *jobs])
@@ -113,7 +115,7 @@ def _declared(
         raise InvalidInput(
             "source", source, "declares no schedule", "decorate its jobs with @schedule(...), or give a .yaml file"
         )
-    return Scheduler(settings=shell.settings, jobs=registry), {source: found}
+    return Scheduler(settings=shell.settings, jobs=registry, strict=True), {source: found}
 
 
 def _text(source: str) -> str:
@@ -130,6 +132,8 @@ def _show(shell: Shell, plan: ApplyPlan, *, prune: bool) -> None:
             print_json({"managed_by": plan.managed_by, **shown})
         elif change.act is not ApplyAction.UNCHANGED:
             _show_change(shell, change, prune=prune)
+        for text in change.warnings:
+            shell.warn(f"{change.name}: {text}")
     counts = ", ".join(f"{plan.count(act)} {act}" for act in ApplyAction if plan.count(act))
     shell.remark(f"{plan.managed_by or 'without an owner'}: {counts or 'nothing declared'}")
 
@@ -157,7 +161,8 @@ def _carry_out(shell: Shell, scheduler: Scheduler, plan: ApplyPlan, *, prune: bo
     """Carry out a plan. Returns the number of failed changes."""
     acts = [ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])]
     total, begun = sum(map(plan.count, acts)), count()
-    with shell.progress("Applying", total) as advance:
+    with shell.progress("Applying", total) as advance, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownJobWarning)  # the plan has said it
         done = scheduler.carry_out(plan, prune=prune, on_change=lambda _: advance(next(begun)))
     for name, why in done.failed.items():
         shell.warn(f"{name}: {why}")

@@ -17,6 +17,7 @@ from minutehand.cli.parameters import (
     Limit,
     Name,
     Payload,
+    Strict,
     Yes,
     payload_of,
 )
@@ -43,11 +44,19 @@ Until = Annotated[
 @app.command()
 @with_schedule_options
 def create(
-    shell: Shell, name: Name, job: Job, expression: Expression, *, client_token: ClientToken = None, **words: Any
+    shell: Shell,
+    name: Name,
+    job: Job,
+    expression: Expression,
+    *,
+    client_token: ClientToken = None,
+    strict: Strict = False,
+    **words: Any,
 ) -> None:
     """Create a schedule; it is active at once."""
     definition = parse_options(words).definition(expression)
-    show_created(shell, shell.scheduler.create_schedule(name, job, **definition, client_token=client_token))
+    made = shell.scheduler.strictly(strict=strict)
+    show_created(shell, made.create_schedule(name, job, **definition, client_token=client_token))
 
 
 @app.command()
@@ -61,12 +70,13 @@ def upsert(
     managed_by: Annotated[str | None, typer.Option(help="The package or file that declares it.")] = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
+    strict: Strict = False,
     **words: Any,
 ) -> None:
     """Create a schedule, or update it to these options; a missing option has its default. Writes only differences."""
     definition = parse_options(words).definition(expression)
     definition |= {"managed_by": managed_by, "expected_revision": expected_revision, "client_token": client_token}
-    done = shell.scheduler.upsert_schedule(name, job, **definition)
+    done = shell.scheduler.strictly(strict=strict).upsert_schedule(name, job, **definition)
     if shell.as_json:
         print_json({"change": done.change, "schedule": values(done.schedule)})
     else:
@@ -85,6 +95,7 @@ def update(
     unset: Annotated[list[str] | None, typer.Option(help="Remove the value of this option, e.g. max-running.")] = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
+    strict: Strict = False,
     **words: Any,
 ) -> None:
     """Change the given options; the others stay. Fires due before the change keep the old definition."""
@@ -100,7 +111,7 @@ def update(
     if not changes:
         raise InvalidInput("name", name, "nothing to change", "give at least one option")
     changes |= {"expected_revision": expected_revision, "client_token": client_token}
-    shell.show(shell.scheduler.update_schedule(name, **changes))
+    shell.show(shell.scheduler.strictly(strict=strict).update_schedule(name, **changes))
 
 
 @app.command()

@@ -96,7 +96,7 @@ class UncleanSession(MinutehandError):
 class LocalSession:
     def __init__(self, running: LocalInstallation, console: Console) -> None:
         self._running, self._console = running, console
-        self._scheduler = Scheduler(settings=running.settings, check_jobs=False)
+        self._scheduler = Scheduler(settings=running.settings)
         self._starts, self._program = StartLog(), DemoProgram()
         self._status = SessionStatus(self._scheduler, self._program.labels)
         self._since = datetime.now(UTC)

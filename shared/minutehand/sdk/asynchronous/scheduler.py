@@ -23,7 +23,7 @@ MOST_THREADS = 1_000
 class AsyncScheduler(AsyncBase):
     """``Scheduler`` for asyncio: every method of it is awaited, with the same arguments, result and errors.
 
-    ``archive`` is iterated with ``async for``; ``acting_as`` waits for nothing, and returns a copy at once. Its own arguments are those of
+    ``archive`` is iterated with ``async for``; ``acting_as`` and ``strictly`` wait for nothing, and return a copy at once. Its own arguments are those of
     ``Scheduler`` and ``threads``; ``AsyncScheduler.of(scheduler)`` is one over a ``Scheduler`` that is there, such as the harness's.
     Make it once, at the start of the application, because that reads files. ``async with`` closes it at its end.
 
@@ -61,7 +61,7 @@ class AsyncScheduler(AsyncBase):
         endpoint: str | None = None,
         prefix: str | None = None,
         jobs: Registry | str | None = None,
-        check_jobs: bool = True,
+        strict: bool = False,
         actor: str | None = None,
         via: str = Via.SDK,
         services: Services | None = None,
@@ -75,7 +75,7 @@ class AsyncScheduler(AsyncBase):
             endpoint=endpoint,
             prefix=prefix,
             jobs=jobs,
-            check_jobs=check_jobs,
+            strict=strict,
             actor=actor,
             via=via,
             services=services,
@@ -106,8 +106,15 @@ class AsyncScheduler(AsyncBase):
 
     def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: str | None = None) -> Self:
         """See ``Scheduler.acting_as``. It is not awaited."""
+        return self._over(self._scheduler.acting_as(actor, reason=reason, via=via))
+
+    def strictly(self, *, strict: bool = True) -> Self:
+        """See ``Scheduler.strictly``. It is not awaited."""
+        return self._over(self._scheduler.strictly(strict=strict))
+
+    def _over(self, scheduler: Scheduler) -> Self:
         other = copy(self)
-        vars(other)["_scheduler"] = self._scheduler.acting_as(actor, reason=reason, via=via)
+        vars(other)["_scheduler"] = scheduler
         return other
 
     async def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
@@ -177,6 +184,7 @@ class AsyncScheduler(AsyncBase):
     why = awaited(Scheduler.why)
     why_run = awaited(Scheduler.why_run)
     workers = awaited(Scheduler.workers)
+    jobs = awaited(Scheduler.jobs)
     list_running = awaited(Scheduler.list_running)
     queues = awaited(Scheduler.queues)
     audit = awaited(Scheduler.audit)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
+from minutehand.domain.job_catalogue import CatalogueEntry
+from minutehand.domain.policies import Delivery, Isolation, Retry, Start, parse_policies
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.times import from_ms
 from minutehand.owner.queues import FoundQueue
@@ -85,6 +88,40 @@ class QueueView:
     def depth(self) -> int | None:
         """Messages that wait or are in flight."""
         return None if self.waiting is None or self.in_flight is None else self.waiting + self.in_flight
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """A job that workers know, as those that came last publish it."""
+
+    name: str  # that schedules and submissions give
+    queue: str  # of its runs: "default", or a declared queue
+    delivery: Delivery  # "at_least_once", "exactly_once" or "at_most_once"
+    start: Start  # "prompt" or "exact"
+    retry: Retry
+    timeout: float | None  # seconds of one attempt
+    deadline: float | None  # seconds after the due time; after them no attempt starts
+    cancel_grace: float  # seconds that a cancelled job has to end
+    isolation: Isolation  # "thread" or "process"
+    payload_schema: Mapping[str, Any] | None = None  # JSON Schema of its payload, if it declares one of at most 8 KB
+    version: str | None = None  # of the package of these workers' jobs, if that has one
+    last_seen_at: datetime  # UTC: when a worker last said that it knows it; up to two hours old while one lives
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def job_view(entry: CatalogueEntry) -> JobView:
+    job = entry.job
+    return view_of(
+        JobView,
+        parse_policies(job.policies),
+        name=job.name,
+        queue=job.queue or DEFAULT_QUEUE,
+        payload_schema=job.payload_schema,
+        version=entry.version,
+        last_seen_at=from_ms(entry.seen_at),
+    )
 
 
 def is_wanted(row: WorkerRow, queue: str | None, job: str | None, *, stopped: bool) -> bool:

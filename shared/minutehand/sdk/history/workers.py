@@ -1,4 +1,4 @@
-"""SDK methods about the whole installation: its workers, what they run now, and its queues."""
+"""SDK methods about the whole installation: its workers, the jobs that they know, what they run now, and its queues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minutehand.sdk.cursors import Listing
 from minutehand.sdk.views import Page, run_view
 
 if TYPE_CHECKING:
-    from minutehand.sdk.history.worker_views import QueueView, RunningPage
+    from minutehand.sdk.history.worker_views import JobView, QueueView, RunningPage
     from minutehand.state.worker_record import WorkerRow
 
 
@@ -61,6 +61,17 @@ class InstallationMethods(SchedulerBase):
             for row, state in zip(found, states, strict=True)
         ]
         return Page(items=sorted(views, key=lambda view: view.name), cursor=listing.next(more))
+
+    def jobs(self) -> Sequence[JobView]:
+        """The jobs that workers know, by name: whose runs they are, which policies they have, and when a worker last said so.
+
+        Each worker publishes its jobs when it starts and once an hour, a Lambda environment after its first batch. A job leaves the
+        list 100 days after the last worker that knew it. Costs one query. Raises Unavailable, Misconfigured.
+        """
+        from minutehand.owner.catalogue import read_catalogue  # noqa: PLC0415 (as above)
+        from minutehand.sdk.history.worker_views import job_view  # noqa: PLC0415 (as above)
+
+        return [job_view(entry) for entry in read_catalogue(self._services, self._clock()).entries.values()]
 
     def _check_queue(self, name: str) -> None:
         """Raises InvalidInput if there is no such queue, as far as this role may know."""

@@ -1,0 +1,225 @@
+"""A name of a job that no worker has ever known is said at the door, refused if that is asked for, and costs a query a minute."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from minutehand import Registry, Scheduler
+from minutehand.apply.plan import ApplyAction
+from minutehand.declare import declaration
+from minutehand.domain.job_catalogue import PublishedJob, sets_of
+from minutehand.errors import InvalidInput, Unavailable, UnknownJobWarning
+from minutehand.owner.catalogue import CataloguePublisher
+from minutehand.testing import Harness
+
+from tests.support.scenes.world import START, Faults, World, fails
+
+Door = Callable[[Scheduler, str], Any]
+DOORS: dict[str, Door] = {
+    "submit": lambda owner, job: owner.submit(job),
+    "create": lambda owner, job: owner.create_schedule("s", job, "0 9 * * *"),
+    "upsert": lambda owner, job: owner.upsert_schedule("s", job, "0 9 * * *"),
+    "update": lambda owner, job: owner.update_schedule("present", job=job),
+    "on_failure": lambda owner, job: owner.create_schedule("s", "note", "0 9 * * *", on_failure=f"job:{job}"),
+    "on_recovery": lambda owner, job: owner.update_schedule("present", on_recovery=f"job:{job}"),
+}
+doors = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.scheduler.create_schedule("present", "note", "0 9 * * *")
+    return made
+
+
+def publish(world: World, *names: str) -> None:
+    jobs = [PublishedJob(name=name) for name in names]
+    CataloguePublisher(world.services, lambda now: list(sets_of(jobs, "1", now))).publish(world.clock())
+
+
+def owner_of(world: World, faults: Faults | None = None, **given: Any) -> Scheduler:
+    """An application that has none of the jobs."""
+    return Scheduler("acme", jobs=Registry(), services=world.process(faults), clock=world.clock, **given)
+
+
+def warned(call: Callable[[], object]) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    assert {(one.category, Path(one.filename).name) for one in caught} <= {(UnknownJobWarning, Path(__file__).name)}
+    return [str(one.message) for one in caught]
+
+
+# The doors.
+
+
+@doors
+def test_a_name_that_no_worker_has_known_is_accepted_with_a_warning_that_names_the_nearest(
+    world: World, door: Door
+) -> None:
+    publish(world, "note", "reports.daily", "reports.weekly")
+    (text,) = warned(lambda: door(owner_of(world), "reports.dialy"))
+    assert "reports.dialy" in text
+    assert "no worker has ever known this job" in text
+    assert "did you mean 'reports.daily'" in text
+
+
+@doors
+def test_strict_refuses_and_writes_nothing(world: World, door: Door) -> None:
+    publish(world, "note", "reports.daily")
+    faults = Faults()
+    with pytest.raises(InvalidInput) as refused:
+        door(owner_of(world, faults, strict=True), "reports.dialy")
+    assert refused.value.field in ("job", "on_failure", "on_recovery")
+    assert "reports.dialy" in str(refused.value.value)
+    assert "did you mean 'reports.daily'" in refused.value.remedy
+    assert "strict=False" in refused.value.remedy
+    assert set(faults.verbs()) <= {"records", "names"}
+
+
+@doors
+def test_a_name_that_a_worker_knows_is_no_matter(world: World, door: Door) -> None:
+    publish(world, "note", "reports.daily")
+    for strict in (True, False):
+        assert warned(lambda strict=strict: door(owner_of(world, strict=strict), "reports.daily")) == []
+        world.scheduler.delete_schedule("s") if world.services.schedules.head("acme", "s") else None
+
+
+@doors
+def test_as_long_as_no_worker_has_published_nothing_is_said(world: World, door: Door) -> None:
+    assert warned(lambda: door(owner_of(world), "anything")) == []
+
+
+@doors
+def test_strict_without_any_worker_knows_the_own_jobs_only(world: World, door: Door) -> None:
+    with pytest.raises(InvalidInput, match="no worker has published its jobs yet"):
+        door(owner_of(world, strict=True), "anything")
+    jobs = Registry()
+    for name in ("note", "anything"):
+        jobs.job(name)(world.note)
+    door(Scheduler("acme", jobs=jobs, services=world.process(), clock=world.clock, strict=True), "anything")
+
+
+def test_a_job_of_this_process_asks_for_nothing(world: World) -> None:
+    faults = Faults()
+    owner = world.owner(faults).strictly(strict=False)
+    for _ in range(10):
+        owner.submit("note")
+    assert "records" not in faults.verbs()
+
+
+def test_a_mistyped_own_job_is_compared_with_the_own_ones_too(world: World) -> None:
+    publish(world, "elsewhere")
+    (text,) = warned(lambda: world.scheduler.strictly(strict=False).submit("notte"))
+    assert "did you mean 'note'" in text
+
+
+def test_a_scheduler_can_be_made_strict_for_one_call(world: World) -> None:
+    publish(world, "note")
+    owner = owner_of(world)
+    with pytest.raises(InvalidInput):
+        owner.strictly().submit("notte")
+    assert len(warned(lambda: owner.submit("notte"))) == 1
+    with pytest.raises(InvalidInput, match="strict"):
+        owner.strictly(strict="yes")  # type: ignore[arg-type]
+
+
+# What it costs.
+
+
+def test_no_submission_reads_the_catalogue_but_the_first(world: World) -> None:
+    publish(world, *(f"job-{number}" for number in range(300)))
+    faults = Faults()
+    owner = owner_of(world, faults)
+    for number in range(300):
+        owner.submit(f"job-{number}")
+        owner.acting_as("alice").submit("job-1")
+        world.wait(60)
+    assert faults.verbs().count("records") == 1
+    per_submission = len(faults.calls) - 1
+    plain = Faults()
+    own = Registry()
+    own.job("note")(world.note)
+    known = Scheduler("acme", jobs=own, services=world.process(plain), clock=world.clock)
+    for _ in range(600):
+        known.submit("note")
+    assert len(plain.calls) == per_submission
+
+
+def test_a_loop_of_an_unknown_name_reads_once_a_minute(world: World) -> None:
+    publish(world, "note")
+    faults = Faults()
+    owner = owner_of(world, faults)
+    assert len(warned(lambda: [owner.submit("never") and world.wait(1) for _ in range(120)])) == 120
+    assert faults.verbs().count("records") == 2
+
+
+def test_a_catalogue_that_cannot_be_read_stops_a_strict_caller_only(world: World) -> None:
+    faults = Faults().at("records", before=fails, times=None)
+    assert warned(lambda: owner_of(world, faults).submit("any")) == []
+    with pytest.raises(Unavailable):
+        owner_of(world, faults, strict=True).submit("any")
+
+
+# Declarations.
+
+
+def declared(job: str, name: str = "s") -> Any:
+    return declaration(place="schedules.yaml", name=name, job=job, expression="0 9 * * *")
+
+
+def test_declared_schedules_are_compared_with_what_workers_know(world: World) -> None:
+    publish(world, "reports.daily")
+    owner, found = owner_of(world), [declared("reports.dialy", "a"), declared("reports.daily", "b")]
+    assert warned(lambda: owner.compare_declared(found, managed_by="me")) == [], "the plan says it"
+    plan = owner.compare_declared(found, managed_by="me")
+    first, second = plan.changes
+    assert (first.act, second.act, second.warnings) == (ApplyAction.CREATE, ApplyAction.CREATE, ())
+    (text,) = first.warnings
+    assert "did you mean 'reports.daily'" in text
+    assert warned(lambda: owner.carry_out(plan)) == [text]
+    strict = owner.strictly().compare_declared(found, managed_by="me")
+    assert [change.act for change in strict.changes] == [ApplyAction.REFUSED, ApplyAction.UNCHANGED]
+    assert "did you mean 'reports.daily'" in strict.changes[0].why
+
+
+# What is shown.
+
+
+def test_the_jobs_are_listed_with_their_policies(world: World) -> None:
+    jobs = Registry()
+    jobs.queue("slow")
+    jobs.job("b", delivery="at_most_once", timeout=30)(world.note)
+    jobs.job("a", queue="slow")(world.note)
+    harness = Harness(jobs, at=START)
+    first, second = harness.scheduler.jobs()
+    assert [(job.name, job.queue, job.timeout) for job in (first, second)] == [
+        ("a", "slow", None),
+        ("b", "default", 30),
+    ]
+    assert (second.delivery, second.retry.max_attempts, second.last_seen_at) == ("at_most_once", 3, START)
+    assert owner_of(world).jobs() == []
+
+
+def test_a_waiting_run_says_that_no_worker_knows_its_job(world: World) -> None:
+    owner = owner_of(world)
+    run, later = owner.submit("notte"), owner.submit("note", delay=60)
+    assert owner.get_run(run.id).waits_because is None, "no worker has published: nobody can tell"
+    publish(world, "note")
+    world.wait(60)
+    assert owner.get_run(run.id).waits_because == "no worker knows job 'notte'; did you mean 'note'?"
+    assert owner.get_run(later.id).waits_because is None
+    owner.cancel_run(run.id)
+    assert owner.get_run(run.id).waits_because is None
+
+
+def test_the_harness_refuses_a_job_that_is_not_there() -> None:
+    jobs = Registry()
+    jobs.job("note")(lambda ctx, payload: None)
+    with pytest.raises(InvalidInput, match="did you mean 'note'"):
+        Harness(jobs, at=START).scheduler.submit("notte")
