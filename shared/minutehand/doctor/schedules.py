@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from minutehand.doctor.context import DoctorContext, Finding, fail, ok, warn
+from minutehand.domain.job_catalogue import JobCatalogue, nearest
 from minutehand.domain.schedule import Head, ScheduleState
+from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.isolation import modules_of, report_of
 from minutehand.jobs import default_registry, load
+from minutehand.owner.catalogue import read_catalogue
 from minutehand.owner.schedules.chain_health import ChainHealth, check_chain
 
 _FIRST = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -79,7 +82,7 @@ def _is_unchanged(context: DoctorContext, head: Head) -> bool:
 
 
 def jobs(context: DoctorContext) -> Iterator[Finding]:
-    """One finding a package, and one for the jobs that the sampled schedules name."""
+    """One finding a package that fails, and one for the jobs that the sampled schedules name and no worker or package has."""
     loaded = 0
     for package in context.packages:
         try:
@@ -90,17 +93,31 @@ def jobs(context: DoctorContext) -> Iterator[Finding]:
             yield fail(f"{package}: {type(problem).__name__}: {problem}", "fix the package: no worker can load it")
         else:
             loaded += 1
-    if not loaded or loaded < len(context.packages):
+    if loaded < len(context.packages):
         return
-    unknown = sorted({head.job for head in context.active} - set(default_registry.names()))
-    packages = ", ".join(context.packages)
+    declared = set(default_registry.names()) if loaded else set[str]()
+    catalogue = read_catalogue(context.services, context.clock()) if "runs" in context.tables else JobCatalogue()
+    if not loaded and not catalogue:
+        return  # no worker has published, so nobody can tell
+    known = declared | catalogue.entries.keys()
+    wanted = {head.job: head for head in reversed(context.active)}
+    unknown = sorted(wanted.keys() - known)
     if unknown:
+        named = "; ".join(f"{job!r} (schedule {wanted[job].name}): {nearest(job, known)}" for job in unknown[:_NAMED])
         yield warn(
-            f"{packages}: active schedules name jobs that are not declared there: {', '.join(unknown)}",
-            "declare them, deploy the worker that knows them, or change the schedules: their runs end DEAD",
+            f"active schedules name jobs that no worker has ever known: {named}",
+            "declare them and deploy the worker that knows them, or change the schedules: their runs end DEAD",
         )
-    else:
-        yield ok(f"{packages}: {len(default_registry.names())} jobs")
+    stale = sorted(job for job in wanted.keys() - declared if catalogue.is_stale(job))
+    if stale:
+        named = ", ".join(f"{job!r} since {from_ms(catalogue.entries[job].seen_at):%Y-%m-%d}" for job in stale[:_NAMED])
+        yield warn(
+            f"active schedules name jobs that no worker has named for a week, although others have spoken: {named}",
+            "see `minutehand jobs list`: if their worker is gone, deploy it again or change the schedules",
+        )
+    if not unknown and not stale:
+        packages = f"{', '.join(context.packages)}: " if context.packages else ""
+        yield ok(f"{packages}{len(known)} jobs, those of {len(context.active)} active schedules among them")
 
 
 def secrets(context: DoctorContext) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from minutehand.fires.backpressure import read_hold_log
 from minutehand.fires.context import find_revision
 from minutehand.owner.audit import AuditFilter, list_lines
 from minutehand.owner.backfill.advance import read_backfill
+from minutehand.owner.catalogue import read_catalogue
 from minutehand.owner.runs.redrive import replay_ref
 from minutehand.owner.schedules.chain_health import ChainHealth, check_chain, entry_upto
 from minutehand.owner.schedules.client_tokens import RACES
@@ -226,9 +227,12 @@ class EvidenceReader:
         if run is not None and run.state in WAITING and run.not_before <= facts.now:
             depth = tried("queue", lambda: self._services.work.load([queue]).get(queue))
         workers = tried("workers", lambda: self._workers(facts)) if run is not None else None
+        waits = run is not None and run.state in WAITING
+        catalogue = tried("jobs of the workers", lambda: read_catalogue(self._services, facts.now)) if waits else None
         return replace(
             facts,
             workers=workers,
+            catalogue=catalogue,
             freeze=freeze,
             freezes=freezes or (),
             attempts=tuple(attempts or ()),

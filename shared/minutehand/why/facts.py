@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from minutehand.domain.audit import AuditLineRow
+from minutehand.domain.job_catalogue import JobCatalogue
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import AgendaEntry, FailedAttemptRow, RunRow
 from minutehand.domain.schedule import Freeze, Head, Revision
@@ -59,6 +60,7 @@ class Facts:
     holds: QueueHolds | None = None  # of its queue
     depth: Sequence[QueueDepth] = ()  # of its queue's stripes
     workers: Sequence[WorkerRow] | None = None  # their records: of all, or of the run's worker; None: not asked for
+    catalogue: JobCatalogue | None = None  # the jobs that workers published; None: not asked for
     backfill: StoredBackfill | None = None  # that the run belongs to
     redriven: RunRow | None = None  # the run that repeats it by a redrive
     unread: Mapping[str, str] = field(default_factory=dict)  # evidence that could not be read, and why

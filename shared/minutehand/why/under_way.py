@@ -16,7 +16,7 @@ from minutehand.why.facts import Facts, not_known, of_revision, of_run
 from minutehand.why.no_run import Judgement, absence_of, freeze_ahead, mark
 from minutehand.why.timeline import active_at, closing_act, who_closed
 from minutehand.why.words import count, exact, show, span
-from minutehand.why.workers import of_queue, of_worker
+from minutehand.why.workers import of_job, of_queue, of_worker
 
 VANISHED = "WorkerVanished"  # kind of the failure of an attempt whose worker was not heard of
 CLOSED = {
@@ -35,7 +35,7 @@ def queued(facts: Facts, run: RunRow) -> Judgement:
     claimed += "" if (moved := rescheduled(run)) is None else f". {moved}"
     if run.not_before > facts.now:
         text = f"It is to come, in {span(run.not_before - facts.now)}, at {exact(run.not_before)}. {claimed}."
-        return Verdict.UPCOMING, [of_run(run, text), *marked(facts, run), *freeze_ahead(facts)]
+        return Verdict.UPCOMING, [of_run(run, text), *marked(facts, run), *freeze_ahead(facts), *of_job(facts, run)]
     waits = span(facts.now - run.due)
     said = [of_run(run, f"It has been due for {waits}, since {exact(run.due)}, and has not started. {claimed}.")]
     said += claim_delay(facts, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from minutehand.domain.job_catalogue import nearest
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.run import RunRow
 from minutehand.state.worker_record import WorkerKind, WorkerRow, WorkerState
@@ -15,9 +16,22 @@ _SOURCE = "records of the workers"
 _THERE = (WorkerState.BUSY, WorkerState.IDLE)
 
 
+def of_job(facts: Facts, run: RunRow) -> Iterator[Sentence]:
+    """Whether any worker has ever known the job of a run that waits."""
+    if facts.catalogue is None or facts.catalogue.knows(run.job) is not False:
+        return
+    text = (
+        f"No worker has ever known job {run.job!r}: the run is DEAD once it has waited for 15 minutes. "
+        f"{_sentence(nearest(run.job, facts.catalogue.entries))}"
+    )
+    yield Sentence(text=text, source="jobs that workers published", cause=Cause.UNKNOWN_JOB)
+
+
 def of_queue(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """Whether workers of the run's queue are there, know its job, and have room."""
-    if facts.workers is None:
+    unheard_of = list(of_job(facts, run))
+    if unheard_of or facts.workers is None:
+        yield from unheard_of
         return
     queue = facts.queue or DEFAULT_QUEUE
     all_ = [row for row in facts.workers if queue in row.identity.queues]
@@ -60,3 +74,7 @@ def of_worker(facts: Facts, run: RunRow) -> Iterator[Sentence]:
             left = "" if row.stopped_at is None else f", and stopped in order at {show(row.stopped_at)}"
             text = f"Worker {run.worker} is {kind} {row.identity.host}; its record was last written at {show(row.seen_at)}{left}."
             yield Sentence(text=text, source=_SOURCE)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

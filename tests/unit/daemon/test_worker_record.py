@@ -9,15 +9,17 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from minutehand import Context, Registry
 from minutehand.daemon import worker_record
-from minutehand.daemon.worker_record import RecordKeeper, function_identity, process_identity
+from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, function_identity, process_identity
+from minutehand.domain.job_catalogue import OWNER
 from minutehand.domain.message import GARBAGE
 from minutehand.domain.names import RunRef
 from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
+from minutehand.owner.catalogue import read_catalogue
 from minutehand.owner.workers import read_workers, running_runs, with_states
 from minutehand.ports.records import Record
 from minutehand.state.worker_record import (
@@ -39,6 +41,7 @@ from minutehand.state.worker_record import (
 )
 from minutehand.testing import Crash
 from minutehand.worker.context import WorkerContext
+from minutehand.worker.delivery.visibility import Heartbeat
 
 from tests.support.scenes.world import NOON, Faults, World, crash, fails
 
@@ -324,6 +327,65 @@ def test_a_record_that_cannot_be_read_hides_no_other(world: World) -> None:
             Record(owner=owner_of(name), key=KEY + name, version=1, body={"kind": name}, expires=NOON + DAY)
         )
     assert len(rows(world)) == 1
+
+
+# The jobs that it publishes.
+
+
+def publishing(world: World, faults: Faults, kind: WorkerKind, *, keeps_record: bool = True) -> RecordKeeper:
+    worker = world.worker(faults)
+    identify = partial(process_identity, "w", worker.services, worker.jobs, queue="default", concurrency=1)
+    catalogue = catalogue_of(worker.services, worker.jobs)
+    keeper = RecordKeeper(worker.services, kind, identify if keeps_record else None, world.clock, catalogue)
+    keeper.begin(worker.heartbeat, name="w")
+    return keeper
+
+
+@pytest.mark.parametrize("keeps_record", [True, False])
+def test_a_process_publishes_its_jobs_when_it_starts_and_once_an_hour(world: World, keeps_record: bool) -> None:
+    faults = Faults()
+    keeper = publishing(world, faults, WorkerKind.PROCESS, keeps_record=keeps_record)
+    assert list(read_catalogue(world.services, world.clock()).entries) == ["bad", "note", "once"]
+    for _ in range(3 * HOUR // PERIOD):
+        wait(world, PERIOD)
+        keeper.beat()
+    keeper.end()
+    assert [row.version for row in world.services.records.listed(OWNER, "~jobs~")] == [4], (
+        "at the start, and after each of three hours"
+    )
+    written = sum(verb == "write_record" for verb in faults.verbs())
+    assert written == 4 + (3 * HOUR // PERIOD + 2 if keeps_record else 0)
+
+
+def test_an_environment_publishes_after_its_first_batch_and_an_idle_one_nothing(world: World) -> None:
+    faults = Faults()
+    keeper = publishing(world, faults, WorkerKind.FUNCTION)
+    assert not read_catalogue(world.services, world.clock())
+    keeper.end()
+    assert read_catalogue(world.services, world.clock()).knows("note")
+    calls = len(faults.calls)
+    wait(world, 24 * HOUR)  # frozen
+    assert len(faults.calls) == calls
+    for _ in range(100):
+        keeper.begin(Heartbeat(world.services), name="request-2")
+        wait(world, SECOND)
+        keeper.end()
+    assert faults.verbs().count("write_record") == 2 + 2, "its record and its jobs, twice"
+
+
+def test_what_cannot_be_published_stops_neither_record_nor_worker(world: World) -> None:
+    faults = Faults().at("record", before=fails, times=None)
+    keeper = publishing(world, faults, WorkerKind.PROCESS)
+    assert len(rows(world)) == 1
+    assert not read_catalogue(world.services, world.clock())
+    faults.rules.clear()
+    wait(world, 5 * MINUTE)
+    keeper.beat()
+    assert read_catalogue(world.services, world.clock()).knows("note")
+
+
+def test_jobs_that_cannot_be_listed_are_not_published(world: World) -> None:
+    assert catalogue_of(world.services, cast("Any", object())) is None
 
 
 # Its bounds.

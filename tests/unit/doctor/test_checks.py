@@ -14,12 +14,14 @@ import pytest
 from minutehand import Scheduler, Settings
 from minutehand.doctor import Finding, Severity, run_checks
 from minutehand.domain.history.run_change import RunChange
+from minutehand.domain.job_catalogue import STALE, PublishedJob, sets_of
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.domain.times import HOUR, MINUTE, SECOND, to_ms
 from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.marks import StreamGap, StreamPosition, set_aside, write_gap, write_position
 from minutehand.local.installation import create_queues
+from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.services import connect, system_clock
@@ -334,4 +336,29 @@ def test_jobs_that_cannot_be_imported(used: Settings, package: Callable[[str, st
 
 def test_jobs_that_schedules_name_and_no_package_declares(used: Settings, package: Callable[[str, str], str]) -> None:
     known = package("doctor_jobs", "from minutehand import job\n@job('doctor.known')\ndef f(ctx, payload): ...\n")
-    assert bad(seen(used, jobs=(known,)))["jobs"][0].endswith("not declared there: j")
+    (wrong,) = bad(seen(used, jobs=(known,)))["jobs"]
+    assert "'j' (schedule " in wrong
+    assert "known jobs: " in wrong
+
+
+def publish(settings: Settings, name: str, *, ago: int = 0) -> None:
+    services = connect(settings)
+    publisher = CataloguePublisher(services, lambda now: list(sets_of([PublishedJob(name=name)], None, now)))
+    publisher.publish(system_clock() - ago)
+
+
+def test_jobs_that_schedules_name_and_no_worker_has_ever_known(used: Settings) -> None:
+    publish(used, "jj")
+    (wrong,) = bad(seen(used))["jobs"]
+    assert "no worker has ever known" in wrong
+    assert "did you mean 'jj'?" in wrong
+    publish(used, "j")
+    assert "jobs" not in bad(seen(used))
+    assert "2 active schedules" in the(seen(used), "jobs", OK).what
+
+
+def test_jobs_that_no_worker_has_named_for_a_week(used: Settings) -> None:
+    publish(used, "j", ago=STALE + HOUR)
+    assert "jobs" not in bad(seen(used)), "no other worker has spoken since"
+    publish(used, "other")
+    assert "for a week" in bad(seen(used))["jobs"][0]

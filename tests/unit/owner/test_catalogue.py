@@ -223,7 +223,7 @@ def test_rows_of_which_a_newer_one_has_all_are_emptied_a_day_later(world: World)
     """A team that deploys twenty times a day does not fill the table."""
     for number in range(200):
         at = NOON + number * 2 * HOUR
-        jobs = [a_job("a", policies={"timeout": float(number + 1)}), a_job("b"), *(["gone"] if number == 0 else [])]
+        jobs = [a_job("a", policies={"timeout": float(number + 1)}), a_job("b"), *[a_job("gone")][number:]]
         publisher(world.services, jobs, str(number)).publish(at)
     rows = [row for row in world.services.records.listed(OWNER, KEY) if row.body]
     assert len(rows) <= 1 + 1 + SUPERSEDED // (2 * HOUR), "the one with a job that no other has, and those of a day"

@@ -9,9 +9,12 @@ import pytest
 from minutehand import Cause, Registry, Verdict
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import SECOND
+from minutehand.errors import UnknownJobWarning
 from minutehand.ports.records import Record
 from minutehand.state.worker_record import KEY, JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
 from minutehand.testing import Harness
+
+from tests.support.scenes.world import Faults
 
 MORNING = datetime(2026, 5, 4, 8, tzinfo=UTC)
 
@@ -108,3 +111,32 @@ def test_the_worker_of_a_run_that_is_silent(harness: Harness) -> None:
     answer = harness.scheduler.why_run(run.id)
     assert (answer.verdict, tuple(answer.causes)) == (Verdict.VANISHED, (Cause.VANISHED,))
     assert "Worker w9 is a process on h1; its record was last written at" in str(answer)
+
+
+# What the jobs say that workers published.
+
+
+def test_a_run_whose_job_no_worker_has_ever_known(harness: Harness) -> None:
+    owner = harness.scheduler.strictly(strict=False)
+    with pytest.warns(UnknownJobWarning):
+        run = owner.submit("okk")
+    with pytest.warns(UnknownJobWarning):
+        later = owner.submit("okk", delay=3_600)
+    harness.clock.advance(timedelta(minutes=2))
+    for one, verdict in ((run, Verdict.WAITING), (later, Verdict.UPCOMING)):
+        answer = owner.why_run(one.id)
+        assert answer.verdict is verdict
+        assert Cause.UNKNOWN_JOB in answer.causes
+        assert "No worker has ever known job 'okk'" in str(answer)
+        assert "Did you mean 'ok'?" in str(answer)
+    keep(harness, "w1", jobs=JobNames.of(["other"]))
+    assert str(owner.why_run(run.id)).count("knows job") == 0, "it is said once"
+
+
+def test_the_jobs_are_not_read_for_a_run_that_has_ended(harness: Harness) -> None:
+    harness.advance(minutes=10)
+    faults = Faults()
+    asker = type(harness.scheduler)("acme", services=harness.memory.connect(faults), clock=harness.clock)
+    (run, *_) = harness.scheduler.list_runs("s").items
+    asker.why_run(run.id)
+    assert "records" not in faults.verbs()

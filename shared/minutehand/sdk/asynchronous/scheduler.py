@@ -23,9 +23,9 @@ MOST_THREADS = 1_000
 class AsyncScheduler(AsyncBase):
     """``Scheduler`` for asyncio: every method of it is awaited, with the same arguments, result and errors.
 
-    ``archive`` is iterated with ``async for``; ``acting_as`` and ``strictly`` wait for nothing, and return a copy at once. Its own arguments are those of
-    ``Scheduler`` and ``threads``; ``AsyncScheduler.of(scheduler)`` is one over a ``Scheduler`` that is there, such as the harness's.
-    Make it once, at the start of the application, because that reads files. ``async with`` closes it at its end.
+    ``archive`` is iterated with ``async for``; ``acting_as`` and ``strictly`` wait for nothing, and return a copy at once. Its own
+    arguments are those of ``Scheduler`` and ``threads``; ``AsyncScheduler.of(scheduler)`` is one over a ``Scheduler`` that is there, such
+    as the harness's. Make it once, at the start of the application, because that reads files. ``async with`` closes it at its end.
 
     - **Threads.** A call runs in one of ``threads`` threads (1 to 1,000), further calls wait. ``wait_for`` waits without one. Callbacks
       such as ``on_progress`` are called in the thread of the call.
