@@ -231,9 +231,9 @@ def run(words: Sequence[str]) -> int:
 def _warnings_shown(*, as_json: bool) -> Iterator[None]:
     """A job that no worker knows is a line on standard error, as JSON if ``--json`` is given."""
 
-    def show(message: Warning | str, kind: type[Warning], *place: Any) -> None:
-        if not issubclass(kind, UnknownJobWarning):
-            before(message, kind, *place)
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+        if not issubclass(category, UnknownJobWarning):
+            before(message, category, filename, lineno, *more)
         elif as_json:
             print_json({"warning": str(message)}, to=sys.stderr)
         else:
@@ -242,7 +242,7 @@ def _warnings_shown(*, as_json: bool) -> Iterator[None]:
     with warnings.catch_warnings():
         before = warnings.showwarning
         warnings.simplefilter("always", UnknownJobWarning)
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]  # the rest goes on as it came
         yield
 
 

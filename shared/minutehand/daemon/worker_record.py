@@ -110,21 +110,22 @@ class RecordKeeper:
 
     def _write(self, *, stopped: bool = False) -> None:
         if self._identify is not None:
-            _guarded(partial(self._write_record, self._identify, stopped=stopped), "worker.record_not_written")
+            _guarded(partial(self._write_record, stopped=stopped), "worker.record_not_written")
         if self._catalogue is not None and not stopped:
             _guarded(partial(self._catalogue.publish, self._clock()), "jobs.not_published")
 
-    def _write_record(self, identify: Callable[..., WorkerIdentity], *, stopped: bool) -> None:
-        now = self._clock()
-        self._identity = self._identity or identify(now=now)
-        row = self._row(self._identity, now, stopped=stopped)
+    def _write_record(self, *, stopped: bool) -> None:
+        row = self._row(stopped=stopped)
         self._written = row  # whether it is answered or not: it counts as one of its 20 s
         self._store(row)
 
-    def _row(self, identity: WorkerIdentity, now: int, *, stopped: bool) -> WorkerRow:
-        runs = self._at_hand()
+    def _row(self, *, stopped: bool) -> WorkerRow:
+        now, runs = self._clock(), self._at_hand()
+        if self._identity is None:
+            assert self._identify is not None
+            self._identity = self._identify(now=now)
         return WorkerRow(
-            identity=identity,
+            identity=self._identity,
             seen_at=now,
             handled=self.handled,
             at_hand=len(runs),

@@ -46,7 +46,7 @@ def test_nothing_is_known_before_a_worker_has_started(said: Say) -> None:
 
 def test_the_jobs_with_queue_and_policies(said: Say, published: Settings) -> None:
     lines = said("jobs", "list").out.splitlines()
-    assert lines[0].split() == ["name", "queue", "delivery", "attempts", "timeout", "version", "last", "seen", "at"]
+    assert lines[0].split() == ["name", "queue", "delivery", "attempts", "timeout", "version", "last", "seen"]
     assert lines[1].split()[:4] == ["mail.send", "default", "at_most_once", "1"]
     assert lines[2].split()[:6] == ["reports.daily", "default", "at_least_once", "3", "600", "s"]
     assert [line.split()[0] for line in said("jobs", "list", "mail").out.splitlines()[1:]] == ["mail.send"]

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from minutehand.cli.shell import Shell, print_json, values
+from minutehand.cli.spoken import away
+from minutehand.cli.tables import Column
 from minutehand.domain.policies import Delivery
 from minutehand.sdk.history.worker_views import JobView
 
 app = typer.Typer(help="Show the jobs that workers know.", no_args_is_help=True)
 
-_COLUMNS = ("name", "queue", "delivery", "attempts", "timeout", "version", "last_seen_at")
-_NARROW = {"name": True, "queue": False, "version": True, "last_seen_at": False}
+
+def _attempts(job: JobView) -> str:
+    return "1" if job.delivery is Delivery.AT_MOST_ONCE else str(job.retry.max_attempts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Line:
-    name: str
-    queue: str
-    delivery: Delivery
-    attempts: int
-    timeout: str
-    version: str | None
-    last_seen_at: datetime
+def _timeout(job: JobView) -> str:
+    return "" if job.timeout is None else f"{job.timeout:g} s"
+
+
+_COLUMNS = (
+    Column("name"),
+    Column("queue", drop=1, cut=12),
+    Column("delivery", drop=3),
+    Column("attempts", drop=4, show=_attempts),
+    Column("timeout", drop=5, show=_timeout),
+    Column("version", drop=2, cut=12),
+    Column("last_seen", show=lambda job: away(job.last_seen_at)),
+)
 
 
 @app.command("list")
@@ -41,25 +46,8 @@ def list_(
     found = [job for job in shell.scheduler.jobs() if job.name.startswith(prefix)]
     if shell.as_json:
         for job in found:
-            print_json(_record(job))
+            print_json(values(job) | {"retry": vars(job.retry)})
         return
-    shell.list(map(_line, found), _COLUMNS, narrow=_NARROW)
+    shell.list(found, _COLUMNS)
     if not found and not prefix:
         shell.remark("no worker has published its jobs yet: start one, or send a Lambda worker its first run")
-
-
-def _record(job: JobView) -> dict[str, Any]:
-    return values(job) | {"retry": vars(job.retry)}
-
-
-def _line(job: JobView) -> _Line:
-    once = job.delivery is Delivery.AT_MOST_ONCE
-    return _Line(
-        name=job.name,
-        queue=job.queue,
-        delivery=job.delivery,
-        attempts=1 if once else job.retry.max_attempts,
-        timeout="" if job.timeout is None else f"{job.timeout:g} s",
-        version=job.version,
-        last_seen_at=job.last_seen_at,
-    )
