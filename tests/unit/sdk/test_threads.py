@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +13,8 @@ from typing import TypeVar
 
 import pytest
 from minutehand import AsyncScheduler, Registry, Scheduler, Settings
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.processes import variables
 from minutehand.testing import Harness
 
 from tests.support.scenes.world import START, World
@@ -81,6 +85,57 @@ def test_threads_share_one_scheduler_on_the_local_cloud_from_the_first_request_o
     submit(owner)
     identities = {line.identity or line.actor for line in owner.audit(act="create", limit=1_000).items}
     assert len(identities) == 1, "of this process, in the line of every thread"
+
+
+FORKS = """
+import os, signal, sys, threading, traceback
+from minutehand import Scheduler
+owner = Scheduler("acme", check_jobs=False)
+large = "x" * 70_000
+owner.submit("note", {"of": "parent", "text": large})
+stop = threading.Event()
+
+def go_on():
+    while not stop.is_set():
+        owner.submit("note", {"of": "parent"})
+
+threads = [threading.Thread(target=go_on) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for number in range(3):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)  # ends a child that waits for ever
+        try:
+            owner.create_schedule(f"s{number}", "note", "0 9 * * *", client_token=f"t{number}")
+            run = owner.submit("note", {"of": number, "text": large})
+            os._exit(0 if owner.get_run(run.id).payload["of"] == number else 1)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(2)
+    status = os.waitpid(child, 0)[1]
+    if status:
+        stop.set()
+        sys.exit(f"child {number} failed or waited for ever: {status}")
+stop.set()
+for thread in threads:
+    thread.join()
+print(len(owner.list_schedules().items))
+"""
+
+
+@pytest.mark.cloud
+def test_forked_children_use_the_scheduler_of_their_parent(local_cloud: LocalCloud, local_settings: Settings) -> None:
+    environ = {
+        **os.environ,
+        **local_cloud.environment,
+        **variables(local_settings),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
 def test_threads_share_the_harness_while_it_works() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,45 @@ def test_a_cancelled_call_that_waits_for_a_thread_is_dropped() -> None:
         assert [run.payload for run in world.memory.runs()] == ["1"]
 
     asyncio.run(story())
+
+
+class Meter(Hook):
+    """Counts the calls that submit at the same time."""
+
+    def __init__(self, until: int) -> None:
+        self._all, self.now, self.most = threading.Barrier(until), 0, 0
+        self._lock = threading.Lock()
+
+    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+        if detail.verb == "submit":
+            with self._lock:
+                self.now += 1
+                self.most = max(self.most, self.now)
+            self._all.wait(LONG)
+        return ()
+
+    def after_call(self, operation: str, detail: Detail) -> None:
+        if detail.verb == "submit":
+            with self._lock:
+                self.now -= 1
+
+
+def test_calls_have_so_many_threads_of_their_own_and_no_more() -> None:
+    world, meter, busy = World(), Meter(3), threading.Event()
+    services = world.memory.connect(meter)
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        other = loop.run_in_executor(None, busy.wait, LONG)  # another library has taken the event loop's threads
+        scheduler = AsyncScheduler("acme", jobs=world.jobs, services=services, clock=world.clock, threads=3)
+        await asyncio.gather(*(scheduler.submit("note", n) for n in range(12)))
+        busy.set()
+        assert await other
+        await scheduler.aclose()
+
+    asyncio.run(story())
+    assert (len(world.memory.runs()), meter.most) == (12, 3)
 
 
 def test_at_the_end_of_the_block_calls_under_way_have_ended() -> None:
