@@ -103,6 +103,20 @@ class LeaseLost(MinutehandError):
     """This worker no longer holds the run's lease; another may have it. Nothing was written."""
 
 
+class ItemRefused(MinutehandError):
+    """The condition of an item of ``ctx.transaction`` does not hold. Nothing of the transaction was written.
+
+    ``index`` is the item's place in the list, from 0, ``action`` its key (``Put``, ``Update`` …), ``table`` the name of its table.
+    """
+
+    def __init__(self, index: int, action: str, table: str) -> None:
+        super().__init__(
+            f"items[{index}]: the condition of this {action} in table {table!r} does not hold, so nothing was written; "
+            "read the item and decide, or raise Permanent if another attempt is useless"
+        )
+        self.index, self.action, self.table = index, action, table
+
+
 class JobSignal(MinutehandError):
     """Raised by a job to tell the worker how the attempt ended."""
 

@@ -51,6 +51,7 @@ AUTOMATIC = ("tests/unit/fires/test_automatic_backfill.py",)
 INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
 MOVED = ("tests/unit/owner/runs/test_reschedule.py", "tests/proof/test_moved.py")
+TRANSACTIONS = ("tests/unit/worker/execution/test_transactions.py", "tests/contract/test_transactions.py")
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 HISTORY = (
@@ -926,6 +927,20 @@ MUTANTS = (
         "return run.ref.is_one_off and run.revision > 0",
         "return run.ref.is_one_off and run.revision < 0",
         ("tests/unit/history/test_entries.py",),
+    ),
+    Mutant(
+        "a stale worker's transaction is written",
+        "dynamodb/ledger.py",
+        'only_if=held(fence), kind="check")',
+        'only_if=in_state(RunState.RUNNING), kind="check")',
+        TRANSACTIONS,
+    ),
+    Mutant(
+        "a transaction whose response was lost is taken for refused",
+        "dynamodb/ledger.py",
+        "        if 1 in refused:\n            return CommitResult(recorded=True)\n",
+        "",
+        TRANSACTIONS,
     ),
     *(Mutant(*each, HISTORY) for each in HISTORY_MUTANTS),
     *(Mutant(*each, RECORDS) for each in WORKER_MUTANTS),

@@ -84,11 +84,11 @@ class ConditionFailed(MinutehandError):
 
 
 class TransactionRefused(MinutehandError):
-    """A transaction was cancelled: ``by_condition`` if one of its conditions does not hold, else because it met another write."""
+    """A transaction was cancelled: because of the conditions of the items at these ``places``, or, if there are none, of another write."""
 
-    def __init__(self, text: str, *, by_condition: bool) -> None:
+    def __init__(self, text: str, *, places: frozenset[int] = frozenset()) -> None:
         super().__init__(text)
-        self.by_condition = by_condition
+        self.places = places
 
 
 class IteratorExpired(MinutehandError):
@@ -115,9 +115,10 @@ def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # 
     if code in ("ConditionalCheckFailedException", "PreconditionFailed"):  # the latter is S3's
         return ConditionFailed(response.get("Item"))
     if code == "TransactionCanceledException":
-        codes = {reason.get("Code") for reason in response.get("CancellationReasons", [])}
-        if codes & {"ConditionalCheckFailed", "TransactionConflict"}:
-            return TransactionRefused(text, by_condition="ConditionalCheckFailed" in codes)
+        reasons = [reason.get("Code") for reason in response.get("CancellationReasons", [])]
+        codes, refused = set(reasons), "ConditionalCheckFailed"
+        if codes & {refused, "TransactionConflict"}:
+            return TransactionRefused(text, places=frozenset(i for i, code in enumerate(reasons) if code == refused))
         return Unavailable(f"{operation}: {text}") if codes & TRANSIENT else MinutehandError(f"{operation}: {text}")
     if code in TRANSIENT or is_passing(status):
         return Unavailable(f"{operation}: {code}: {text}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -47,6 +47,9 @@ class JobEffects(Protocol):
     def step(self, name: str, function: Callable[[], Any]) -> Any:
         """See ``Context.step``."""
 
+    def transaction(self, items: Sequence[Mapping[str, Any]], step: str, result: Any) -> Any:
+        """See ``Context.transaction``."""
+
     def checkpoint(self, state: Any) -> None:
         """See ``Context.checkpoint``."""
 
@@ -82,6 +85,7 @@ class Context:
     schedule: str | None  # name of its schedule; None for a one-off
     scheduled_at: datetime  # when the run was due, in the schedule's time zone; of a replay, when the original was
     attempt: int  # 1 for the first
+    fence: int  # grows with every lease of the run: a system that refuses a smaller one than it has seen shuts stale workers out
     logger: RunLogger  # adds run, job and tenant to every line
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None: no limit
     effects: JobEffects  # implements the methods below
@@ -98,6 +102,18 @@ class Context:
         If several threads or tasks call the same step at once, one runs it and all get its result.
         """
         return self.effects.step(name, function)
+
+    def transaction(self, items: Sequence[Mapping[str, Any]], *, step: str = "transaction", result: Any = None) -> Any:
+        """Write ``items`` to DynamoDB tables of your own, once per run: together with the record of the step, if this worker has the run.
+
+        ``items`` are as boto3's client takes ``TransactItems`` (98 at most, 4 MB), in the account and region of Minutehand's tables.
+        If the step is recorded, by an earlier attempt, nothing is written. Returns ``result`` (JSON, 64 KB at most) as it was recorded.
+
+        Raises ItemRefused if the condition of an item does not hold, LeaseLost if another worker has the run, RunCancelled,
+        InvalidInput (also for a second call with the same ``step`` in one attempt) or Misconfigured, and nothing is written;
+        Unavailable if that is not known: a call that repeats it finds out.
+        """
+        return self.effects.transaction(items, step, result)
 
     def checkpoint(self, state: Any) -> None:
         """Keep ``state`` (JSON, 5 MB at most) for the next attempt.

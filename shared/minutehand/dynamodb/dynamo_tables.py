@@ -9,12 +9,13 @@ from operator import and_, or_
 from types import MappingProxyType
 from typing import Any
 
-from minutehand.aws import ConditionFailed, TransactionRefused
+from minutehand.aws import ConditionFailed
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.run import RunState
 from minutehand.dynamodb.rows import encode, present, to_item, to_row
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition
+from minutehand.dynamodb.transactions import Items, check_tables, send
 from minutehand.errors import Unavailable
 from minutehand.state.transition import (
     OPERATORS,
@@ -142,18 +143,11 @@ class DynamoTables(RowTables):
         }
         return self._tables[writes[0].table].write(requests) if writes else frozenset()
 
-    def transact(self, verb: str, writes: Sequence[RowWrite], about: str) -> bool:
+    def commit(self, verb: str, writes: Sequence[RowWrite], items: Items, about: str) -> frozenset[int]:
         del verb
-        table, items = self._tables[writes[0].table], [{_PARTS[w.kind]: self._arguments(w)} for w in writes]
-        for _ in table.backoff.rounds_with_waits():
-            try:
-                self.client.call("transact_write_items", TransactItems=items)
-            except TransactionRefused as refused:
-                if refused.by_condition:
-                    return False
-            else:
-                return True
-        raise Unavailable(f"{about} met other writes again and again; try again")
+        check_tables(items, (table.name for table in self._tables.values()))
+        own = [{_PARTS[write.kind]: self._arguments(write)} for write in writes]
+        return send(self.client, self._tables[writes[0].table].backoff, [*own, *items], about)
 
     def _arguments(self, write: RowWrite) -> dict[str, Any]:
         what = {"Item": to_item(present(write.row))} if write.kind == "put" else {"Key": to_item(write.key)}

@@ -23,8 +23,9 @@ from minutehand.dynamodb.rows import (
     sibling_rows,
 )
 from minutehand.dynamodb.tables import RUNS, Answer, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
-from minutehand.errors import Unavailable, Unreadable
-from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, TransitionResult
+from minutehand.dynamodb.transactions import of_job
+from minutehand.errors import MinutehandError, Unavailable, Unreadable
+from minutehand.ports.ledger import BatchReadResult, BesideKind, ClaimResult, CommitResult, TransitionResult
 from minutehand.ports.records import RowPage
 from minutehand.state.transition import Compare, Condition, OneOf, Transition, all_of, held, holds, in_state
 
@@ -232,15 +233,34 @@ class RowLedger:
         return self.beside(ref).attempts
 
     def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:
-        row = _key(RunRef(ref.owner, f"{beside_prefix(ref)}{kind}#{name}"))
-        row |= {"text": text, "ttl": (expires + _RETRY_SPAN) // SECOND}
-        put = put_new(RUNS, row) if kind is BesideKind.STEP else RowWrite(table=RUNS, row=row, kind="put")
-        check = RowWrite(table=RUNS, row=_key(ref), only_if=held(fence), kind="check")
+        writes = _kept(ref, fence, kind, name, text, expires)
         # A heartbeat on the run's row is a conflict.
-        return self._tables.transact(f"keep {kind}", [check, put], f"{row['key']!r} of run {ref}")
+        return self._tables.transact(f"keep {kind}", writes, f"{kind} {name!r} of run {ref}")
+
+    def commit(
+        self, ref: RunRef, *, fence: int, step: str, text: str, expires: int, items: Sequence[Mapping[str, Any]]
+    ) -> CommitResult:
+        writes = _kept(ref, fence, BesideKind.STEP, step, text, expires)
+        try:
+            refused = self._tables.commit("commit", writes, items, f"transaction {step!r} of run {ref}")
+        except MinutehandError as problem:
+            raise of_job(problem, items) from problem
+        if 0 in refused:
+            return CommitResult()
+        if 1 in refused:
+            return CommitResult(recorded=True)
+        return CommitResult(refused=min(refused) - len(writes)) if refused else CommitResult(committed=True)
 
     def beside(self, ref: RunRef) -> SiblingRows:
         return sibling_rows(ref, self._tables.rows("beside", begins_with(RUNS, ref.owner, beside_prefix(ref))))
+
+
+def _kept(ref: RunRef, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> list[RowWrite]:
+    """The check of the lease, and the put of a sibling row."""
+    row = _key(RunRef(ref.owner, f"{beside_prefix(ref)}{kind}#{name}"))
+    row |= {"text": text, "ttl": (expires + _RETRY_SPAN) // SECOND}
+    put = put_new(RUNS, row) if kind is BesideKind.STEP else RowWrite(table=RUNS, row=row, kind="put")
+    return [RowWrite(table=RUNS, row=_key(ref), only_if=held(fence), kind="check"), put]
 
 
 def _write(ref: RunRef, transition: Transition) -> RowWrite:

@@ -164,9 +164,18 @@ class RowTables(ABC):
     def store(self, verb: str, writes: Sequence[RowWrite]) -> frozenset[str]:
         """Unconditional puts and deletes in batches: the range keys that were accepted."""
 
-    @abstractmethod
     def transact(self, verb: str, writes: Sequence[RowWrite], about: str) -> bool:
         """One transaction; False, and nothing is written, if one of its conditions does not hold.
 
         After a conflict with another write it is sent again. Raises Unavailable, with ``about``, if all attempts meet conflicts.
+        """
+        return not self.commit(verb, writes, (), about)
+
+    @abstractmethod
+    def commit(
+        self, verb: str, writes: Sequence[RowWrite], items: Sequence[Mapping[str, Any]], about: str
+    ) -> frozenset[int]:
+        """As ``transact``, with a job's own ``items`` after the writes: the places whose conditions do not hold; empty: it is written.
+
+        Items are as boto3's ``transact_write_items`` takes them. Raises InvalidInput for one of a table of Minutehand's.
         """

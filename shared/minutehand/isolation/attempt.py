@@ -24,11 +24,13 @@ from minutehand.isolation.wire import (
     line,
     pack_error,
     unpack_ended,
+    unpacked_bytes,
 )
+from minutehand.ports.ledger import CommitResult
 from minutehand.state.retry import is_permanent
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.execution.effects import RunStore
 from minutehand.worker.execution.perform import timeout_of, watch
+from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.stages import AttemptResult, Failed, LeasedRun
 
 log = logging.getLogger(__name__)
@@ -142,7 +144,10 @@ class IsolatedAttempt:
         try:
             if asked["ask"] not in ASKED:
                 raise ValueError(f"nobody here can {asked['ask']!r}")
-            value = getattr(RunStore(self._worker, self._leased), asked["ask"])(**asked["given"])
+            given = unpacked_bytes(asked["given"]) if asked["ask"] == "commit" else asked["given"]
+            value = getattr(RunStore(self._worker, self._leased), asked["ask"])(**given)
+            if isinstance(value, CommitResult):
+                value = vars(value)
             if isinstance(value, SiblingRows):
                 value = {"steps": dict(value.steps), "checkpoint": value.checkpoint}
         except Exception as problem:  # noqa: BLE001 (it is the job's to see)

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, NoReturn
 
 from minutehand import logs
@@ -19,11 +20,22 @@ from minutehand.domain.policies import Policies, Retry
 from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
 from minutehand.isolation.preload import Place
-from minutehand.isolation.wire import CANCELLED, FLAGS, apply_surroundings, line, pack_ended, read_line, unpack_error
+from minutehand.isolation.wire import (
+    CANCELLED,
+    FLAGS,
+    apply_surroundings,
+    line,
+    pack_ended,
+    packed_bytes,
+    read_line,
+    unpack_error,
+)
+from minutehand.ports.ledger import CommitResult
 from minutehand.ports.work_queue import RawMessage
 from minutehand.state.run_spec import RunSpec
-from minutehand.worker.execution.effects import Effects, RunStore
+from minutehand.worker.execution.effects import Effects
 from minutehand.worker.execution.perform import call, failure_of, job_context
+from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.stages import Failed, InFlightMessage, LeasedRun, ReceivedMessage
 
 
@@ -111,6 +123,9 @@ class Relay(RunStore):
 
     def keep(self, kind: str, name: str, text: str) -> bool:
         return bool(self.ask("keep", kind=kind, name=name, text=text))
+
+    def commit(self, step: str, text: str, items: Sequence[Mapping[str, Any]]) -> CommitResult:
+        return CommitResult(**self.ask("commit", step=step, text=text, items=packed_bytes(items)))
 
     def beside(self) -> SiblingRows:
         return SiblingRows(**self.ask("beside"))

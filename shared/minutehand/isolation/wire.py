@@ -12,6 +12,7 @@ import resource
 import socket
 import sys
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -19,10 +20,11 @@ from typing import Any, BinaryIO
 
 from minutehand import errors
 from minutehand.domain.run import Failure
-from minutehand.errors import InvalidInput, MinutehandError
+from minutehand.errors import InvalidInput, ItemRefused, MinutehandError
 from minutehand.worker.stages import AttemptResult, Failed, Returned, SliceEnded
 
-ASKED = ("keep", "beside", "keep_large", "get_large", "remaining")  # the methods of a RunStore
+ASKED = ("keep", "commit", "beside", "keep_large", "get_large", "remaining")  # the methods of a RunStore
+_BYTES = "~bytes"  # the key of a packed one: no type of DynamoDB's is called so
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory
 _CHUNK = 1 << 20  # bytes read at once: what a job returns is mostly smaller
@@ -73,6 +75,24 @@ class LineReader:
         return [json.loads(text) for text in lines]
 
 
+def packed_bytes(value: Any) -> Any:
+    """A job's items of DynamoDB with texts in place of bytes, JSON-able."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {_BYTES: b64encode(bytes(value)).decode()}
+    if isinstance(value, Mapping):
+        return {key: packed_bytes(each) for key, each in value.items()}
+    return [packed_bytes(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def unpacked_bytes(value: Any) -> Any:
+    """The reverse of ``packed_bytes``."""
+    if isinstance(value, dict):
+        return (
+            b64decode(value[_BYTES]) if value.keys() == {_BYTES} else {k: unpacked_bytes(v) for k, v in value.items()}
+        )
+    return [unpacked_bytes(each) for each in value] if isinstance(value, list) else value
+
+
 def pack_ended(ended: AttemptResult) -> dict[str, Any]:
     """How an attempt ended, JSON-able."""
     return {"kind": type(ended).__name__, **asdict(ended)}
@@ -93,6 +113,8 @@ def pack_error(problem: Exception) -> dict[str, Any]:
     if isinstance(problem, InvalidInput):
         given = [problem.field, str(problem.value)[:_SHOWN], problem.problem, problem.remedy]
         return {"kind": "InvalidInput", "given": given}
+    if isinstance(problem, ItemRefused):
+        return {"kind": name, "given": [problem.index, problem.action, problem.table]}
     if name in _PLAIN:
         return {"kind": name, "given": [str(problem)]}
     return {"kind": "MinutehandError", "given": [f"{name}: {problem}"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.names import RunRef
@@ -46,6 +46,16 @@ class BesideKind(StrEnum):
     STEP = "step"  # the result of one step; recorded once
     CHECKPOINT = "checkpoint"  # the state from which the next slice continues; each replaces the last
     RESULT = "result"  # a result too large for the row
+
+
+@value(kw_only=True)
+class CommitResult:
+    """The answer to a job's transaction; nothing was written unless it is ``committed``."""
+
+    committed: bool = False
+    recorded: bool = False  # the step of that name was recorded before
+    refused: int | None = None  # the place of the job's first item whose condition does not hold
+    # None of the three: the lease does not hold the run any more.
 
 
 class Ledger(Protocol):
@@ -127,6 +137,14 @@ class Ledger(Protocol):
         """Put a sibling row of a run, in one transaction with the check that the lease of this ``fence`` still holds the run.
 
         False, and nothing is written, if it does not, or if a STEP of that ``name`` exists. ``text`` is JSON, ``expires`` is UTC ms.
+        """
+
+    def commit(
+        self, ref: RunRef, *, fence: int, step: str, text: str, expires: int, items: Sequence[Mapping[str, Any]]
+    ) -> CommitResult:
+        """Record a step as ``keep`` does, in one transaction with a job's own ``items`` (as boto3's ``transact_write_items`` takes them).
+
+        Raises InvalidInput for items that DynamoDB does not take, or of a table of Minutehand's; Misconfigured, Unavailable.
         """
 
     def beside(self, ref: RunRef) -> SiblingRows:

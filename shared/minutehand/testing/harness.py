@@ -70,6 +70,7 @@ class Harness:
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
     (aware). ``seed`` sets the jitter of retries. With ``events`` it publishes events, as an installation that has a target for them.
     Its ``scheduler`` is strict: a job that is not among ``jobs`` is refused.
+    ``dynamodb`` is boto3's client of the tables that jobs write to in ``ctx.transaction``: of moto, or of a local DynamoDB.
 
     One thread at a time lets time pass; others may use ``scheduler`` meanwhile. A coroutine uses ``AsyncScheduler.of(scheduler)``, and
     ``await asyncio.to_thread(harness.advance, hours=2)``.
@@ -97,6 +98,7 @@ class Harness:
         tenant: str = "default",
         seed: int = 0,
         events: bool = False,
+        dynamodb: Any = None,
     ) -> None:
         known = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
         self._beating = BeatingClock(at)
@@ -105,6 +107,7 @@ class Harness:
         self.memory = Memory(
             self.clock, shards=1, queues=queues, stripes={queue.name: queue.stripes for queue in known.queues()}
         )
+        self.memory.dynamodb = dynamodb
         if events:
             self.memory.schedule_events = frozenset(SCHEDULE_EVENTS.values())
         self._services = self.memory.connect()

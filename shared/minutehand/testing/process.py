@@ -15,9 +15,10 @@ from minutehand.undertaker.bury import bury_one
 from minutehand.worker.context import Done, KnownJobs, WorkerContext
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.delivery.visibility import HIDDEN, DeleteBuffer, Heartbeat
-from minutehand.worker.execution.effects import Effects, RunStore
+from minutehand.worker.execution.effects import Effects
 from minutehand.worker.execution.executor import unbegun
 from minutehand.worker.execution.perform import call, job_context, limit_of, timeout_of
+from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.pipeline import partition_batch, run_batch
 from minutehand.worker.stages import (
     Abandoned,

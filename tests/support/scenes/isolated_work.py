@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from minutehand import Context, Registry, Retry
-from minutehand.errors import Continue, InvalidInput, LeaseLost, MinutehandError, RunCancelled
+from minutehand.errors import Continue, InvalidInput, ItemRefused, LeaseLost, MinutehandError, RunCancelled, Unavailable
 
 registry = Registry()
 written = Registry()  # of modules that tests write
@@ -42,6 +42,20 @@ async def about(ctx: Context, payload: Any) -> dict[str, Any]:
         "cancelled": ctx.cancelled,
         "resume": ctx.resume,
     }
+
+
+@registry.job("book", isolation="process", retry=SOON)
+def book(ctx: Context, payload: dict[str, Any]) -> list[Any]:
+    """Write one item, twice if told so; what came of it."""
+    item: dict[str, Any] = {"id": {"S": payload["id"]}, "data": {"B": b"\x00\xff"}, "many": {"BS": [b"a", b"b"]}}
+    put: dict[str, Any] = {"TableName": "orders", "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
+    try:
+        written = ctx.transaction([{"Put": put}], result={"fence": ctx.fence})
+    except (InvalidInput, ItemRefused, LeaseLost, Unavailable) as problem:
+        return [type(problem).__name__, str(problem)]
+    if payload.get("fails") and ctx.attempt == 1:
+        raise ConnectionError
+    return [ctx.fence, written]
 
 
 @registry.job("look-around", isolation="process")

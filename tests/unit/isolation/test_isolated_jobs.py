@@ -13,6 +13,7 @@ import pytest
 from minutehand import Context, Registry, RunState
 from minutehand.isolation import PreloadedParent
 
+from tests.support.job_tables import DictClient
 from tests.support.scenes.isolated_jobs import Stage, living, until
 from tests.support.scenes.world import Faults, fails
 
@@ -92,6 +93,24 @@ def test_steps_and_checkpoint_outlive_the_process(stage: Stage, tmp_path: Path) 
     assert second.result["done"] == ["a in attempt 1", "b in attempt 1", "c in attempt 2"]
     assert second.result["found"] == {"after": "b", "attempt": 1, "large": "x" * 70_000}
     assert to.read_text().split() == ["a", "b", "c"]
+
+
+def test_its_worker_writes_its_transaction_once() -> None:
+    stage = Stage()
+    stage.memory.dynamodb = table = DictClient()
+    first = stage.run("book", {"id": "a", "fails": True})
+    assert first.state is RunState.RETRYING
+    stage.skip(30)
+    stage.work()
+    assert stage.scheduler.get_run(first.id).result == [2, {"fence": 1}]
+    assert table.written == ["a"]
+    assert table.stored["a"] == {"id": {"S": "a"}, "data": {"B": b"\x00\xff"}, "many": {"BS": [b"a", b"b"]}}
+    kind, text = stage.run("book", {"id": "a"}).result
+    assert (kind, text.partition(":")[0]) == ("ItemRefused", "items[0]")
+    stage.memory.dynamodb = None
+    kind, text = stage.run("book", {"id": "b"}).result
+    assert kind == "InvalidInput"
+    assert "pass Harness(dynamodb=client)" in text
 
 
 def test_what_is_no_good_is_refused_where_the_job_is(stage: Stage) -> None:

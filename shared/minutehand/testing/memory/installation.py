@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.audit import AuditLineRow
@@ -40,6 +40,7 @@ from minutehand.sqs.routing import DEAD, WORK, Stripe
 from minutehand.state.backpressure import Limits
 from minutehand.testing.memory.buckets import MemoryArchive, MemoryPayloads
 from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
+from minutehand.testing.memory.job_tables import commit_items, no_tables
 from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from minutehand.testing.memory.queues import MemoryQueue
 from minutehand.testing.memory.stream import MemoryRunStream, StreamedTable, changes_since
@@ -114,6 +115,7 @@ class Memory:
         self._random = random
         self.published: list[Published] = []  # to topics, in order
         self.schedule_events = frozenset[str]()  # types that are published, for processes that connect from now on
+        self.dynamodb: Any = None  # boto3's client of the tables to which jobs write in ``ctx.transaction``
         self.stream_shards = 1  # of the stream, for processes that connect from now on
         self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
         self._striped = dict(stripes)
@@ -146,7 +148,10 @@ class Memory:
         single items of a batch ``rounds`` times.
         """
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
-        tables, receiver = MemoryTables(calls, self._tables), Receiver(calls, self._clock, self._idle)
+        tables, receiver = (
+            MemoryTables(calls, self._tables, self._commit_items),
+            Receiver(calls, self._clock, self._idle),
+        )
         return Services(
             schedules=RowSchedules(tables),
             ledger=RowLedger(tables, retention=self._retention),
@@ -172,6 +177,9 @@ class Memory:
             schedule_events=self.schedule_events,
             limits=self._limits,
         )
+
+    def _commit_items(self, items: Sequence[Mapping[str, Any]]) -> frozenset[int]:
+        return no_tables(items) if self.dynamodb is None else commit_items(self.dynamodb, items)
 
     # Reads without a request.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -14,18 +14,22 @@ from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
 from minutehand.dynamodb.tables import AGENDA, RUNS, Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition
 from minutehand.state.transition import Change, Condition, Once, Plus, holds
 from minutehand.testing.memory.calls import Calls, MemoryTable
+from minutehand.testing.memory.job_tables import no_tables
 
 PAGE = 200  # rows of one query: DynamoDB's megabyte holds some 2,000, but small pages find more interleavings
 _OPERATIONS = {"put": "PutItem", "update": "UpdateItem", "delete": "DeleteItem"}
 
+CommitItems = Callable[
+    [Sequence[Mapping[str, Any]]], frozenset[int]
+]  # of jobs' own tables; the places that were refused
 Content = Mapping[TableDefinition, MemoryTable[Any, Row]]  # the tables that all processes share
 
 
 class MemoryTables(RowTables):
     """Every request is one of ``calls``, whose hook sees it."""
 
-    def __init__(self, calls: Calls, content: Content) -> None:
-        self._calls, self._content = calls, content
+    def __init__(self, calls: Calls, content: Content, commit_items: CommitItems = no_tables) -> None:
+        self._calls, self._content, self._commit_items = calls, content, commit_items
 
     # Reads.
 
@@ -105,16 +109,18 @@ class MemoryTables(RowTables):
         place = writes[0].table.suffix if writes else ""
         return self._calls.many(operation, place, verb, items, lambda i: self._apply(writes[i]), most=most)
 
-    def transact(self, verb: str, writes: Sequence[RowWrite], about: str) -> bool:
+    def commit(
+        self, verb: str, writes: Sequence[RowWrite], items: Sequence[Mapping[str, Any]], about: str
+    ) -> frozenset[int]:
         del about
 
-        def apply() -> bool:
-            if not all(map(self._holds, writes)):
-                return False
-            for write in writes:
+        def apply() -> frozenset[int]:
+            refused = {place for place, write in enumerate(writes) if not self._holds(write)}
+            refused |= {len(writes) + place for place in ([] if refused or not items else self._commit_items(items))}
+            for write in () if refused else writes:
                 if write.kind != "check":
                     self._apply(write)
-            return True
+            return frozenset(refused)
 
         place, item = writes[0].table.suffix, _item(writes[0].table, writes[0].row)
         return self._calls.one("TransactWriteItems", place, verb, apply, item, token=True)

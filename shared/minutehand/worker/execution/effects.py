@@ -19,7 +19,8 @@ from minutehand.domain.payload import MAX_DEPTH, is_too_deep
 from minutehand.domain.run import SiblingRows
 from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, Unavailable
 from minutehand.ports.ledger import BesideKind
-from minutehand.worker.context import WorkerContext
+from minutehand.worker.execution.run_store import RunStore
+from minutehand.worker.execution.transaction import Items, checked_items, item_refused
 from minutehand.worker.stages import LeasedRun
 
 LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
@@ -47,46 +48,6 @@ def _in_itself(name: str) -> InvalidInput:
     return InvalidInput("step", name, "is under way here and would wait for itself", "give each step a name of its own")
 
 
-class RunStore:
-    """What lies beside a leased run, in the ledger and the bucket."""
-
-    def __init__(self, worker: WorkerContext, leased: LeasedRun) -> None:
-        self._worker, self._leased = worker, leased
-
-    def keep(self, kind: str, name: str, text: str) -> bool:
-        """Record it under the lease's fence; False if the lease is lost."""
-        worker, run = self._worker, self._leased.run
-        expires, beside = worker.expires(worker.clock()), BesideKind(kind)
-        kept = worker.services.ledger.keep(run.ref, fence=run.fence, kind=beside, name=name, text=text, expires=expires)
-        if not kept:
-            self._leased.in_flight.lose()
-        return kept
-
-    def beside(self) -> SiblingRows:
-        """The recorded steps and the last checkpoint."""
-        return self._worker.services.ledger.beside(self._leased.run.ref)
-
-    def keep_large(self, text: str) -> str:
-        """Put it into the bucket; its key."""
-        return self._worker.services.payloads.keep(self._leased.run.ref.tenant, text)
-
-    def get_large(self, key: str) -> str:
-        """The text of that key."""
-        return self._worker.services.payloads.get(key)
-
-    def remaining(self) -> float | None:
-        """Seconds until the process's time limit."""
-        return self._worker.remaining()
-
-    def progress(self, fraction: float, stage: str | None) -> None:
-        """Note it for the next heartbeat."""
-        self._leased.in_flight.progress, self._leased.in_flight.stage = fraction, stage
-
-    @property
-    def cancelled(self) -> bool:
-        return self._leased.in_flight.cancel_seen is not None
-
-
 class Effects:
     """What the context of a job does. One attempt's; safe from several threads of the job."""
 
@@ -95,7 +56,8 @@ class Effects:
         self._lock = threading.RLock()
         self._under_way: dict[str, StepLock] = {}  # steps, by name
         self._beside: SiblingRows | None = None
-        self._steps: dict[str, str] = {}
+        self._steps: dict[str, str] = {}  # recorded by this attempt
+        self._committed: set[str] = set()  # steps of transactions that this attempt made or found
 
     # Steps.
 
@@ -157,6 +119,38 @@ class Effects:
         with self._lock:
             self._steps[name] = text
         return json.loads(text)
+
+    # Transactions.
+
+    def transaction(self, items: Items, step: str, result: Any) -> Any:
+        """Write ``items`` and record the step in one transaction, unless this run has recorded it; the recorded result."""
+        check_name(step, "step")
+        self.raise_if_cancelled()
+        checked, text = checked_items(items), json_text("result", result, INLINE_PAYLOAD)
+        while (other := self._come_to(step)) is not None:
+            if other.thread == threading.get_ident():
+                raise _in_itself(step)
+            other.over.result()
+        with self._at(step):
+            if step in self._steps or step in self._committed:
+                remedy = "give every step and transaction of a run a name of its own: transaction(items, step='…')"
+                raise InvalidInput("step", step, "was recorded by this attempt already", remedy)
+            known = self._recorded(step) or self._commit(step, text, checked)
+            self._committed.add(step)
+            return json.loads(known)
+
+    def _commit(self, step: str, text: str, items: Items) -> str:
+        with self._forgetting_on_failure():
+            answer = self._store.commit(step, text, items)
+        if answer.committed:
+            return text
+        if answer.recorded:  # by this very transaction, whose response was lost
+            with self._lock:
+                self._beside = None
+            return self._recorded(step) or text
+        if answer.refused is not None:
+            raise item_refused(answer.refused, items)
+        raise self._lost("transaction", step)
 
     # Checkpoints.
 
@@ -221,16 +215,26 @@ class Effects:
             return self._beside
 
     def _keep(self, kind: BesideKind, name: str, text: str) -> None:
-        try:
+        with self._forgetting_on_failure():
             kept = self._store.keep(kind, name, text)
+        if not kept:
+            raise self._lost(kind, name)
+
+    @contextmanager
+    def _forgetting_on_failure(self) -> Iterator[None]:
+        """A write that got no response may have taken effect: a job that tries again looks first."""
+        try:
+            yield
         except Unavailable:
             with self._lock:
-                self._beside = None  # it may have taken effect all the same: a job that tries again looks first
+                self._beside = None
             raise
-        if not kept:
-            self._leased.in_flight.lose()
-            run = self._leased.run.ref
-            raise LeaseLost(f"run {run}: this worker lost it, so its {kind} {name!r} was not recorded; stop")
+
+    def _lost(self, what: str, name: str) -> LeaseLost:
+        self._leased.in_flight.lose()
+        return LeaseLost(
+            f"run {self._leased.run.ref}: this worker lost it, so its {what} {name!r} was not recorded; stop"
+        )
 
 
 def _plain(name: str, result: Any) -> Any:

@@ -23,7 +23,8 @@ from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunC
 from minutehand.state.retry import is_permanent, stuck
 from minutehand.timing import zone
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.execution.effects import LARGEST, Effects, RunStore, json_text
+from minutehand.worker.execution.effects import LARGEST, Effects, json_text
+from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.stages import (
     Abandoned,
     AttemptResult,
@@ -177,6 +178,7 @@ def job_context(leased: LeasedRun, effects: Effects, remaining: Callable[[], flo
         schedule=run.ref.schedule,
         scheduled_at=from_ms(scheduled_at, zone(spec.timezone)),
         attempt=run.attempt,
+        fence=run.fence,
         logger=RunLogger(logging.getLogger(f"minutehand.job.{leased.job.name}"), ids),
         remaining=remaining,
         effects=effects,
