@@ -81,7 +81,7 @@ def allow_reading(
     for objects in (PAYLOADS, RESULTS):
         store.allow_objects(grantee, "s3:GetObject", keys.objects(objects))
     store.allow_archive_reads(grantee, keys.archive)
-    store.allow_anchors(grantee, keys.objects(f"{ANCHORS}*"))
+    store.allow_verifying(grantee, keys.objects(f"{ANCHORS}*"))
     store.allow_key(grantee, encrypt=False)
     queues.allow_list(grantee)
 

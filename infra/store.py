@@ -97,6 +97,17 @@ class InstallationStore(Construct):
         """Let ``grantee`` find and read the closes in the archive's bucket."""
         self._allow_found(grantee, keys, self.archive_bucket)
 
+    def allow_verifying(self, grantee: iam.IGrantable, keys: str) -> None:
+        """Let ``grantee`` read the closes in the archive's bucket as they were put first, also those that were replaced."""
+        self.allow_anchors(grantee, keys)
+        self.allow_objects(grantee, "s3:GetObjectVersion", keys, bucket=self.archive_bucket)
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["s3:ListBucketVersions"],
+            resource_arns=[self.archive_bucket.bucket_arn],
+            conditions={"StringLike": {"s3:prefix": keys}},
+        )
+
     def allow_lines(self, grantee: iam.IGrantable, tenant: str | None = None) -> None:
         """Let ``grantee`` add lines to the audit, of all tenants or of one: neither change nor remove one, nor close a day."""
         whose = tenant or "*"

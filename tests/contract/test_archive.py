@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minutehand.auditor.closing import anchors
-from minutehand.domain.audit import anchor_key
+from minutehand.domain.audit import anchor_key, anchors_of
 from minutehand.domain.history.archive_keys import keys_between, object_key, tenant_prefix
 from minutehand.domain.times import HOUR
 from minutehand.historian.archive import archive
@@ -11,6 +11,7 @@ from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.ports.services import Services
 
 from tests.support.builders import NOON, a_run
+from tests.support.engines import Engine
 from tests.support.transitions import context_of, life
 
 
@@ -39,6 +40,29 @@ def test_an_object_is_put_only_where_there_is_none(services: Services) -> None:
     assert store.get([key]) == [b"first"]
     assert list(anchors("acme", services)) == [key]
     assert list(anchors("acme", services, after=1)) == []
+
+
+def test_an_object_that_was_replaced_or_removed_is_read_as_it_was_put_first(engine: Engine) -> None:
+    store = engine.services.archive
+    if engine.settings is not None:
+        versioned = {"Bucket": engine.settings.bucket, "VersioningConfiguration": {"Status": "Enabled"}}
+        engine.clients["s3"].put_bucket_versioning(**versioned)
+    whole, replaced, removed, again = (anchor_key("acme", number) for number in range(1, 5))
+    for key in (whole, replaced, removed, again, anchor_key("beta", 1)):
+        assert store.put_new(key, b"first")
+    store.put({replaced: b"second"})
+    store.remove([removed, again])
+    assert store.put_new(again, b"second"), "what stands in its place"
+    found = [(each.key, each.content, each.changes) for each in store.originals(anchors_of("acme"))]
+    assert found == [(whole, b"first", 0), (replaced, b"first", 1), (removed, b"first", 1), (again, b"first", 2)]
+
+
+def test_where_no_versions_are_kept_objects_are_read_as_they_are(engine: Engine) -> None:
+    store, key = engine.services.archive, anchor_key("acme", 1)
+    assert store.put_new(key, b"first")
+    (found,) = store.originals(anchors_of("acme"))
+    assert (found.key, found.content, found.changes) == (key, b"first", 0)
+    assert list(store.originals(anchors_of("beta"))) == []
 
 
 def test_what_is_archived_is_read(services: Services) -> None:

@@ -14,6 +14,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from minutehand import Registry, Scheduler, Settings
 from minutehand.doctor.installation import WANTED
+from minutehand.domain.audit import anchor_key
 from minutehand.domain.names import fire_ref, schedule_owner
 from minutehand.domain.run import DeadRunRow, dead_owner
 from minutehand.domain.times import DAY
@@ -72,6 +73,7 @@ def jobs() -> Registry:
 
 @pytest.fixture
 def acme(local_settings: Settings, jobs: Registry) -> Scheduler:
+    connect(local_settings).archive.put_new(anchor_key("acme", 1), b"")  # for who verifies the audit to find
     return Scheduler(jobs=jobs, settings=local_settings, tenant="acme")
 
 

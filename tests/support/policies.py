@@ -46,8 +46,11 @@ def needs_of(service: str, operation: str, arguments: Mapping[str, Any], setting
         name = _SQS.get(operation, operation.title().replace("_", ""))
         queue = arguments.get("QueueUrl", arguments.get("QueueName", "")).rpartition("/")[2]
         yield Need(f"sqs:{name}", queue.removeprefix(f"{settings.prefix}-"))
-    elif operation == "list_objects_v2":
-        yield Need("s3:ListBucket", "", (arguments["Prefix"],))
+    elif operation in ("list_objects_v2", "list_object_versions"):
+        action = "s3:ListBucket" if operation == "list_objects_v2" else "s3:ListBucketVersions"
+        yield Need(action, "", (arguments["Prefix"],))
+    elif "VersionId" in arguments:
+        yield Need("s3:GetObjectVersion", arguments["Key"])
     else:
         yield Need(f"{service}:{operation.title().replace('_', '')}", arguments.get("Key", ""))
 
@@ -115,7 +118,7 @@ def _allows(statement: Mapping[str, Any], need: Need) -> bool:
 
 def _names(resource: Any, need: Need) -> bool:
     text = json.dumps(resource)
-    if need.action == "s3:ListBucket":
+    if need.action in ("s3:ListBucket", "s3:ListBucketVersions"):
         return '"JobsStoreBucket' in text
     if need.action.startswith("s3:"):
         return any(fnmatchcase(need.resource, part.strip("/")) for part in re.findall(r'"(/[^"]+)"', text))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from minutehand.auditor.closing import anchors, document_of
-from minutehand.domain.audit import DayClose, anchor_key, closes_at, date_of, root_of
+from minutehand.auditor.closing import document_of
+from minutehand.domain.audit import DayClose, anchor_key, anchors_of, closes_at, date_of, root_of
 from minutehand.domain.times import HOUR
 from minutehand.ports.audit import StoredClose, StoredLine
 from minutehand.ports.services import Services
@@ -23,7 +23,9 @@ class ProblemKind(StrEnum):
     ADDED = "added"  # a day has more lines than its close counted
     UNCLOSED = "unclosed"  # a day has lines, or had some, and no close
     CHAIN = "chain"  # a close is missing, was changed, or does not follow the one before
-    ANCHOR = "anchor"  # a close differs from the one in the bucket, or is only there
+    ANCHOR = (
+        "anchor"  # a close differs from the one in the bucket, or is only there, or that one was replaced or removed
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +93,21 @@ def _check_chain(stored: Sequence[StoredClose], verdict: AuditVerdict) -> None:
 
 
 def _check_anchors(tenant: str, closes: Sequence[DayClose], services: Services, verdict: AuditVerdict) -> None:
-    """Compare closes with their objects in the bucket; a close that was made while there was no bucket has none."""
+    """Compare closes with their objects in the bucket, as they were put first: a lock keeps that version, whatever is put over it.
+
+    A close that was made while there was no bucket has none.
+    """
     if not services.archive.is_on:
         return
-    keys = list(anchors(tenant, services))
-    found = {key: document_of(content or b"") for key, content in zip(keys, services.archive.get(keys), strict=True)}
+    originals = {each.key: each for each in services.archive.originals(anchors_of(tenant))}
+    found = {key: document_of(each.content or b"") for key, each in originals.items()}
     for close in closes:
-        if (anchor := found.pop(anchor_key(tenant, close.number), None)) is None:
+        key = anchor_key(tenant, close.number)
+        if (anchor := found.pop(key, None)) is None:
             continue
+        if changes := originals[key].changes:
+            text = f"{key} was replaced or removed {changes} times since it was put; its first version is compared"
+            verdict.add(ProblemKind.ANCHOR, text, day=close.day)
         if anchor.get("digest") == close.digest:
             verdict.anchored += 1
         else:

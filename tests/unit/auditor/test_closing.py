@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand.auditor.closing import ClosingReport, close_days
+from minutehand.auditor.closing import ClosingReport, anchor_of, close_days
 from minutehand.auditor.verification import AuditVerdict
 from minutehand.domain.audit import AuditAct, anchor_key, root_of
 from minutehand.domain.times import DAY, HOUR, MINUTE
@@ -265,6 +265,40 @@ def test_the_newest_close_that_was_replaced_is_found_by_its_object_in_the_bucket
     key = anchor_key("acme", 3)
     assert key in story.world.memory.archived
     story.world.memory.archived[key] = b"not even gzip"
+    assert kinds(story.verify()) == [("anchor", day(2))]
+
+
+def forge_newest_close(story: Story) -> bytes:
+    """All lines of a day are removed, and its close says that there never were any; returns the anchor of that close."""
+    for line in story.lines(2):
+        story.delete(line)
+    row = story.rows("acme#~close")[-1]
+    forged = replace(close_of(row), lines=0, root=root_of([]))
+    story.put(close_row(forged))
+    return anchor_of(forged)
+
+
+@pytest.mark.parametrize("removes_first", [False, True], ids=["put over it", "removed, and put again"])
+def test_an_anchor_that_was_replaced_with_its_close_is_found_by_its_first_version(*, removes_first: bool) -> None:
+    """A lock keeps the first version, but lets newer ones hide it."""
+    story = Story()
+    story.pass_time(2)
+    story.close()
+    forged, key, bucket = forge_newest_close(story), anchor_key("acme", 3), story.world.memory.archived
+    if removes_first:
+        del bucket[key]
+    bucket[key] = forged
+    found = [each.text for each in story.verify().problems]
+    assert len(found) == 2
+    assert all(text in " ".join(found) for text in ("was replaced or removed", "differs from the one in the bucket"))
+    assert story.report().failed == 0
+
+
+def test_an_anchor_that_was_only_removed_is_found() -> None:
+    story = Story()
+    story.pass_time(2)
+    story.close()
+    del story.world.memory.archived[anchor_key("acme", 3)]
     assert kinds(story.verify()) == [("anchor", day(2))]
 
 

@@ -15,6 +15,8 @@ from minutehand.errors import InvalidInput
 from minutehand.services import connect, system_clock
 from minutehand.testing.process import Hand, bury_all, make_worker
 
+from tests.support import command_line
+
 pytestmark = pytest.mark.cloud
 
 Say = Callable[..., str]
@@ -57,6 +59,27 @@ def test_the_list(say: Say, dead: list[str]) -> None:
     yesterday = (datetime.now(UTC) - timedelta(days=1)).isoformat()
     assert len(told(say, "dead", "list", "--since", yesterday)) == 3
     assert told(say, "dead", "list", "--since", "2026-01-01T00:00:00Z", "--until", yesterday) == []
+
+
+@pytest.mark.parametrize("since", [(), ("--since", "-1h"), ("--since", "-2h", "--until", "now")])
+def test_the_cursor_that_is_printed_continues_with_the_same_words(
+    say: Say, dead: list[str], since: tuple[str, ...]
+) -> None:
+    found, cursor = list[str](), tuple[str, ...]()
+    for _ in dead:
+        lines = say("--json", "dead", "list", "--limit", "1", *since, *cursor).splitlines()
+        found.append(json.loads(lines[0])["id"])
+        text = say("dead", "list", "--limit", "1", *since, *cursor)
+        cursor = ("--cursor", text.partition("--cursor '")[2].partition("'")[0])
+    assert (found, cursor) == (dead[::-1], ("--cursor", ""))
+
+
+def test_a_cursor_of_other_times_is_refused_with_what_to_do(said: command_line.Say, dead: list[str]) -> None:
+    first = said("dead", "list", "--limit", "1", "--since", "-1h")
+    cursor = (first.out + first.err).partition("--cursor '")[2].partition("'")[0]
+    refused = said("dead", "list", "--limit", "1", "--since", "-2h", "--cursor", cursor)
+    assert refused.code == 1
+    assert "pass the cursor of the page before, with the same conditions and bounds" in refused.err
 
 
 def test_redrive_one_then_all(say: Say, dead: list[str]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from minutehand.aws import Client, ConditionFailed
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.history.archive_keys import INBOX
 from minutehand.dynamodb.payloads import remove_objects
 from minutehand.errors import NotFound
+from minutehand.ports.history.archive import OriginalObject
 
 
 class BucketArchive:
@@ -71,14 +74,38 @@ class BucketArchive:
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        def read(key: str) -> tuple[bytes | None, int]:
-            try:
-                found: bytes = self._client.call("get_object", Bucket=self._bucket_of(key), Key=key)["Body"].read()
-            except NotFound:
-                return None, 0
-            return found, 0
+        return self._pool.map(lambda key: (self._read(key), 0), keys) if keys else []
 
-        return self._pool.map(read, keys) if keys else []
+    def _read(self, key: str, **version: str) -> bytes | None:
+        try:
+            answer = self._client.call("get_object", Bucket=self._bucket_of(key), Key=key, **version)
+        except NotFound:
+            return None
+        found: bytes = answer["Body"].read()
+        return found
+
+    def originals(self, prefix: str) -> Iterator[OriginalObject]:
+        oldest: dict[str, str] = {}  # versions by keys: those of a key are listed the latest first
+        listed = Counter[str]()
+        for page in self._versions(prefix):
+            for version in page.get("Versions", ()):
+                oldest[version["Key"]] = version["VersionId"]
+            listed.update(each["Key"] for kind in ("Versions", "DeleteMarkers") for each in page.get(kind, ()))
+
+        def read(key: str) -> tuple[OriginalObject, int]:
+            content = self._read(key, VersionId=oldest[key])  # "null" in a bucket without versions
+            return OriginalObject(key=key, content=content, changes=listed[key] - 1), 0
+
+        yield from self._pool.map(read, sorted(oldest)) if oldest else ()
+
+    def _versions(self, prefix: str) -> Iterator[Mapping[str, Any]]:
+        more: dict[str, str] = {}
+        while True:
+            page = self._client.call("list_object_versions", Bucket=self._bucket_of(prefix), Prefix=prefix, **more)
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            more = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
 
     def remove(self, keys: Sequence[str]) -> None:
         for bucket in {self._bucket_of(key) for key in keys}:

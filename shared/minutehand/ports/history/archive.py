@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class OriginalObject:
+    """An object as it was put first, where the bucket keeps older versions; else as it is."""
+
+    key: str
+    content: bytes | None  # None: it is gone meanwhile
+    changes: int = 0  # times that it was replaced or removed since, as far as the bucket knows
 
 
 class Archive(Protocol):
@@ -24,6 +34,9 @@ class Archive(Protocol):
 
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         """The objects of these keys, in their order; None for one that is gone."""
+
+    def originals(self, prefix: str) -> Iterator[OriginalObject]:
+        """The objects whose keys begin with ``prefix`` as they were put first, also those that were removed, in order of their keys."""
 
     def remove(self, keys: Sequence[str]) -> None:
         """Remove objects. Raises Unavailable."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from minutehand.domain.audit import ANCHORS
 from minutehand.domain.names import RunRef
 from minutehand.domain.payload import object_key, run_of_object
 from minutehand.errors import NotFound
+from minutehand.ports.history.archive import OriginalObject
 from minutehand.ports.services import Clock
 from minutehand.testing.memory.calls import Calls
 
@@ -45,12 +47,32 @@ class MemoryPayloads:
         )
 
 
+class VersionedObjects(dict[str, bytes]):
+    """Objects by their keys. Of the audit's anchors all versions are kept, as a bucket with a lock keeps them; None: a removal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.versions: dict[str, list[bytes | None]] = {}  # the oldest first
+
+    def __setitem__(self, key: str, content: bytes) -> None:
+        super().__setitem__(key, content)
+        self._note(key, content)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self._note(key, None)
+
+    def _note(self, key: str, content: bytes | None) -> None:
+        if key.startswith(ANCHORS):
+            self.versions.setdefault(key, []).append(content)
+
+
 class MemoryArchive:
     """The archive's bucket in memory."""
 
     is_on = True
 
-    def __init__(self, calls: Calls, objects: dict[str, bytes]) -> None:
+    def __init__(self, calls: Calls, objects: VersionedObjects) -> None:
         self._calls, self._objects = calls, objects
 
     def put(self, objects: Mapping[str, bytes]) -> None:
@@ -61,9 +83,10 @@ class MemoryArchive:
         return self._calls.one("PutObject", "archive", "put_new", lambda: self._put_new(key, content), key)
 
     def _put_new(self, key: str, content: bytes) -> bool:
-        is_new = key not in self._objects
-        self._objects.setdefault(key, content)
-        return is_new
+        if key in self._objects:
+            return False
+        self._objects[key] = content
+        return True
 
     def keys(self, prefix: str, *, after: str, before: str) -> Iterator[str]:
         there = self._calls.one("ListObjectsV2", "archive", "keys", lambda: sorted(self._objects))
@@ -72,5 +95,20 @@ class MemoryArchive:
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         return [self._calls.one("GetObject", "archive", "get", partial(self._objects.get, key), key) for key in keys]
 
+    def originals(self, prefix: str) -> Iterator[OriginalObject]:
+        found = self._calls.one(
+            "ListObjectVersions", "archive", "originals", lambda: sorted(self._objects.versions.items())
+        )
+        return (
+            OriginalObject(key=key, content=versions[0], changes=len(versions) - 1)
+            for key, versions in found
+            if key.startswith(prefix)
+        )
+
     def remove(self, keys: Sequence[str]) -> None:
-        self._calls.one("DeleteObjects", "archive", "remove", lambda: [self._objects.pop(key, None) for key in keys])
+        self._calls.one("DeleteObjects", "archive", "remove", lambda: self._remove(keys))
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            if key in self._objects:
+                del self._objects[key]

@@ -38,7 +38,7 @@ from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Clock, Services
 from minutehand.sqs.routing import DEAD, WORK, Stripe
 from minutehand.state.backpressure import Limits
-from minutehand.testing.memory.buckets import MemoryArchive, MemoryPayloads
+from minutehand.testing.memory.buckets import MemoryArchive, MemoryPayloads, VersionedObjects
 from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
 from minutehand.testing.memory.job_tables import commit_items, no_tables
 from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
@@ -110,7 +110,7 @@ class Memory:
         self._runs = StreamedTable(clock)
         self._tables: Content = {table: MemoryTable() for table in TABLES} | {RUNS: self._runs}
         self._payloads: dict[str, tuple[str, int]] = {}  # by their keys in the bucket; with the UTC ms of their storing
-        self.archived: dict[str, bytes] = {}  # the archive's objects, by their keys
+        self.archived = VersionedObjects()  # the archive's objects, by their keys
         self.dead = MemoryQueue(clock, visibility=DEAD.visibility, random=random)
         self._random = random
         self.published: list[Published] = []  # to topics, in order
