@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from minutehand.domain.job import TypedPayload
 from minutehand.domain.names import check_whole, is_text
 from minutehand.domain.payload import MAX_DEPTH, DuplicateKey, has_half_pair, is_too_deep, json_text, parse_json, size
 from minutehand.domain.times import DAY, SECOND, to_ms
 from minutehand.errors import InvalidInput
+from minutehand.payload_types import jsonable
 from minutehand.timing import Rule
 
 MAX_PAYLOAD = 256 * 1024  # bytes of JSON in UTF-8
@@ -20,11 +22,15 @@ MAX_RATE = 1_000.0  # a second
 FURTHEST = 100 * 365 * DAY  # ms ahead
 
 
-def payload_text(payload: Any) -> str:
-    """A payload as canonical JSON: keys sorted, so that equal payloads are equal texts. Raises InvalidInput."""
+def payload_text(payload: Any, kind: TypedPayload | None = None) -> str:
+    """A payload as canonical JSON: keys sorted, so that equal payloads are equal texts. Raises InvalidInput.
+
+    Dataclasses and Pydantic models in it become dicts; ``kind``, the type of the job's payload, says what else has a form in JSON.
+    """
+    default = jsonable if kind is None else kind.jsonable
     try:
         text = json_text(
-            parse_json(json_text(payload)), sort_keys=True
+            parse_json(json_text(payload, default=default)), sort_keys=True
         )  # sorted as texts: 1 and "1" are one key of JSON
         too_deep = is_too_deep(text)
     except RecursionError:

@@ -5,17 +5,16 @@ The name of the job is looked up only when it is needed, because ``@schedule`` m
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, payload_text, rule_of
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, OptionWords, changed
-from minutehand.domain.policies import Retry, split_words
+from minutehand.domain.policies import DeliveryWord, Retry, StartWord, split_words
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput, JobError
-from minutehand.jobs import Registry, default_registry, place_of
+from minutehand.jobs import Registry, bare, default_registry, place_of
 from minutehand.timing import Rule
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -29,8 +28,8 @@ def schedule(
     payload: Any = None,
     description: str = "",
     tags: Mapping[str, str] | None = None,
-    delivery: str | None = None,
-    start: str | None = None,
+    delivery: DeliveryWord | None = None,
+    start: StartWord | None = None,
     retry: Retry | None = None,
     timeout: float | None = None,
     deadline: float | None = None,
@@ -123,8 +122,3 @@ def job_of(found: Declaration, registry: Registry) -> str:
     what = f"is registered as {', '.join(names)}" if names else "is not registered as a job"
     remedy = "schedule a function with one name" if names else 'decorate it with @job("name") as well'
     raise JobError(f"{found.place} has a schedule, but {what}; {remedy}")
-
-
-def bare(function: Any) -> Any:
-    """The function inside a method, a class method or a decorator that uses ``functools.wraps``."""
-    return inspect.unwrap(getattr(function, "__func__", function))

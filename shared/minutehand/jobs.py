@@ -5,18 +5,30 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from minutehand.domain.job import Job, JobFunction
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, changed
-from minutehand.domain.policies import Isolation, Policies, Retry, check_seconds, overrides, word
+from minutehand.domain.policies import (
+    DeliveryWord,
+    Isolation,
+    IsolationWord,
+    Policies,
+    Retry,
+    StartWord,
+    check_seconds,
+    overrides,
+    word,
+)
 from minutehand.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_name
 from minutehand.domain.queue import Queue as DeclaredQueue
 from minutehand.domain.redaction import USUAL, Redact, check_redact
 from minutehand.errors import InvalidInput, JobError, shorten
+from minutehand.payload_types import payload_type_of
 
 if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
     from minutehand.domain.schedule import Declaration
@@ -44,13 +56,13 @@ class Registry:
         self,
         name: str,
         *,
-        delivery: str | None = None,
-        start: str | None = None,
+        delivery: DeliveryWord | None = None,
+        start: StartWord | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
         cancel_grace: float = 30.0,
-        isolation: str = "thread",
+        isolation: IsolationWord = "thread",
         queue: str | None = None,
         check: Callable[[Any], object] | None = None,
         redact: Redact = USUAL,
@@ -77,8 +89,11 @@ class Registry:
 
         named = None if queue is None else declared_name(check_queue(queue))
 
+        around = sys._getframe(1)  # noqa: SLF001 (an annotation may name a class of the function around it)
+        names = None if around.f_locals is around.f_globals else dict(around.f_locals)
+
         def add(function: JobFunction) -> None:
-            self.add(Job(name=name, function=function, policies=policies, queue=named, check=check))
+            self.add(Job(name=name, function=function, policies=policies, queue=named, check=check), names)
 
         def register(function: _F) -> _F:
             given: Any = function  # a method of a class may be wrapped
@@ -89,8 +104,11 @@ class Registry:
 
         return register
 
-    def add(self, job: Job) -> None:
-        """Register a job. Raises JobError if its name is taken or it cannot be called with (ctx, payload)."""
+    def add(self, job: Job, names: Mapping[str, Any] | None = None) -> None:
+        """Register a job. ``names`` are those that its annotations may use beside its module's.
+
+        Raises JobError if its name is taken, it cannot be called with (ctx, payload), or its payload is typed without Pydantic.
+        """
         function, place = job.function, place_of(job.function)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             problem = "is a generator, whose code a call does not run; return instead of yield"
@@ -105,7 +123,19 @@ class Registry:
             raise JobError(
                 f"job={job.name!r} is declared twice, in {place_of(known.function)} and {place}; rename one of them"
             )
-        self._jobs[job.name] = job
+        kind = payload_type_of(function, job.name, names)
+        self._jobs[job.name] = job if kind is None else replace(job, payload_type=kind)
+
+    def name_of(self, function: object) -> str:
+        """The name under which a function is registered as a job. Raises InvalidInput unless it is registered once."""
+        wanted = bare(function)
+        names = sorted(job.name for job in self._jobs.values() if bare(job.function) is wanted)
+        if len(names) == 1:
+            return names[0]
+        if names:
+            raise InvalidInput("job", function, f"is registered as {' and '.join(names)}", "pass one of these names")
+        remedy = 'decorate it with @job("name"), and import its module first; or pass the name of a job'
+        raise InvalidInput("job", function, "is not registered as a job in this process", remedy)
 
     def get(self, name: str) -> Job | None:
         """The job of that name, or None."""
@@ -216,7 +246,11 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
         raise JobError(f"jobs={package!r} cannot be imported: {problem}; {remedy}") from problem
     if not len(registry):
         raise JobError(f'jobs={package!r} declares no job; decorate its functions with @job("name")')
-    for known in registry:  # any module may declare a job's queue, so all have been imported
+    for (
+        known
+    ) in registry:  # any module may declare a job's queue, or the class of its payload, so all have been imported
+        if known.payload_type is not None:
+            known.payload_type.check_annotation()
         if known.queue is not None and registry.find_queue(known.queue) is None:
             raise JobError(
                 f'job={known.name!r}: its queue {known.queue!r} is not declared; write Queue("{known.queue}") beside it. '
@@ -234,6 +268,11 @@ class _ClassJob(classmethod):  # type: ignore[type-arg]  # classmethod is not ge
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._add(getattr(owner, name))
+
+
+def bare(function: Any) -> Any:
+    """The function inside a method, a class method or a decorator that uses ``functools.wraps``."""
+    return inspect.unwrap(getattr(function, "__func__", function))
 
 
 def place_of(function: JobFunction) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from minutehand.domain.policies import Policies
+from minutehand.domain.redaction import Redact
 
 _TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -28,6 +29,26 @@ class RunLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 JobFunction = Callable[["Context", Any], Any | Awaitable[Any]]
+JobRef = str | Callable[["Context", Any], object]  # a job's name, or its function
+
+
+class TypedPayload(Protocol):
+    """The type of a job's payload, by the annotation of its function: ``minutehand.payload_types``."""
+
+    def check_annotation(self) -> None:
+        """Raise JobError for an annotation that cannot be used."""
+
+    def prepare(self) -> None:
+        """Make now what the first payload would need. Raises as ``check_annotation``."""
+
+    def converted(self, text: str, *, redact: Redact = ..., new: bool = False) -> Any:
+        """The payload (JSON text) as the job gets it. Raises InvalidInput."""
+
+    def jsonable(self, value: Any) -> Any:
+        """A value of JSON for an object in a payload that is none."""
+
+    def schema(self) -> Mapping[str, Any] | None:
+        """Its JSON Schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +60,7 @@ class Job:
     policies: Policies = field(default_factory=Policies)  # defaults; a schedule may override single ones
     queue: str | None = None  # name of the declared queue that its runs go to; None: the default one
     check: Callable[[Any], object] | None = None  # raises ValueError for a payload that the job cannot use
+    payload_type: TypedPayload | None = None  # how its payload is checked and converted; None: it is passed as it is
 
 
 class JobEffects(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from minutehand.domain.names import check_flag, check_whole, is_name
 from minutehand.domain.notice import JOB
@@ -30,6 +30,9 @@ class CatchUp(StrEnum):
     NONE = "none"
 
 
+CatchUpWord = CatchUp | Literal["all", "latest", "none"]
+
+
 class Overlap(StrEnum):
     """What happens to a run that is due while the previous one is still running."""
 
@@ -39,6 +42,9 @@ class Overlap(StrEnum):
     BUFFER_ALL = "buffer_all"  # the new run waits; at most ``buffer`` runs do
     CANCEL_OTHER = "cancel_other"  # the previous run's cancellation is requested; the new run waits for its end
     TERMINATE_OTHER = "terminate_other"  # the previous run loses its lease and is CANCELLED; the new run starts at once
+
+
+OverlapWord = Overlap | Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +99,10 @@ class OptionWords(TypedDict, total=False):
     """The options as keywords of create, update and upsert. An option that is left out has its default, or its present value."""
 
     queue: str | None  # name of a declared Queue, or "default"
-    catch_up: str  # "all", "latest" or "none"
+    catch_up: CatchUpWord
     catch_up_window: float  # seconds
     automatic_backfill: bool
-    overlap: str  # "allow", "skip", "buffer_one", "buffer_all", "cancel_other" or "terminate_other"
+    overlap: OverlapWord
     buffer: int
     max_running: int | None
     pause_on_failure: int | None

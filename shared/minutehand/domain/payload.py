@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import uuid
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -33,9 +34,13 @@ _compact: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "ensur
 _encode, _encode_sorted = (json.JSONEncoder(sort_keys=by_key, **_compact).encode for by_key in (False, True))
 
 
-def json_text(value: Any, *, sort_keys: bool = False) -> str:
-    """JSON that tables and queues accept. Raises ValueError or TypeError for a value that JSON does not have, such as NaN."""
-    text = (_encode_sorted if sort_keys else _encode)(value)
+def json_text(value: Any, *, sort_keys: bool = False, default: Callable[[Any], Any] | None = None) -> str:
+    """JSON that tables and queues accept; ``default`` gives a value of JSON for an object that is none.
+
+    Raises ValueError or TypeError for a value that JSON does not have, such as NaN.
+    """
+    encode = _encode_sorted if sort_keys else _encode
+    text = encode(value) if default is None else json.JSONEncoder(default=default, **_compact).encode(value)
     return text if text.isascii() else _UNSENDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from minutehand.domain.names import check_whole
 from minutehand.domain.redaction import USUAL, Redact
@@ -25,11 +25,17 @@ class Delivery(StrEnum):
     AT_MOST_ONCE = "at_most_once"  # the run is LOST and its owner notified; it never starts twice
 
 
+DeliveryWord = Delivery | Literal["at_least_once", "exactly_once", "at_most_once"]
+
+
 class Start(StrEnum):
     """How long after its due time a run starts."""
 
     PROMPT = "prompt"  # 0-1 s late: the queue's delay is rounded up to the whole second
     EXACT = "exact"  # milliseconds late: the worker receives the message 1-2 s early and waits
+
+
+StartWord = Start | Literal["prompt", "exact"]
 
 
 class Backoff(StrEnum):
@@ -40,12 +46,18 @@ class Backoff(StrEnum):
     FIXED = "fixed"  # base, base, base …
 
 
+BackoffWord = Backoff | Literal["exponential", "linear", "fixed"]
+
+
 class Isolation(StrEnum):
     """Where a job runs."""
 
     THREAD = "thread"  # cheap; a job that does not end cannot be stopped, its thread is left running
     # In a separate process, on worker processes only; killed at timeout, cancellation or a lost lease.
     PROCESS = "process"
+
+
+IsolationWord = Isolation | Literal["thread", "process"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +71,7 @@ class Retry:
     max_attempts: int = 3  # the first included
     base: float = 10.0  # seconds before the second attempt
     cap: float = 3600.0  # most seconds between two attempts
-    backoff: Backoff = Backoff.EXPONENTIAL  # how the wait grows
+    backoff: BackoffWord = Backoff.EXPONENTIAL  # how the wait grows
     jitter: float = 0.5  # largest share of the wait (0 to 1) that is randomly taken off
     within: float | None = None  # seconds after the due time: no attempt starts later; None: no limit
     retry_on: tuple[str | type[BaseException], ...] = ()  # exceptions that are retried; empty: all
@@ -155,8 +167,8 @@ class Overrides:
 
 def overrides(
     *,
-    delivery: str | None = None,
-    start: str | None = None,
+    delivery: DeliveryWord | None = None,
+    start: StartWord | None = None,
     retry: Retry | None = None,
     timeout: float | None = None,
     deadline: float | None = None,

@@ -10,6 +10,7 @@ import signal
 import socket
 import tempfile
 import threading
+from dataclasses import asdict
 from typing import Any
 
 from minutehand.domain.run import Failure, SiblingRows
@@ -78,6 +79,7 @@ class IsolatedAttempt:
                 "run": {**{name: getattr(run, name) for name in _OF_RUN}, "ref": list(run.ref)},
                 "timezone": leased.spec.timezone,
                 "retry": leased.policies.retry.as_dict(),
+                "redact": asdict(leased.policies.redact),
                 "payload": leased.payload,
             }
             self._thread = threading.Thread(

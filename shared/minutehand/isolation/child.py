@@ -17,6 +17,7 @@ from minutehand.domain.job import Job
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Policies, Retry
+from minutehand.domain.redaction import Redact
 from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
 from minutehand.isolation.preload import Place
@@ -30,6 +31,7 @@ from minutehand.isolation.wire import (
     read_line,
     unpack_error,
 )
+from minutehand.payload_types import payload_type_of
 from minutehand.ports.ledger import CommitResult
 from minutehand.ports.work_queue import RawMessage
 from minutehand.state.run_spec import RunSpec
@@ -50,7 +52,7 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
     retry = Retry(**order["retry"])
     try:
         apply_surroundings(order["surroundings"])
-        leased = _leased(order, Policies(retry=retry))
+        leased = _leased(order, Policies(retry=retry, redact=Redact(**order["redact"])))
         context = job_context(leased, Effects(leased, relay), relay.remaining)
         with logs.RunFields(run_id=context.run_id, job=context.job, tenant=context.tenant):
             ended = call(leased, context)
@@ -74,7 +76,9 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
         in_flight=InFlightMessage("", run.ref, fence=run.fence),
         message=message,
     )
-    job = Job(name=place.job, function=place.find(), policies=policies)
+    function = place.find()
+    kind = payload_type_of(function, place.job)
+    job = Job(name=place.job, function=function, policies=policies, payload_type=kind)
     return LeasedRun(
         received=received,
         message=message,

@@ -116,9 +116,18 @@ def preload(modules: Sequence[str]) -> PreloadReport:
             left = threads + [_describe(number) for number in sorted(_open_files() - known)]
             if left:
                 return PreloadReport(module=module, left=left, failed=failed)
+        _prepare_payloads()
     finally:
         signal.alarm(0)
     return PreloadReport(failed=failed)
+
+
+def _prepare_payloads() -> None:
+    """Make here, once, what checks the payloads of isolated jobs. An attempt whose job's cannot be made says so itself."""
+    for job in default_registry:
+        if job.policies.isolation is Isolation.PROCESS and job.payload_type is not None:
+            with contextlib.suppress(JobError):
+                job.payload_type.prepare()
 
 
 def _threads() -> list[str]:

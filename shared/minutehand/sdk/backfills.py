@@ -11,12 +11,15 @@ from typing import Any
 from minutehand.arguments import checked_limit, checked_revision, payload_text
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
+from minutehand.domain.schedule import Head
 from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput
+from minutehand.fires.context import revision_of
 from minutehand.owner.backfill import control
-from minutehand.owner.backfill.advance import backfills_of
+from minutehand.owner.backfill.advance import BackfillMover, backfills_of
 from minutehand.owner.backfill.plan import BackfillSpec, count_existing, plan
 from minutehand.owner.runs import submit as triggering
+from minutehand.owner.runs.submit import StorePayload
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
@@ -76,9 +79,14 @@ class BackfillMethods(SchedulerBase):
         """
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         call = self._call("trigger", name, expected_revision, None)
-        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key)
-        if payload is not UNSET:
-            spec = replace(spec, payload=self._pending(payload).of_run)
+
+        def checked(head: Head) -> StorePayload | None:
+            if payload is not UNSET:
+                return self._checked(head.job, payload).of_run
+            self._check_revision(head)
+            return None
+
+        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked)
         return views.run_view(triggering.trigger(call, spec, self._context))
 
     def backfill(
@@ -127,10 +135,31 @@ class BackfillMethods(SchedulerBase):
         if first is not None:
             return _view(first)
         planned, definitions = plan(call, spec, identity, self._context)
+        self._check_backfilled(planned, definitions, payload)
         if dry_run:
             return _view(planned, there=count_existing(planned, definitions))
         text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD)
         return _view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
+
+    def _check_backfilled(self, planned: StoredBackfill, definitions: BackfillMover, payload: Any) -> None:
+        """Check the payload for the job of each definition, or each definition's own. Raises InvalidInput."""
+        for number in dict.fromkeys(span.revision for span in planned.spans):
+            found = definitions.revision(number).definition
+            if payload is not UNSET:
+                self._checked(found.job, payload)
+                continue
+            try:
+                self._check_stored(found.job, found.payload, found.payload_ref)
+            except InvalidInput as problem:
+                remedy = f"{problem.remedy}; the payload is that of revision {number}: pass payload=, or current=True"
+                raise InvalidInput(problem.field, problem.value, problem.problem, remedy) from None
+
+    def _check_revision(self, head: Head) -> None:
+        """Check the payload of a schedule, if its job's is typed: only then is its definition read."""
+        known = self._jobs.get(head.job)
+        if known is not None and known.payload_type is not None:
+            found = revision_of(head, self._services).definition
+            self._check_stored(found.job, found.payload, found.payload_ref)
 
     def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the name of the field)
         """A backfill and its progress. Raises NotFound, also when the retention since its end is over."""

@@ -14,6 +14,7 @@ from typing import Any, Self
 from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
 from minutehand.domain.audit import Caller, Via, checked_reason, checked_via, claimed_actor
+from minutehand.domain.job import JobRef
 from minutehand.domain.job_catalogue import nearest
 from minutehand.domain.names import check_flag, check_name, check_tenant, parse_run_id
 from minutehand.domain.notice import JOB
@@ -33,6 +34,7 @@ from minutehand.sdk.requests import PendingPayload, token_of
 from minutehand.settings import Settings, from_environment
 
 UNSET: Any = object()  # default of an argument for which None is a value
+NONE: Any = None  # default of a payload, whose type is that of its job's
 _NEIGHBOURS = 200  # existing names that an unknown name is compared with
 
 
@@ -116,8 +118,17 @@ class SchedulerBase:
         vars(other).update(attributes)
         return other
 
-    def _pending(self, payload: Any) -> PendingPayload:
-        return PendingPayload(payload, self.tenant, self._services.payloads)
+    def _pending(self, payload: Any, job: str | None = None) -> PendingPayload:
+        """A payload as JSON, not yet stored: of this job, if it is known for which. Raises InvalidInput."""
+        known = None if job is None else self._jobs.get(job)
+        kind = None if known is None else known.payload_type
+        return PendingPayload(payload, self.tenant, self._services.payloads, kind)
+
+    def _checked(self, job: str, payload: Any) -> PendingPayload:
+        """A new payload for a job, checked as far as this process knows that. Raises InvalidInput."""
+        pending = self._pending(payload, job)
+        self._check_payload(job, payload, pending.text)
+        return pending
 
     @property
     def _context(self) -> FireContext:
@@ -163,7 +174,9 @@ class SchedulerBase:
         remedy = f"did you mean {' or '.join(near)}?" if near else "list_schedules() shows the existing ones"
         return NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; {remedy}")
 
-    def _job_name(self, job: str) -> str:
+    def _job_name(self, job: JobRef) -> str:
+        if not isinstance(job, str) and callable(job):
+            return self._jobs.name_of(job)
         self._check_job("job", check_name(job, "job"), job)
         return job
 
@@ -199,9 +212,27 @@ class SchedulerBase:
             return None
         return f"no worker knows job {job!r}; {nearest(job, found.entries)}" if found.knows(job) is False else None
 
-    def _check_payload(self, job: str, payload: Any) -> None:
+    def _named_job(self, job: JobRef | None) -> str | None:
+        """The name of a job by which runs and schedules are looked for: one that this process may not know. Raises InvalidInput."""
+        if job is None:
+            return None
+        return check_name(job, "job") if isinstance(job, str) or not callable(job) else self._jobs.name_of(job)
+
+    def _check_stored(self, job: str, payload: str | None, ref: str | None) -> None:
+        """Check a payload that was stored for a run or a schedule, as a worker would. Reads it only if its job has a typed one."""
         known = self._jobs.get(job)
-        if known is None or known.check is None:
+        if known is not None and known.payload_type is not None:
+            text = payload if ref is None else self._services.payloads.get(ref)
+            known.payload_type.converted(text or "null", redact=known.policies.redact)
+
+    def _check_payload(self, job: str, payload: Any, text: str) -> None:
+        """Check a new payload, of which ``text`` is the JSON."""
+        known = self._jobs.get(job)
+        if known is None:
+            return
+        if known.payload_type is not None:
+            payload = known.payload_type.converted(text, redact=known.policies.redact, new=True)
+        if known.check is None:
             return
         try:
             known.check(payload)

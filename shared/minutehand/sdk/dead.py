@@ -11,7 +11,9 @@ from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text
 from minutehand.concurrency.rate_limits import StopSignal
+from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name, one_off_ref
+from minutehand.domain.run import RunRow
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.runs import redrive as redriving
@@ -27,7 +29,7 @@ class DeadRunMethods(SchedulerBase):
     def list_dead(
         self,
         *,
-        job: str | None = None,
+        job: JobRef | None = None,
         schedule: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -43,7 +45,12 @@ class DeadRunMethods(SchedulerBase):
         Raises InvalidInput, Unavailable.
         """
         conditions = self._filter(
-            since, until, job, schedule, error_type, redriven=check_flag("include_redriven", include_redriven)
+            since,
+            until,
+            self._named_job(job),
+            schedule,
+            error_type,
+            redriven=check_flag("include_redriven", include_redriven),
         )
         listing = self._listing("list_dead", conditions, since, until)
         position, most = listing.position(cursor), checked_limit(limit)
@@ -59,14 +66,16 @@ class DeadRunMethods(SchedulerBase):
         has another run), Unavailable.
         """
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        original, stored = self._read(run_id), self._replacement(payload, dry_run=False)
-        return views.run_view(replay(original, one_off_ref(self.tenant, key), self._context, payload=stored))
+        original = self._read(run_id)
+        stored = self._replacement(payload, original.job, dry_run=False)
+        again, check = one_off_ref(self.tenant, key), self._check_replay(payload)
+        return views.run_view(replay(original, again, self._context, payload=stored, check=check))
 
     def redrive(
         self,
         run_id: str | None = None,
         *,
-        job: str | None = None,
+        job: JobRef | None = None,
         schedule: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -90,14 +99,16 @@ class DeadRunMethods(SchedulerBase):
         AlreadyExists (it was redriven with another payload).
         """
         check_flag("dry_run", dry_run)
-        filters = (job, schedule, since, until, error_type)
+        name = self._named_job(job)
+        filters = (name, schedule, since, until, error_type)
         if run_id is not None:
             if any(value is not None for value in filters):
                 raise InvalidInput("run_id", run_id, "was given together with a filter", "give one of the two")
-            ref = self._read(run_id).ref
+            run = self._read(run_id)
+            ref, name = run.ref, run.job
         else:
             _require_condition("since", filters)
-            conditions = self._filter(since, until, job, schedule, error_type)
+            conditions = self._filter(since, until, name, schedule, error_type)
             most = None if limit is None else checked_limit(limit, most=1_000_000)
             listing = self._listing("redrive", conditions, since, until)
             position = listing.position(cursor)  # refused before a payload is stored
@@ -108,7 +119,8 @@ class DeadRunMethods(SchedulerBase):
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
             on_progress=on_progress or (lambda handled: None),
-            payload=self._replacement(payload, dry_run=dry_run),
+            payload=self._replacement(payload, name, dry_run=dry_run),
+            check=self._check_replay(payload),
         )
         if run_id is not None:
             return Redriven(runs=[views.dead_view(redriving.redrive_one(ref, how))], failed={}, dry_run=dry_run)
@@ -119,7 +131,7 @@ class DeadRunMethods(SchedulerBase):
     def purge(
         self,
         *,
-        job: str | None = None,
+        job: JobRef | None = None,
         schedule: str | None = None,
         until: datetime | None = None,
         error_type: str | None = None,
@@ -129,8 +141,9 @@ class DeadRunMethods(SchedulerBase):
 
         Raises InvalidInput, Unavailable (then call again to continue).
         """
-        _require_condition("until", (job, schedule, until, error_type))
-        conditions = self._filter(None, until, job, schedule, error_type, redriven=True, ever=True)
+        name = self._named_job(job)
+        _require_condition("until", (name, schedule, until, error_type))
+        conditions = self._filter(None, until, name, schedule, error_type, redriven=True, ever=True)
         return redriving.purge(self.tenant, conditions, self._context, dry_run=check_flag("dry_run", dry_run))
 
     def _filter(
@@ -156,7 +169,7 @@ class DeadRunMethods(SchedulerBase):
         return DeadRunFilter(
             after=max(after, oldest),
             upto=min(upto, newest),
-            job=None if job is None else check_name(job, "job"),
+            job=job,
             schedule=None if schedule is None else check_name(schedule, "schedule"),
             error_type=None if error_type is None else checked_text("error_type", error_type, MAX_DESCRIPTION),
             redriven=redriven,
@@ -167,10 +180,22 @@ class DeadRunMethods(SchedulerBase):
         after, upto = (None if moment is None else to_ms(moment, "since") for moment in (since, until))
         return Listing(call, self.tenant, replace(conditions, after=0, upto=0), after, upto)
 
-    def _replacement(self, payload: Any, *, dry_run: bool) -> Stored | None:
+    def _check_replay(self, payload: Any) -> Callable[[RunRow], None]:
+        """A check of replays that get this payload, or keep their own."""
+
+        def check(run: RunRow) -> None:
+            if payload is UNSET:
+                self._check_stored(run.job, run.payload, run.payload_ref)
+            else:
+                self._checked(run.job, payload)
+
+        return check
+
+    def _replacement(self, payload: Any, job: str | None, *, dry_run: bool) -> Stored | None:
+        """The new payload, stored; of this job, if all runs are of one."""
         if payload is UNSET:
             return None
-        pending = self._pending(payload)
+        pending = self._pending(payload) if job is None else self._checked(job, payload)
         return (pending.text, None) if dry_run else pending.beside(None)
 
 

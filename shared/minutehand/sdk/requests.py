@@ -11,11 +11,12 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from minutehand.arguments import payload_text, rule_of
+from minutehand.domain.job import TypedPayload
 from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import RunRef, check_name
 from minutehand.domain.options import Options, OptionWords
 from minutehand.domain.payload import is_object_of, size
-from minutehand.domain.policies import Overrides, Retry
+from minutehand.domain.policies import DeliveryWord, Overrides, Retry, StartWord
 from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms
 from minutehand.owner.schedules.arm import ScheduleSpec
@@ -30,8 +31,8 @@ StoredPayload = tuple[str | None, str | None]  # JSON text, or key in the bucket
 class ScheduleWords(OptionWords, total=False):
     """Keywords of create, update and upsert: policies that override the job's own, and the options."""
 
-    delivery: str | None  # "at_least_once", "exactly_once" or "at_most_once"
-    start: str | None  # "prompt" or "exact"
+    delivery: DeliveryWord | None
+    start: StartWord | None
     retry: Retry | None
     timeout: float | None  # seconds of one attempt
     deadline: float | None  # seconds after the due time; after them no attempt starts
@@ -40,8 +41,8 @@ class ScheduleWords(OptionWords, total=False):
 class PendingPayload:
     """A payload that is not stored yet. It is stored at most once, and not at all if the present definition has it."""
 
-    def __init__(self, payload: Any, tenant: str, payloads: Payloads) -> None:
-        self.text = payload_text(payload)
+    def __init__(self, payload: Any, tenant: str, payloads: Payloads, kind: TypedPayload | None = None) -> None:
+        self.text = payload_text(payload, kind)
         self._tenant, self._payloads = tenant, payloads
         self._stored: StoredPayload | None = None
 

@@ -7,11 +7,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypeVar
 
 from minutehand.arguments import due_time
+from minutehand.domain.job import Context
 from minutehand.domain.names import check_flag, check_name, one_off_ref, schedule_owner
-from minutehand.domain.policies import SHORTEST, Retry, check_seconds, overrides
+from minutehand.domain.policies import SHORTEST, DeliveryWord, Retry, StartWord, check_seconds, overrides
 from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.times import to_ms
@@ -21,21 +22,23 @@ from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import reschedule as rescheduling
 from minutehand.owner.runs import submit as submitting
 from minutehand.sdk import views
-from minutehand.sdk.base import SchedulerBase
+from minutehand.sdk.base import NONE, SchedulerBase
 from minutehand.sdk.views import Run
+
+_T = TypeVar("_T")
 
 
 class RunMethods(SchedulerBase):
     def submit(
         self,
-        job: str,
-        payload: Any = None,
+        job: str | Callable[[Context, _T], object],
+        payload: _T = NONE,
         *,
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
         idempotency_key: str | None = None,
-        delivery: str | None = None,
-        start: str | None = None,
+        delivery: DeliveryWord | None = None,
+        start: StartWord | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
@@ -43,22 +46,24 @@ class RunMethods(SchedulerBase):
     ) -> Run:
         """Run a job once: now, at ``run_at`` (aware), or after ``delay`` (seconds or timedelta), in ``queue`` (default: its job's).
 
+        ``job`` is its name, or its function: then a type checker compares ``payload`` with the function's annotation. ``payload`` is any
+        JSON value, or what the job's payload is annotated with: an instance of a dataclass, a Pydantic model.
         With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
         Raises InvalidInput, AlreadyExists (the key has another job, payload, policy, queue or ``run_at``), Unavailable (try again).
         """
         now = self._clock()
         due = due_time(run_at, delay, now)
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
-        policies, queue_name = self._with_job_start(self._job_name(job), given), self._queue_name(job, queue)
+        name = self._job_name(job)
+        policies, queue_name = self._with_job_start(name, given), self._queue_name(name, queue)
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        self._check_payload(job, payload)
-        one_off = one_off_ref(self.tenant, run_id)
-        text, ref = self._pending(payload).of_run(one_off)
+        pending, one_off = self._checked(name, payload), one_off_ref(self.tenant, run_id)
+        text, ref = pending.of_run(one_off)
         run = LedgerRun(
             ref=one_off,
             state=RunState.QUEUED,
             revision=0,
-            job=job,
+            job=name,
             due=due,
             not_before=due,
             created_at=now,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, end_time, rule_of
+from minutehand.domain.job import Context, JobRef
 from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, split_words
@@ -19,11 +20,18 @@ from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
 from minutehand.sdk import views
-from minutehand.sdk.base import UNSET, SchedulerBase
-from minutehand.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either
+from minutehand.sdk.base import NONE, UNSET, SchedulerBase
+from minutehand.sdk.requests import (
+    ScheduleRequest,
+    ScheduleWords,
+    changed_rule,
+    either,
+)
 from minutehand.sdk.schedule_views import Schedule, Upserted, schedule_view
 from minutehand.sdk.views import Run
 from minutehand.timing import Rule
+
+_T = TypeVar("_T")
 
 
 class ScheduleMethods(SchedulerBase):
@@ -37,11 +45,11 @@ class ScheduleMethods(SchedulerBase):
     def create_schedule(
         self,
         name: str,
-        job: str,
+        job: str | Callable[[Context, _T], object],
         expression: str | Sequence[str] | Rule,
         *,
         timezone: str | None = None,
-        payload: Any = None,
+        payload: _T = NONE,
         description: str = "",
         tags: Mapping[str, str] | None = None,
         client_token: str | None = None,
@@ -52,7 +60,9 @@ class ScheduleMethods(SchedulerBase):
         ``expression`` is cron ("0 9 * * MON-FRI"), ``rate(5 minutes)``, ``at(2026-12-24T18:00:00)`` or a recurrence rule, read in
         ``timezone`` (default UTC); several expressions are combined with OR. A ``Rule`` adds exclusions, holidays, windows
         and the behaviour at clock changes.
-        ``payload`` is any JSON value, up to 256 KB and 64 levels of lists and dicts. ``words`` are ``delivery``, ``start``, ``retry``,
+        ``job`` is the job's name, or its function: then a type checker compares ``payload`` with the function's annotation.
+        ``payload`` is any JSON value, up to 256 KB and 64 levels of lists and dicts, or what the job's payload is annotated with: an
+        instance of a dataclass, a Pydantic model. ``words`` are ``delivery``, ``start``, ``retry``,
         ``timeout`` and ``deadline``, which override the job's own, and the options: ``queue``, ``catch_up``, ``overlap`` …
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
@@ -63,11 +73,11 @@ class ScheduleMethods(SchedulerBase):
     def upsert_schedule(
         self,
         name: str,
-        job: str,
+        job: str | Callable[[Context, _T], object],
         expression: str | Sequence[str] | Rule,
         *,
         timezone: str | None = None,
-        payload: Any = None,
+        payload: _T = NONE,
         description: str = "",
         tags: Mapping[str, str] | None = None,
         managed_by: str | None = None,
@@ -89,7 +99,7 @@ class ScheduleMethods(SchedulerBase):
     def _request(
         self,
         name: str,
-        job: str,
+        job: JobRef,
         expression: str | Sequence[str] | Rule,
         timezone: str | None,
         payload: Any,
@@ -100,7 +110,7 @@ class ScheduleMethods(SchedulerBase):
     ) -> ScheduleRequest:
         check_name(name)
         job_name = self._job_name(job)
-        self._check_payload(job_name, payload)
+        pending = self._checked(job_name, payload)
         policies, chosen = split_words(words)
         rule, options = rule_of(expression, timezone), self._options(job_name, chosen)
         queue = self._jobs.find_queue(options.queue)
@@ -114,17 +124,17 @@ class ScheduleMethods(SchedulerBase):
             description=checked_text("description", description, MAX_DESCRIPTION),
             tags=checked_tags(tags or {}),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
-            payload=self._pending(payload),
+            payload=pending,
         )
 
     def update_schedule(
         self,
         name: str,
         *,
-        job: str | None = None,
+        job: str | Callable[[Context, _T], object] | None = None,
         expression: str | Sequence[str] | Rule | None = None,
         timezone: str | None = None,
-        payload: Any = UNSET,
+        payload: _T = UNSET,
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
         expected_revision: int | None = None,
@@ -137,26 +147,29 @@ class ScheduleMethods(SchedulerBase):
         to a revision: changing only these makes no revision. A call that changes nothing writes nothing.
         Raises InvalidInput, NotFound, Conflict (with ``expected_revision``: if another one is current), AlreadyExists, Unavailable.
         """
-        if job is not None:
-            self._job_name(job)
+        job_name = None if job is None else self._job_name(job)
         policies, options = split_words(words)
         checked = changed(Options(), options)  # before anything is stored
         self._check_notified_jobs(checked)
         if checked.queue is not None:
             self._queue_name("", checked.queue)
-        pending = None if payload is UNSET else self._pending(payload)
+        pending = None if payload is UNSET else self._pending(payload, job_name)
         description = None if description is None else checked_text("description", description, MAX_DESCRIPTION)
         tags = None if tags is None else checked_tags(tags)
-        arguments = (job, expression, timezone, pending, description, tags, policies, options)
+        arguments = (job_name, expression, timezone, pending, description, tags, policies, options)
         call = self._call("update_schedule", name, expected_revision, client_token, *arguments)
 
         def define(present: Definition | None) -> Definition:
             if present is None:
                 raise NotFound(f"name={name!r}: there is nothing to update")
-            new_job = either(job, present.job)
-            if pending is not None:
-                self._check_payload(new_job, payload)
-            text, ref = (present.payload, present.payload_ref) if pending is None else pending.beside(present)
+            new_job = either(job_name, present.job)
+            if pending is None:
+                text, ref = present.payload, present.payload_ref
+                if new_job != present.job:
+                    self._check_stored(new_job, text, ref)
+            else:
+                self._check_payload(new_job, payload, pending.text)
+                text, ref = pending.beside(present)
             given = {name: either(value, getattr(present.overrides, name)) for name, value in vars(policies).items()}
             return Definition(
                 job=new_job,

@@ -21,6 +21,7 @@ from minutehand.ports.records import RowPage
 from minutehand.ports.services import Services
 from minutehand.state.transition import Absent, Compare, Condition, all_of
 
+Check = Callable[[RunRow], object]
 AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
 LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
 _REMOVED_AT_ONCE = 98  # lines: a transaction has 100 actions, and two are the audit's
@@ -97,14 +98,17 @@ def replay(
     context: FireContext,
     *,
     payload: Stored | None = None,
+    check: Check = lambda run: None,
     act: AuditAct = AuditAct.REPLAY,
 ) -> RunRow:
     """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
 
-    ``payload`` replaces the original's. Raises Conflict for a run that has not ended, NotFound if its payload has left
+    ``payload`` replaces the original's; ``check`` gets the new run before anything is written.
+
+    Raises what ``check`` raises, Conflict for a run that has not ended, NotFound if its payload has left
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
-    wanted = plan(original, ref, context, payload=payload)
+    wanted = plan(original, ref, context, payload=payload, check=check)
     if wanted.payload_ref is not None and run_of_object(wanted.payload_ref) is not None:  # it goes with the original
         text = context.services.payloads.get(wanted.payload_ref)
         wanted = replace(wanted, payload_ref=context.services.payloads.put(ref.tenant, text, ref))
@@ -115,8 +119,21 @@ def replay(
     return run
 
 
-def plan(original: RunRow, ref: RunRef, context: FireContext, *, payload: Stored | None = None) -> RunRow:
+def plan(
+    original: RunRow,
+    ref: RunRef,
+    context: FireContext,
+    *,
+    payload: Stored | None = None,
+    check: Check = lambda run: None,
+) -> RunRow:
     """The replay as it would be submitted. Raises as ``replay``; writes nothing."""
+    planned = _planned(original, ref, context, payload)
+    check(planned)
+    return planned
+
+
+def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: Stored | None) -> RunRow:
     if not original.is_terminal:
         raise Conflict(
             f"run_id={str(original.ref)!r}: it is {original.state}, so it may still happen by itself; "
@@ -172,6 +189,7 @@ class Redriving:
 
     context: FireContext
     payload: Stored | None = None  # instead of each run's own
+    check: Check = lambda run: None  # raises InvalidInput for a replay whose payload does not fit its job
     dry_run: bool = False  # check only, submit nothing
     allow_repeat: bool = False  # LOST runs too, although their jobs may have done their work
     rate: float = 50.0  # runs a second at the most
@@ -235,10 +253,10 @@ def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:
         )
     ref, index = replay_ref(run), how.context.services.dead_index
     if how.dry_run:
-        plan(run, ref, how.context, payload=how.payload)
+        plan(run, ref, how.context, payload=how.payload, check=how.check)
         return dead
     try:
-        again = replay(run, ref, how.context, payload=how.payload, act=AuditAct.REDRIVE)
+        again = replay(run, ref, how.context, payload=how.payload, check=how.check, act=AuditAct.REDRIVE)
     except AlreadyExists as problem:
         index.mark(dead, redriven_as=str(ref))
         raise AlreadyExists(

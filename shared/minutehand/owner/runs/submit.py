@@ -35,6 +35,7 @@ from minutehand.ports.services import Services
 log = logging.getLogger(__name__)
 
 Stored = tuple[str | None, str | None]  # a stored payload: its JSON text, or its key in the bucket
+StorePayload = Callable[[RunRef], Stored]  # stores a run's own payload
 _RACES = 3  # writes that another call with the same key may win
 _TOKEN = 32  # characters of the token in a triggered run's key
 ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
@@ -104,18 +105,17 @@ class TriggerSpec:
 
     token: str  # random text, for a trigger without a key
     key: str | None = None  # its idempotency key
-    payload: Callable[[RunRef], Stored] | None = (
-        None  # stores its own, once it is known that it may run; None: the schedule's
-    )
+    payload: Callable[[Head], StorePayload | None] = lambda head: None  # checks it; None: the run has the schedule's
 
 
 def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunRow:
-    """Run a schedule now. Raises NotFound, AlreadyExists (its key has another payload), Conflict, Unavailable."""
+    """Run a schedule now. Raises NotFound, InvalidInput, AlreadyExists (its key has another payload), Conflict, Unavailable."""
     head, now = call.read(context.services), context.clock()
+    store = spec.payload(head)
     token = spec.token if spec.key is None else hashlib.sha256(spec.key.encode()).hexdigest()
     at = now if spec.key is None else _instant_of(head, spec.key, token, context.services, now)
     ref = aside_ref(head.owner, at, f"trigger-{token[:_TOKEN]}")
-    text, place = (None, None) if spec.payload is None else spec.payload(ref)
+    text, place = (None, None) if store is None else store(ref)
     run = RunRow(
         ref=ref,
         state=RunState.QUEUED,

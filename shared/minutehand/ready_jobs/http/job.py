@@ -9,7 +9,7 @@ from typing import Any
 
 from minutehand.domain.job import Context, JobFunction
 from minutehand.domain.payload import json_text
-from minutehand.domain.policies import Retry
+from minutehand.domain.policies import DeliveryWord, Retry, StartWord
 from minutehand.domain.redaction import USUAL, Redact
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
@@ -35,8 +35,8 @@ def http_job(
     hosts: Sequence[str] = (),
     networks: Sequence[str] = (),
     allow_env_secrets: bool = False,
-    delivery: str | None = None,
-    start: str | None = None,
+    delivery: DeliveryWord | None = None,
+    start: StartWord | None = None,
     retry: Retry | None = None,
     deadline: float | None = None,
     queue: str | None = None,

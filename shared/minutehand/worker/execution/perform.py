@@ -19,7 +19,7 @@ from minutehand.domain.names import storable
 from minutehand.domain.policies import Isolation, Retry
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND, from_ms
-from minutehand.errors import Continue, InvalidInput, JobSignal, LeaseLost, RunCancelled
+from minutehand.errors import Continue, InvalidInput, JobError, JobSignal, LeaseLost, RunCancelled
 from minutehand.state.retry import is_permanent, stuck
 from minutehand.timing import zone
 from minutehand.worker.context import WorkerContext
@@ -94,8 +94,13 @@ def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
 
 def call(leased: LeasedRun, context: Context) -> AttemptResult:
     """Call the job's function in this thread."""
+    text, kind = leased.payload or "null", leased.job.payload_type
     try:
-        result = leased.job.function(context, json.loads(leased.payload or "null"))
+        payload = json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
+    except (InvalidInput, JobError) as problem:  # it would fit no better the next time
+        return Failed(replace(failure_of(problem, leased.policies.retry), permanent=True))
+    try:
+        result = leased.job.function(context, payload)
         if result is not None and inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
     except Continue as signal:

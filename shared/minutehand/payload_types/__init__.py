@@ -1,0 +1,12 @@
+"""Typed payloads: what the annotation of a job's payload parameter says, and how a payload is checked and converted by it.
+
+A dataclass, a TypedDict, a NamedTuple, a Pydantic model and whatever is made of them is *typed*; so are dates, enums, ``Literal`` and the
+like. JSON's own types (dict, list, str, int … and what is made of these alone), ``Any`` and ``object`` are not: such a payload is passed
+as it is. Pydantic checks and converts. It is imported with the first payload that is checked, and never for a payload that is not typed.
+"""
+
+from __future__ import annotations
+
+from minutehand.payload_types.kind import PayloadType, jsonable, payload_schema, payload_type_of
+
+__all__ = ["PayloadType", "jsonable", "payload_schema", "payload_type_of"]
