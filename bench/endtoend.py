@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from minutehand import Scheduler
+from minutehand.domain.policies import StartWord
 from minutehand.local.cloud import LocalCloud
 from minutehand.services import system_clock
 
@@ -50,7 +51,7 @@ class Case:
 
     name: str
     put_on: Callable[[Scheduler, argparse.Namespace, Case], list[Fire]]
-    start: str = "prompt"
+    start: StartWord = "prompt"
     fires: int = 0  # of a burst
     together: bool = False  # all fires of ten seconds at one of them; else at each a tenth of them
     concurrency: int = 0  # of a worker, where the case needs its own

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from minutehand import Context, Scheduler, job
 from minutehand.declare import declaration
+from minutehand.sdk.bulk import BulkAction
 from minutehand.services import connect
 from minutehand.settings import Settings
 from minutehand.testing.cloud import fresh_settings, running_cloud
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         raise SystemExit(1)
 
 
-def measure(settings: Settings, count: int, acts: Sequence[str]) -> list[Row]:
+def measure(settings: Settings, count: int, acts: Sequence[BulkAction]) -> list[Row]:
     """Each in turn, on the same schedules."""
     wishes = [wish(number) for number in range(count)]
     return [
@@ -132,7 +133,7 @@ def paged(what: str, scheduler: Scheduler, meter: Meter, expected: int, **wanted
     return made | {"note": f"{(meter.of('Query') - calls) / len(times):.0f} queries each"}
 
 
-def bulk(settings: Settings, action: str, **given: Any) -> Row:
+def bulk(settings: Settings, action: BulkAction, **given: Any) -> Row:
     """All of them, as fast as it goes."""
     scheduler, meter = connected(settings)
     watch = Watch()

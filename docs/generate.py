@@ -19,16 +19,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import minutehand
 from minutehand import errors, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import whole
 from minutehand.cli.shell import ExitCode
+from minutehand.domain import audit, options, policies, run, schedule
+from minutehand.domain.history import entry, transition_line
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.ready_jobs import http
-from minutehand.state import before_start, ending, lease
+from minutehand.sdk import bulk
+from minutehand.state import backfill, before_start, ending, lease
 from minutehand.state.transition import Transition
 
 DOCS = Path(__file__).parent
@@ -56,6 +59,23 @@ _ORDER = (
 )
 
 
+# Where the words of options are defined, by the names of their types.
+_WORDS: dict[str, Any] = {
+    "DeliveryWord": policies,
+    "StartWord": policies,
+    "IsolationWord": policies,
+    "BackoffWord": policies,
+    "CatchUpWord": options,
+    "OverlapWord": options,
+    "BackfillOrderWord": backfill,
+    "BulkAction": bulk,
+    "ScheduleStateWord": schedule,
+    "RunStateWord": run,
+    "RunKindWord": entry,
+    "TransitionKindWord": transition_line,
+    "ViaWord": audit,
+}
+
 # Blocks.
 
 
@@ -64,6 +84,17 @@ def api() -> Iterator[str]:
     names = sorted((n for n in minutehand.__all__ if n != "errors"), key=lambda n: (*_ORDER, n).index(n))
     for name in names:
         yield from _entry(name, getattr(minutehand, name))
+
+
+def option_words() -> Iterator[str]:
+    """The words that options take, by the names that signatures have for them."""
+    yield "| in signatures | words |\n|---|---|"
+    for alias, home in _WORDS.items():
+        parts = [part for part in get_args(getattr(home, alias)) if get_origin(part) is Literal] or [
+            getattr(home, alias)
+        ]
+        words = [f'`"{word}"`' for part in parts for word in get_args(part)]
+        yield f"| `{alias}` | {', '.join(words)} |"
 
 
 def api_http() -> Iterator[str]:
@@ -143,6 +174,7 @@ def decisions() -> Iterator[str]:
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "exit-codes": exits,
     "api": api,
+    "option-words": option_words,
     "api-http": api_http,
     "api-testing": api_testing,
     "commands": commands,
@@ -310,7 +342,7 @@ def _parameters(arguments: ast.arguments) -> list[str]:
 
 
 def _parameter(one: ast.arg, default: ast.expr | None) -> str:
-    return ast.unparse(one) + ("" if default is None else f" = {ast.unparse(default)}")
+    return ast.unparse(one) + ("" if default is None else f" = {ast.unparse(default).replace('NONE', 'None')}")
 
 
 # Text.

@@ -108,5 +108,6 @@ def _type(hint: Any) -> dict[str, Any]:
         return {"enum": list(parts)}
     if origin in (Union, types.UnionType):
         kinds = [_type(part) for part in parts if part is not type(None)]
+        kinds = [kind for place, kind in enumerate(kinds) if kind not in kinds[:place]]  # an enum and its words are one
         return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
     return {"type": "array", "items": {"type": "string"}}  # tuples of texts, and of exceptions by name

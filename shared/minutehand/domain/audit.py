@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from minutehand.domain.names import is_text
 from minutehand.domain.times import DAY, HOUR, from_ms, stamp
@@ -39,6 +39,9 @@ class Via(StrEnum):
     API = "api"
     CONSOLE = "console"
     SYSTEM = "system"  # a role of the installation, by itself
+
+
+ViaWord = Via | Literal["sdk", "cli", "apply", "api", "console", "system"]
 
 
 class AuditAct(StrEnum):

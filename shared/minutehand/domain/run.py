@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Literal
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.times import DAY, SECOND, from_ms, stamp
@@ -31,6 +32,23 @@ class RunState(StrEnum):
     SHADOWED = "SHADOWED"  # of a schedule with ``shadow``: it reached a worker, and the job was not started
 
 
+RunStateWord = (
+    RunState
+    | Literal[
+        "QUEUED",
+        "RUNNING",
+        "RETRYING",
+        "CONTINUED",
+        "SUCCEEDED",
+        "DEAD",
+        "LOST",
+        "CANCELLED",
+        "EXPIRED",
+        "SUPERSEDED",
+        "SKIPPED",
+        "SHADOWED",
+    ]
+)
 WAITING = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED})
 TERMINAL = frozenset(set(RunState) - WAITING - {RunState.RUNNING})
 

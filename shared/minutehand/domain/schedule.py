@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.options import Options
@@ -23,6 +23,9 @@ class ScheduleState(StrEnum):
     PAUSED = "PAUSED"  # closed by its owner; `resume` opens a new revision
     COMPLETED = "COMPLETED"  # its expression has no further fire
     DELETED = "DELETED"  # its owner no longer sees it; the head stays, so that the numbering of revisions continues
+
+
+ScheduleStateWord = ScheduleState | Literal["ACTIVE", "PAUSED", "COMPLETED", "DELETED"]
 
 
 class ChangeKind(StrEnum):

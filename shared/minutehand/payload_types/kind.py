@@ -65,7 +65,10 @@ class PayloadType:
         if hints.is_plain(self._resolved):
             return True
         if find_spec("pydantic") is None:
-            remedy = "pip install 'minutehand[typed]', or annotate the payload with dict"
+            remedy = (
+                "pip install 'minutehand[typed]' (on Lambda: pydantic in the jobs' requirements.txt), "
+                "or annotate the payload with dict"
+            )
             raise self._error("needs Pydantic, which is not installed", remedy)
         return False
 
@@ -146,7 +149,11 @@ def jsonable(value: Any) -> Any:
 
 def _dumped(value: Any) -> Any:
     """A dataclass's instance with the aliases and serialisers of its fields. What its fields should not hold is for the check to say."""
-    return _dumper(type(value)).dump_python(value, mode="json", by_alias=True, warnings=False)
+    return _dumper(_class_of(value)).dump_python(value, mode="json", by_alias=True, warnings=False)
+
+
+def _class_of(value: Any) -> Any:
+    return type(value)
 
 
 @lru_cache(maxsize=256)

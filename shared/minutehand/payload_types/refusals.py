@@ -44,12 +44,8 @@ def refusal(found: Sequence[Any], text: str, job: str, redact: Redact) -> Invali
     first, field, others = found[0], paths[0], [path for path in dict.fromkeys(paths[1:]) if path != paths[0]]
     problem, remedy = _words(first, job)
     if others:
-        more = f", and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
-        problem = (
-            f"{problem}, nor do {', '.join(others[:_OTHERS])}{more}"
-            if len(others) > 1
-            else f"{problem}, nor does {others[0]}"
-        )
+        more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
+        problem = f"{problem} (wrong, too: {', '.join(others[:_OTHERS])}{more})"
     value = _MISSING if first["type"] in _ABSENT else _shown(field, first["input"], text, redact)
     return InvalidInput(field, value, redact.text(problem, text), redact.text(remedy, text))
 

@@ -26,7 +26,14 @@ from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.requests import token_of
 from minutehand.sdk.views import Page, Run
-from minutehand.state.backfill import MAX_CONCURRENCY, ROW_PAYLOAD, BackfillOrder, BackfillState, StoredBackfill
+from minutehand.state.backfill import (
+    MAX_CONCURRENCY,
+    ROW_PAYLOAD,
+    BackfillOrder,
+    BackfillOrderWord,
+    BackfillState,
+    StoredBackfill,
+)
 
 _READS = 20  # maximum number of queries for one page of a backfill's runs; the page may be short because of it
 
@@ -95,7 +102,7 @@ class BackfillMethods(SchedulerBase):
         start: datetime,
         end: datetime,
         *,
-        order: str = "oldest",
+        order: BackfillOrderWord = "oldest",
         concurrency: int = 10,
         payload: Any = UNSET,
         current: bool = False,

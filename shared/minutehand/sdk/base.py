@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
-from minutehand.domain.audit import Caller, Via, checked_reason, checked_via, claimed_actor
+from minutehand.domain.audit import Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
 from minutehand.domain.job import JobRef
 from minutehand.domain.job_catalogue import nearest
 from minutehand.domain.names import check_flag, check_name, check_tenant, parse_run_id
@@ -70,7 +70,7 @@ class SchedulerBase:
         jobs: Registry | str | None = None,
         strict: bool = False,
         actor: str | None = None,
-        via: str = Via.SDK,
+        via: ViaWord = Via.SDK,
         services: Services | None = None,
         clock: Clock = system_clock,
     ) -> None:
@@ -91,7 +91,7 @@ class SchedulerBase:
         self._on_unknown: Callable[[str], None] = _warn
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
 
-    def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: str | None = None) -> Self:
+    def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
         """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; what is left out stays as it is.
 
         ``actor`` is whom the application acts for, e.g. "alice@acme": stored as "app:alice@acme", beside the IAM identity of the

@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from minutehand.arguments import (
     MAX_DESCRIPTION,
@@ -29,8 +29,9 @@ from minutehand.arguments import (
     payload_text,
 )
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
+from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name
-from minutehand.domain.schedule import Head, ScheduleState
+from minutehand.domain.schedule import Head, ScheduleState, ScheduleStateWord
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.client_tokens import with_head_cache
 from minutehand.owner.schedules.stop import Tags, retag, retagged
@@ -45,6 +46,7 @@ _LATE = 0.05  # seconds: most by which a progress is late while the next start i
 Act = Callable[["BulkMethods", Head, str], object]  # with the idempotency key of a trigger
 OnProgress = Callable[["BulkProgress"], object]
 
+BulkAction = Literal["pause", "resume", "delete", "retag", "trigger"]
 # Which arguments an action takes.
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "pause": ("note", "until", "drain"),
@@ -89,11 +91,11 @@ class BulkProgress:
 class BulkMethods(ScheduleMethods, BackfillMethods):
     def bulk(
         self,
-        action: str,
+        action: BulkAction,
         *,
         prefix: str = "",
-        state: str | None = None,
-        job: str | None = None,
+        state: ScheduleStateWord | None = None,
+        job: JobRef | None = None,
         tag: TagFilter | None = None,
         failing: bool | None = None,
         managed_by: str | None = None,
@@ -122,7 +124,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
         """
         conditions = checked_filter(
-            prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by
+            prefix=prefix, state=state, job=self._named_job(job), tag=tag, failing=failing, managed_by=managed_by
         )
         if conditions == Filter():
             remedy = "say which schedules: prefix, state, job, tag, failing or managed_by"

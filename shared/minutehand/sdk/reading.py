@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from minutehand.arguments import MAX_TAG, checked_limit
+from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_name, check_whole, is_text
 from minutehand.domain.policies import word
-from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
+from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState, ScheduleStateWord
 from minutehand.domain.times import from_ms
 from minutehand.errors import Conflict, InvalidInput
 from minutehand.fires.context import revision_of
@@ -172,8 +173,8 @@ class ReadMethods(SchedulerBase):
         self,
         *,
         prefix: str = "",
-        state: str | None = None,
-        job: str | None = None,
+        state: ScheduleStateWord | None = None,
+        job: JobRef | None = None,
         tag: TagFilter | None = None,
         failing: bool | None = None,
         managed_by: str | None = None,
@@ -191,7 +192,7 @@ class ReadMethods(SchedulerBase):
         Raises InvalidInput, Unavailable.
         """
         conditions = checked_filter(
-            prefix=prefix, state=state, job=job, tag=tag, failing=failing, managed_by=managed_by
+            prefix=prefix, state=state, job=self._named_job(job), tag=tag, failing=failing, managed_by=managed_by
         )
         count = check_whole("next_fires", next_fires, 0, _DESCRIBED)
         listing = Listing("list_schedules", self.tenant, conditions)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.policies import Policies
@@ -49,6 +49,9 @@ ENDED = frozenset({BackfillState.CANCELLED, BackfillState.DONE})
 class BackfillOrder(StrEnum):
     OLDEST = "oldest"
     NEWEST = "newest"
+
+
+BackfillOrderWord = BackfillOrder | Literal["oldest", "newest"]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from minutehand import Run, Scheduler
+from minutehand.domain.policies import StartWord
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.local.session.verifier import WatchedSchedule
 
@@ -98,7 +99,7 @@ class Owners:
         self._steady("doomed", "chaos.doomed", f"rate({3 * every} seconds{_EPOCH})", load.short)
 
     def _steady(
-        self, name: str, job: str, expression: str, takes: tuple[float, float], *, start: str = "prompt"
+        self, name: str, job: str, expression: str, takes: tuple[float, float], *, start: StartWord = "prompt"
     ) -> None:
         self._direct.create_schedule(name, job, expression, payload=self._with(takes), start=start)
         tenant, since = self._direct.tenant, datetime.now(UTC)

@@ -13,6 +13,7 @@ from typing import Any
 
 from minutehand import Context, Scheduler
 from minutehand.domain.names import RunRef, parse_run_id, schedule_owner
+from minutehand.domain.policies import StartWord
 from minutehand.domain.schedule import ClosedBy, Revision
 from minutehand.domain.times import MINUTE, to_ms
 from minutehand.errors import MinutehandError
@@ -22,7 +23,7 @@ from tests.support.histories.history import History
 from tests.support.histories.simulator import Faults, Process
 from tests.support.scenes.lease_oracle import STOPPED, Lease
 
-NAMES = {"a": "prompt", "b": "exact"}
+NAMES: dict[str, StartWord] = {"a": "prompt", "b": "exact"}
 CHANGES = ("create", "create", "update", "update", "upsert", "pause", "resume", "delete", "recreate")
 LOOKS = ("describe", "describe", "describe", "get", "list")
 CHANGED = ("arm", "close", "complete", "note")  # requests that may change a head or a revision

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from minutehand import Scheduler
 from minutehand.domain.names import RunRef, fire_ref
+from minutehand.domain.options import OverlapWord
 from minutehand.domain.run import EntryKind, RunRow, RunState
 from minutehand.testing import Detail
 
@@ -14,7 +15,7 @@ from tests.support.histories.history import EXPRESSIONS, History
 from tests.support.histories.simulator import Faults, Process
 from tests.support.scenes.lease_oracle import Seen
 
-POLICIES = ("skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other")
+POLICIES: tuple[OverlapWord, ...] = ("skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other")
 
 
 ROOM = {"acme/a": 1, "acme/b": 2, "acme/once": 1}  # how many runs of each may hold a lease

@@ -13,6 +13,7 @@ from typing import Any
 
 from minutehand import Answer, Cause, Rule, Scheduler, Verdict
 from minutehand.domain.names import RunRef, parse_run_id, schedule_owner
+from minutehand.domain.options import OverlapWord
 from minutehand.domain.times import HOUR, MINUTE, SECOND, from_ms, to_ms
 from minutehand.errors import Conflict, MinutehandError, Unavailable
 from minutehand.state.backpressure import Limits
@@ -27,7 +28,7 @@ from tests.support.histories.truth import Truth, unfounded
 from tests.support.scenes.world import NOON
 
 NAMES = (*JOBS, "line")  # the last one lets one run go at a time
-POLICIES = ("skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other")
+POLICIES: tuple[OverlapWord, ...] = ("skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other")
 MOST = 60  # fires of a schedule that are asked about at the end
 SAMPLE = 3  # instants of a schedule that are asked about in the middle
 OUTAGE = 0.2  # chance at each tick that no other one comes for some minutes

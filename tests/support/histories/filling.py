@@ -12,7 +12,7 @@ from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import MinutehandError
 from minutehand.owner.backfill.advance import backfills_of
-from minutehand.state.backfill import BackfillState, StoredBackfill
+from minutehand.state.backfill import BackfillOrder, BackfillState, StoredBackfill
 from minutehand.testing import Detail
 from minutehand.timing import fires, timetable
 
@@ -55,7 +55,7 @@ class Filling(History):
         if act == "start":
             until = process.clock() - self.dice.choice([0, 60, 300]) * SECOND
             start = from_ms(until - self.dice.choice([60, 200, 600]) * SECOND)
-            order = self.dice.choice(["oldest", "newest"])
+            order = self.dice.choice(list(BackfillOrder))
             current, most = self.dice.random() < 0.7, self.dice.choice([2, 3, 5])
             owner.backfill(name, start, from_ms(until), order=order, concurrency=most, current=current, dry_run=False)
             return

@@ -12,6 +12,7 @@ from typing import Any
 
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.domain.names import one_off_ref, schedule_owner
+from minutehand.domain.policies import StartWord
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
 from minutehand.state.backpressure import Limits
@@ -25,7 +26,7 @@ from tests.support.scenes.lease_oracle import Seen
 from tests.support.scenes.world import NOON
 
 NAMES = ("a", "b", "once")
-STARTS = {"a": "prompt", "b": "exact", "once": "exact"}
+STARTS: dict[str, StartWord] = {"a": "prompt", "b": "exact", "once": "exact"}
 EXPRESSIONS = ("rate(7 seconds)", "rate(90 seconds)", "* * * * *", "*/4 * * * *", "rate(10 minutes)")
 BUSY = 15 * MINUTE  # of a history, with faults and changes
 QUIET = 35 * MINUTE  # afterwards: everything must come to rest

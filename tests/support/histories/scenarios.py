@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minutehand import Context, Retry
+from minutehand.domain.policies import StartWord
 from minutehand.errors import Continue
 from minutehand.testing import Crash
 
@@ -21,7 +22,7 @@ def create(
     job: str = "note",
     name: str = "s",
     payload: object = None,
-    start: str = "prompt",
+    start: StartWord = "prompt",
 ) -> Step:
     def step(scene: Scene) -> None:
         scene.owner().create_schedule(name, job, expression, payload=payload, start=start)

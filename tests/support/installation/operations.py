@@ -17,7 +17,9 @@ from typing import Any
 
 from minutehand import Scheduler
 from minutehand.errors import MinutehandError
+from minutehand.sdk.bulk import BulkAction
 from minutehand.services import system_clock
+from minutehand.state.backfill import BackfillOrder
 
 # What is claimed ahead and taken back again is most of the work of a race: these fire ten to twenty times within the look-ahead.
 EXPRESSIONS = ("rate(10 seconds)", "rate(15 seconds)", "*/12 * * * * *", "2/20 * * * * *", "rate(20 seconds)")
@@ -184,13 +186,14 @@ class Owners:
     def _backfill(self, owner: Scheduler, name: str, dice: random.Random) -> None:
         end = datetime.now(UTC) - timedelta(seconds=dice.choice([0.005, 0.005, 5]))
         start = end - timedelta(seconds=dice.choice([10, 30, 60]))
-        order, current = dice.choice(["oldest", "newest"]), dice.random() < 0.3
+        order, current = dice.choice(list(BackfillOrder)), dice.random() < 0.3
         called = system_clock()
         owner.backfill(name, start, end, order=order, current=current, concurrency=3, dry_run=False)
         self._note("backfill", name, called)
 
     def _bulk(self, owner: Scheduler, name: str, dice: random.Random) -> None:
-        act, herd = dice.choice(["pause", "resume", "trigger", "retag"]), list(self.names).index(name) // BULK
+        acts: list[BulkAction] = ["pause", "resume", "trigger", "retag"]
+        act, herd = dice.choice(acts), list(self.names).index(name) // BULK
         words: dict[str, Any] = {"tags": {"seen": "yes"}} if act == "retag" else {}
         called = system_clock()
         done = owner.bulk(act, tag=("herd", str(herd)), **words)

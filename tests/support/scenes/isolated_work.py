@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ SOON = Retry(max_attempts=3, base=1.0, jitter=0.0)
 @registry.job("add", isolation="process")
 def add(ctx: Context, payload: dict[str, int]) -> dict[str, Any]:
     return {"sum": payload["a"] + payload["b"], "pid": os.getpid(), "stdin": sys.stdin.read()}
+
+
+@dataclass
+class Sum:
+    a: int
+    b: int
+
+
+@registry.job("add-typed", isolation="process")
+def add_typed(ctx: Context, payload: Sum) -> dict[str, Any]:
+    return {"sum": payload.a + payload.b, "pid": os.getpid()}
 
 
 @registry.job("about", isolation="process")

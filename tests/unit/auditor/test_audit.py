@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from minutehand import RunState, ScheduleState
 from minutehand.auditor.audit import GRACE
+from minutehand.domain.options import CatchUpWord
 from minutehand.domain.run import EntryKind
 from minutehand.domain.schedule import ClosedBy
 from minutehand.domain.times import HOUR, MINUTE, SECOND
@@ -64,7 +65,7 @@ def test_a_ticker_that_is_behind_is_not_overtaken() -> None:
 
 @pytest.mark.parametrize("policy", ["all", "latest", "none"])
 @pytest.mark.parametrize("hours", [1, 5])
-def test_what_was_passed_over_is_not_missing(policy: str, hours: int) -> None:
+def test_what_was_passed_over_is_not_missing(policy: CatchUpWord, hours: int) -> None:
     """Also where the gap begins long before what the auditor recomputes."""
     world = World()
     world.scheduler.create_schedule("s", "note", "* * * * *", catch_up=policy)
@@ -83,7 +84,7 @@ def test_what_was_passed_over_is_not_missing(policy: str, hours: int) -> None:
 
 
 @pytest.mark.parametrize(("policy", "claimed", "skipped"), [("all", 1, 1), ("latest", 0, 2), ("none", 0, 2)])
-def test_a_lost_run_is_made_good_as_its_policy_has_it(policy: str, claimed: int, skipped: int) -> None:
+def test_a_lost_run_is_made_good_as_its_policy_has_it(policy: CatchUpWord, claimed: int, skipped: int) -> None:
     world = World()
     world.scheduler.create_schedule("s", "note", "* * * * *", catch_up=policy)
     world.live(3_600)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from minutehand import Context, RunState, Scheduler
+from minutehand.domain.options import CatchUpWord
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE, SECOND
@@ -38,7 +39,7 @@ EXPRESSIONS = (
     "15 14 * * *",
     "rate(11 minutes)",
 )
-POLICIES = ("all", "latest", "none")
+POLICIES: tuple[CatchUpWord, ...] = ("all", "latest", "none")
 WINDOWS = (0.0, 45.0, 60.0, 90.0, 600.0, 1800.0, 7200.0)
 
 
@@ -133,7 +134,11 @@ def test_after_an_outage_exactly_what_the_policies_say_is_run_and_the_rest_recor
 
 # Crashes.
 
-FEW = (("* * * * *", "all", 600.0), ("rate(20 seconds)", "latest", 1800.0), ("*/5 * * * *", "none", 1800.0))
+FEW: tuple[tuple[str, CatchUpWord, float], ...] = (
+    ("* * * * *", "all", 600.0),
+    ("rate(20 seconds)", "latest", 1800.0),
+    ("*/5 * * * *", "none", 1800.0),
+)
 
 
 def few() -> World:
@@ -261,7 +266,8 @@ def race(seed: int, faults: Faults) -> Stage:
     """Three tickers without a lock handle the same entries at once, each with a clock of its own."""
     stage = Stage(seed, NOON, TOGETHER)
     owner = Scheduler("acme", services=stage.memory.connect(), clock=lambda: stage.now)
-    for number, (policy, window) in enumerate([("all", 600.0), ("latest", 1800.0), ("none", 1800.0), ("all", 45.0)]):
+    mixed: list[tuple[CatchUpWord, float]] = [("all", 600.0), ("latest", 1800.0), ("none", 1800.0), ("all", 45.0)]
+    for number, (policy, window) in enumerate(mixed):
         owner.create_schedule(f"s{number}", "note", "rate(5 seconds)", catch_up=policy, catch_up_window=window)
     claimed = {r.owner: set(divided(stage.memory, r.owner)[0]) for r in revisions(stage.memory)}
     stage.now += (900 + stage.random.randrange(60)) * SECOND

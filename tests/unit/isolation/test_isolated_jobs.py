@@ -10,11 +10,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from minutehand import Context, Registry, RunState
+from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.isolation import PreloadedParent
 
 from tests.support.job_tables import DictClient
 from tests.support.scenes.isolated_jobs import Stage, living, until
+from tests.support.scenes.isolated_work import Sum
 from tests.support.scenes.world import Faults, fails
 
 
@@ -36,6 +37,21 @@ def test_the_result_comes_back_from_another_process(stage: Stage, caplog: pytest
     assert (run.result["sum"], run.result["stdin"]) == (3, "")
     assert run.result["pid"] != os.getpid()
     assert len(stage.memory.work) == 0
+
+
+def test_a_typed_payload_arrives_converted(stage: Stage) -> None:
+    run = stage.run("add-typed", Sum(1, 2))
+    assert run.state is RunState.SUCCEEDED, run.error
+    assert (run.result["sum"], run.result["pid"] != os.getpid()) == (3, True)
+
+
+def test_a_payload_that_does_not_fit_is_a_permanent_failure(stage: Stage) -> None:
+    unaware = Scheduler("acme", jobs=Registry(), check_jobs=False, services=stage.memory.connect(), clock=stage.clock)
+    run = unaware.submit("add-typed", {"a": 1, "b": "token=abcdefgh"})
+    stage.work()
+    found = stage.scheduler.get_run(run.id)
+    assert (found.state, found.attempt, found.error_type) == (RunState.DEAD, 1, "InvalidInput")
+    assert found.error == "payload.b='token=[redacted]': does not fit 'add-typed'; give a valid integer"
 
 
 def test_the_context_is_the_same_as_in_a_thread(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from minutehand import RunState, Scheduler, ScheduleState
 from minutehand.concurrency.rate_limits import TokenBucket
 from minutehand.domain.schedule import ClosedBy, Head
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.sdk.bulk import AT_ONCE, BulkProgress
+from minutehand.sdk.bulk import AT_ONCE, BulkAction, BulkProgress
 from minutehand.testing import Detail, Hook, ManualClock
 
 from tests.support.hostile.pools import Mute
@@ -121,7 +121,7 @@ def test_all_that_are_found_are_triggered_once_with_a_token() -> None:
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "delete", "trigger"])
-def test_a_dry_run_writes_nothing_and_names_them(action: str) -> None:
+def test_a_dry_run_writes_nothing_and_names_them(action: BulkAction) -> None:
     world, faults = many(), Faults()
     told: list[int] = []
     would = world.owner(faults).bulk(action, prefix="team/", dry_run=True, on_progress=lambda p: told.append(p.done))

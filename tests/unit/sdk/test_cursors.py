@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from minutehand import Scheduler
 from minutehand.errors import InvalidInput
+from minutehand.sdk.bulk import BulkAction
 
 from tests.support.scenes.world import START, World
 
@@ -48,7 +49,7 @@ def redrive(owner: Scheduler, **arguments: Any) -> Any:
 
 
 def bulk(
-    owner: Scheduler, *, cursor: str | None = None, limit: int = 0, action: str = "pause", **arguments: Any
+    owner: Scheduler, *, cursor: str | None = None, limit: int = 0, action: BulkAction = "pause", **arguments: Any
 ) -> Any:
     return owner.bulk(action, cursor=cursor, stop=None if cursor else stopped(), dry_run=True, **arguments)
 

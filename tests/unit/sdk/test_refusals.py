@@ -87,7 +87,7 @@ REFUSED: list[tuple[Call, str]] = [
         for run_id in ("", "x", "acme/s", "acme/s#", "#1", "acme/s#1#2", "acme/a b#1", None, 7)
     ),
     *(((lambda owner, n=n: owner.list_schedules(limit=n)), "limit") for n in (0, -1, 1_001, True, "5", 2.5)),
-    (lambda owner: owner.list_schedules(state="SLEEPING"), "state"),
+    (lambda owner: owner.list_schedules(state="SLEEPING"), "state"),  # type: ignore[arg-type]
     *(((lambda owner, p=p: owner.list_schedules(prefix=p)), "prefix") for p in (7, None, "a b", "x" * 201)),
     *(((lambda owner, c=c: owner.list_schedules(cursor=c)), "cursor") for c in (7, "a b", "x" * 201)),
     (lambda owner: owner.list_schedules(prefix="b", cursor="a"), "cursor"),

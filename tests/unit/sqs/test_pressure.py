@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from minutehand.domain.options import CatchUpWord
 from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.backpressure import KEY, OWNER, read_hold_log
@@ -108,7 +109,7 @@ def test_what_a_full_queue_cannot_take_waits_and_all_of_it_runs_later(
 
 
 @pytest.mark.parametrize("policy", ["all", "latest", "none"])
-def test_no_catch_up_policy_passes_over_what_was_held_back(world: Pressed, policy: str) -> None:
+def test_no_catch_up_policy_passes_over_what_was_held_back(world: Pressed, policy: CatchUpWord) -> None:
     world.scheduler.create_schedule("s", "note", "* * * * *", catch_up=policy, catch_up_window=120)
     world.ticks(8)
     world.crowd()
@@ -123,7 +124,7 @@ def test_no_catch_up_policy_passes_over_what_was_held_back(world: Pressed, polic
 
 
 @pytest.mark.parametrize("policy", ["latest", "none"])
-def test_what_is_missed_before_or_after_a_spell_is_for_the_policy_as_ever(world: Pressed, policy: str) -> None:
+def test_what_is_missed_before_or_after_a_spell_is_for_the_policy_as_ever(world: Pressed, policy: CatchUpWord) -> None:
     world.scheduler.create_schedule("s", "note", "* * * * *", catch_up=policy)
     world.ticks(8)
     world.wait(3600)  # nobody ticks for an hour

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -39,7 +39,7 @@ def read(
         schedule=schedule,
         job=job,
         run_id=run_id,
-        kind=kind,
+        kind=cast(Any, kind),
     )
     with stop_on_signals() as stop:
         for transition in islice(found, limit):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -62,8 +62,8 @@ def submit(
         run_at=at,
         delay=delay,
         idempotency_key=key,
-        delivery=delivery,
-        start=start,
+        delivery=cast(Any, delivery),
+        start=cast(Any, start),
         retry=None if max_attempts is None else Retry(max_attempts=max_attempts),
     )
     shell.show(run)

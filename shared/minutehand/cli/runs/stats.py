@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -59,7 +59,7 @@ def stats(
     until: Annotated[datetime | None, PAST_DAY, typer.Option(help="Up to this day. Default: today.")] = None,
 ) -> None:
     """Show how many runs ended how, how late they began and how long they took, day by day."""
-    found = shell.scheduler.stats(by=by, job=job, schedule=schedule, since=since, until=until)
+    found = shell.scheduler.stats(by=cast(Any, by), job=job, schedule=schedule, since=since, until=until)
     if shell.as_json:
         for one in found:
             print_json(as_record(one))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -244,12 +244,12 @@ def bulk(
     conditions |= payload_of(payload)
     if tags or removed:
         conditions["tags"] = {**read_tags(tags or []), **dict.fromkeys(removed or [])}
-    result = shell.scheduler.bulk(action, **conditions, dry_run=True)
+    result = shell.scheduler.bulk(cast(Any, action), **conditions, dry_run=True)
     if result.count and not dry_run:
         shell.confirm(f"{action.capitalize()} {result.count} schedules", yes=yes)
         with stop_on_signals() as stop, shell.progress(action, result.count) as advance:
             result = shell.scheduler.bulk(
-                action, **conditions, on_progress=lambda now: advance(now.done + now.failed), stop=stop
+                cast(Any, action), **conditions, on_progress=lambda now: advance(now.done + now.failed), stop=stop
             )
     _print_result(shell, result)
     if result.failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunRow, RunState
@@ -18,6 +19,9 @@ class RunKind(StrEnum):
     TRIGGER = "trigger"  # a schedule that was run by hand
     BACKFILL = "backfill"  # a past fire that a backfill claimed
     REPLAY = "replay"  # it repeats another run
+
+
+RunKindWord = RunKind | Literal["fire", "one-off", "trigger", "backfill", "replay"]
 
 
 class Book(StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from minutehand.domain.message import GARBAGE, unreadable
 from minutehand.domain.names import RunRef, parse_run_id
@@ -50,6 +50,36 @@ class TransitionKind(StrEnum):
     SHADOWED = "shadowed"
     REBUILT = "rebuilt"  # no transition: the state in which the ledger was read after a gap of the stream
     REMOVED = "removed"  # the row was deleted by somebody; what expires after its retention is not reported
+
+
+TransitionKindWord = (
+    Literal[
+        "claimed",
+        "submitted",
+        "leased",
+        "retried",
+        "released",
+        "continued",
+        "hastened",
+        "lined_up",
+        "cancel_requested",
+        "taken_over",
+        "revived",
+        "recounted",
+        "buried",
+        "succeeded",
+        "dead",
+        "lost",
+        "cancelled",
+        "expired",
+        "superseded",
+        "skipped",
+        "shadowed",
+        "rebuilt",
+        "removed",
+    ]
+    | TransitionKind
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+from minutehand.domain.policies import StartWord
 from minutehand.errors import AlreadyExists
 from minutehand.local.cloud import LOOPBACK
 from minutehand.local.session import demo_jobs
@@ -76,7 +77,7 @@ def schedule_examples(scheduler: Scheduler, program: DemoProgram, *, page: str, 
     demo_jobs.prepare(Path(database))
     check = {"url": page, "contains": TEXT}
     backup = {"database": database, "folder": str(folder / "backups")}
-    examples: list[tuple[str, str, str, str, dict[str, str], str]] = [
+    examples: list[tuple[str, str, StartWord, str, dict[str, str], str]] = [
         ("check-page", _EVERY_10, "prompt", "demo.check-page", check, "Is the page up?"),
         ("sample", _EVERY_5, "exact", "demo.sample", {"database": database}, "Note the load, on the dot"),
         ("backup", "* * * * *", "prompt", "demo.backup", backup, "A verified copy of what was noted"),

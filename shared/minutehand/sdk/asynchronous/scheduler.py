@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 from minutehand.clock import system_clock
-from minutehand.domain.audit import Via
+from minutehand.domain.audit import Via, ViaWord
 from minutehand.errors import InvalidInput
 from minutehand.jobs import Registry
 from minutehand.ports.services import Clock, Services
@@ -63,7 +63,7 @@ class AsyncScheduler(AsyncBase):
         jobs: Registry | str | None = None,
         strict: bool = False,
         actor: str | None = None,
-        via: str = Via.SDK,
+        via: ViaWord = Via.SDK,
         services: Services | None = None,
         clock: Clock = system_clock,
         threads: int = THREADS,
@@ -104,7 +104,7 @@ class AsyncScheduler(AsyncBase):
         """The tenant of its schedules and runs."""
         return self._scheduler.tenant
 
-    def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: str | None = None) -> Self:
+    def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
         """See ``Scheduler.acting_as``. It is not awaited."""
         return self._over(self._scheduler.acting_as(actor, reason=reason, via=via))
 

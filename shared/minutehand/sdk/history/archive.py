@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from minutehand.domain.job import JobRef
 from minutehand.domain.names import RunRef, check_name, parse_run_id
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import MINUTE, to_ms
@@ -15,7 +16,7 @@ from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.views import RunTransition, view_of
 
 if TYPE_CHECKING:
-    from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
+    from minutehand.domain.history.transition_line import TransitionKind, TransitionKindWord, TransitionLine
     from minutehand.ports.history.archive import Archive
 
 
@@ -26,9 +27,9 @@ class ArchiveMethods(SchedulerBase):
         since: datetime,
         until: datetime | None = None,
         schedule: str | None = None,
-        job: str | None = None,
+        job: JobRef | None = None,
         run_id: str | None = None,
-        kind: str | None = None,
+        kind: TransitionKindWord | None = None,
     ) -> Iterator[RunTransition]:
         """The transitions of runs in ``[since, until)`` (aware; default: up to now), oldest first, from the archive in the bucket.
 
@@ -48,7 +49,7 @@ class ArchiveMethods(SchedulerBase):
             since=max(start, 0),
             until=max(end, 0),
             schedule=None if schedule is None else check_name(schedule, "schedule"),
-            job=None if job is None else check_name(job, "job"),
+            job=self._named_job(job),
             run=None if run_id is None else self._own(run_id),
             kind=None if kind is None else _kind(kind),
         )

@@ -9,10 +9,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
-from minutehand.domain.history.entry import RunKind
+from minutehand.domain.history.entry import RunKind, RunKindWord
+from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
-from minutehand.domain.run import FAILED, RunRow, RunState
+from minutehand.domain.run import FAILED, RunRow, RunState, RunStateWord
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk import views
@@ -44,13 +45,13 @@ class FindMethods(InstallationMethods):
         cursor: str | None = None,
         newest_first: bool = False,
         upcoming: bool = True,
-        state: str | Sequence[str] | None = None,
+        state: RunStateWord | Sequence[RunStateWord] | None = None,
         failed: bool = False,
-        job: str | None = None,
+        job: JobRef | None = None,
         prefix: str | None = None,
         tag: TagFilter | None = None,
         error_type: str | None = None,
-        kind: str | Sequence[str] | None = None,
+        kind: RunKindWord | Sequence[RunKindWord] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         all_tenants: bool = False,
@@ -79,6 +80,7 @@ class FindMethods(InstallationMethods):
         start = None if after is None else to_ms(after, "after")
         end = None if before is None else to_ms(before, "before")
         order = check_flag("newest_first", newest_first), check_flag("upcoming", upcoming)
+        job = self._named_job(job)
         filters = (state, job, prefix, tag, error_type, kind, since, until)
         every = check_flag("all_tenants", all_tenants)
         if owner is not None and not every and not check_flag("failed", failed) and all(one is None for one in filters):
@@ -90,7 +92,7 @@ class FindMethods(InstallationMethods):
 
         search = Search(
             states=_states(state, failed=check_flag("failed", failed)),
-            job=None if job is None else check_name(job, "job"),
+            job=job,
             schedule=name,
             prefix=None if prefix is None else check_name(prefix, "prefix"),
             tag=None if tag is None else checked_tag(tag),

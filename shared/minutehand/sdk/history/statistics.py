@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
@@ -34,8 +35,8 @@ class HistoryMethods(SchedulerBase):
     def stats(
         self,
         *,
-        by: str = "job",
-        job: str | None = None,
+        by: Literal["job", "schedule"] = "job",
+        job: JobRef | None = None,
         schedule: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -48,6 +49,7 @@ class HistoryMethods(SchedulerBase):
         """
         if not self._has_history:
             raise Misconfigured("MINUTEHAND_HISTORY=off: there are no statistics; switch it on first")
+        job = self._named_job(job)
         if not isinstance(by, str) or by not in ("job", "schedule") or (job is not None and schedule is not None):
             raise InvalidInput(
                 "by", by, "is not what runs are counted by", 'use "job" or "schedule", and name at most one of these'

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from minutehand.arguments import checked_limit
-from minutehand.domain.names import check_flag, check_name
+from minutehand.domain.job import JobRef
+from minutehand.domain.names import check_flag
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue
 from minutehand.domain.run import RunRow
 from minutehand.errors import InvalidInput, Misconfigured
@@ -24,7 +25,7 @@ class InstallationMethods(SchedulerBase):
         self,
         *,
         queue: str | None = None,
-        job: str | None = None,
+        job: JobRef | None = None,
         stopped: bool = False,
         all_tenants: bool = False,
         limit: int = 100,
@@ -39,7 +40,7 @@ class InstallationMethods(SchedulerBase):
         """
         self._require_records()
         wanted = check_queue(queue) if queue is not None else None
-        name = check_name(job, "job") if job is not None else None
+        name = self._named_job(job)
         flags = check_flag("stopped", stopped), check_flag("all_tenants", all_tenants)
         from minutehand.owner import workers as reading  # noqa: PLC0415 (`import minutehand` need not take its time)
         from minutehand.sdk.history.worker_views import is_wanted, worker_view  # noqa: PLC0415 (as above)

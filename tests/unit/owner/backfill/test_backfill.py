@@ -13,7 +13,7 @@ from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import DAY, SECOND, from_ms
 from minutehand.errors import Conflict, InvalidInput, NotFound
 from minutehand.sdk.views import Run
-from minutehand.state.backfill import BackfillState
+from minutehand.state.backfill import BackfillOrderWord, BackfillState
 from minutehand.testing.process import work_off
 from minutehand.timing import fires
 from minutehand.worker.delivery.receive import receive
@@ -33,7 +33,9 @@ def scene() -> Scene:
 
 @pytest.mark.parametrize("order", ["oldest", "newest"])
 @pytest.mark.parametrize("concurrency", [1, 3, 100])
-def test_every_fire_without_a_run_runs_once_as_its_own_revision_has_it(order: str, concurrency: int) -> None:
+def test_every_fire_without_a_run_runs_once_as_its_own_revision_has_it(
+    order: BackfillOrderWord, concurrency: int
+) -> None:
     scene = Scene().past()
     since, until, before = NOON - 60 * SECOND, scene.clock(), scene.fired()
     due = scene.oracle(since, until)

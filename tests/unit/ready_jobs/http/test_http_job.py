@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from minutehand import Context, Registry, Retry, schedule
+from minutehand import Context, Registry, Retry, Scheduler, schedule
 from minutehand.declare import job_of
 from minutehand.errors import InvalidInput, JobError
 from minutehand.ready_jobs.http import Request, Secret, http_job, send
@@ -460,10 +460,13 @@ def test_a_payload_of_which_no_request_can_be_made_is_refused_at_the_call(payloa
 
 
 def test_what_got_past_the_door_is_dead_at_once(endpoint: Endpoint) -> None:
-    """An SDK that does not know the job cannot check; nor is what a trigger, redrive or replay brings along."""
+    """An SDK that does not know the job cannot check."""
     harness = harness_of(None)
     harness.scheduler.create_schedule("s", "call", "0 0 1 1 *", payload={"url": endpoint.url})
-    run = harness.scheduler.trigger("s", payload={"url": "gopher://x"})
+    with pytest.raises(InvalidInput, match="payload: url"):
+        harness.scheduler.trigger("s", payload={"url": "gopher://x"})
+    stranger = Scheduler(check_jobs=False, jobs=Registry(), services=harness.memory.connect(), clock=harness.clock)
+    run = stranger.trigger("s", payload={"url": "gopher://x"})
     harness.advance(minutes=1)
     found = harness.scheduler.get_run(run.id)
     assert (found.state, found.error_type, found.attempt) == ("DEAD", "Permanent", 1)

@@ -70,7 +70,7 @@ def test_it_returns_and_raises_what_the_other_does() -> None:
             with pytest.raises(AlreadyExists):
                 await scheduler.create_schedule("s", "note", "0 * * * *")
             with pytest.raises(InvalidInput, match="catch_up"):
-                await scheduler.update_schedule("s", catch_up="lates")
+                await scheduler.update_schedule("s", catch_up="lates")  # type: ignore[arg-type]
             with pytest.raises(NotFound):
                 await scheduler.get_run("acme/~nothing#once")
             runs = await asyncio.gather(*(scheduler.submit("note", n) for n in range(40)))

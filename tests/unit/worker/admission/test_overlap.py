@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from minutehand import Context, Rule, RunState
 from minutehand.domain.names import RunRef
+from minutehand.domain.options import OverlapWord
 from minutehand.domain.run import TERMINAL, EntryKind
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.fires.claim import message_of
@@ -411,7 +412,7 @@ def test_a_terminated_worker_writes_nothing_more() -> None:
 # Races.
 
 
-def two_due(policy: str) -> World:
+def two_due(policy: OverlapWord) -> World:
     world = World()
     world.scheduler.create_schedule("s", "note", every_ten_seconds(2), overlap=policy)
     world.wait(20)
@@ -443,7 +444,7 @@ POLICIES = ["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("dies", [False, True])
-def test_two_workers_race_for_the_slot(policy: str, dies: bool) -> None:
+def test_two_workers_race_for_the_slot(policy: OverlapWord, dies: bool) -> None:
     """B comes before each call of A in turn, and is done, or dies in its job, before A goes on."""
     for number in range(40):
         world = two_due(policy)
@@ -492,7 +493,7 @@ def test_who_finds_the_slot_written_by_others_again_and_again_comes_back() -> No
 
 @pytest.mark.parametrize("verb", ["record", "write_record", "look", "line_up", "put", "erase", "pass_over"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_service_that_is_away_loses_nobody(policy: str, verb: str) -> None:
+def test_a_service_that_is_away_loses_nobody(policy: OverlapWord, verb: str) -> None:
     world = two_due(policy)
     world.during = _dies
     one_message(world, name="first")
@@ -520,7 +521,7 @@ def test_a_schedule_whose_runs_may_overlap_pays_nothing() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_exclusive_run_that_meets_nobody_pays_three_reads_and_a_write(policy: str) -> None:
+def test_an_exclusive_run_that_meets_nobody_pays_three_reads_and_a_write(policy: OverlapWord) -> None:
     world = two_due(policy)
     assert calls_of(world) == [
         "record",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from minutehand import Context, Rule
+from minutehand.domain.options import OverlapWord
 from minutehand.domain.run import EntryKind, RunState
 from minutehand.testing import Detail
 
@@ -14,11 +15,11 @@ from tests.support.parts import in_parts
 from tests.support.scenes.world import OWNER
 
 PARTS = 3  # `make test` plays one, `make check` all
-POLICIES = ["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other"]
+POLICIES: list[OverlapWord] = ["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other"]
 Step = Callable[[Scene], object]
 
 
-def create(policy: str) -> Step:
+def create(policy: OverlapWord) -> Step:
     """Three fires, ten seconds apart; nobody works before the second is due. All calls are looked at from then on."""
 
     def step(scene: Scene) -> None:

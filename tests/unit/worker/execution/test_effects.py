@@ -17,7 +17,7 @@ from minutehand.worker.execution.effects import LARGEST
 
 from tests.support.scenes.world import Faults, World, fails
 
-SOON = Retry(max_attempts=4, base=1.0, jitter=0.0, backoff="fixed")  # type: ignore[arg-type]  # a word, as users write it
+SOON = Retry(max_attempts=4, base=1.0, jitter=0.0, backoff="fixed")  # a word, as users write it
 
 
 def ended(world: World, run: Run) -> Run:
