@@ -87,11 +87,14 @@ class BackfillMethods(SchedulerBase):
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         call = self._call("trigger", name, expected_revision, None)
 
+        pending = None if payload is UNSET else self._pending(payload)
+
         def checked(head: Head) -> StorePayload | None:
-            if payload is not UNSET:
-                return self._checked(head.job, payload).of_run
-            self._check_revision(head)
-            return None
+            if pending is None:
+                self._check_revision(head)
+                return None
+            self._check_payload(head.job, payload, pending.text)
+            return pending.of_run
 
         spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked)
         return views.run_view(triggering.trigger(call, spec, self._context))

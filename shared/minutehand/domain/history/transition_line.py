@@ -61,6 +61,7 @@ TransitionKindWord = (
         "released",
         "continued",
         "hastened",
+        "rescheduled",
         "lined_up",
         "cancel_requested",
         "taken_over",
