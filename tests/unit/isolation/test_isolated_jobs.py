@@ -46,7 +46,7 @@ def test_a_typed_payload_arrives_converted(stage: Stage) -> None:
 
 
 def test_a_payload_that_does_not_fit_is_a_permanent_failure(stage: Stage) -> None:
-    unaware = Scheduler("acme", jobs=Registry(), check_jobs=False, services=stage.memory.connect(), clock=stage.clock)
+    unaware = Scheduler("acme", jobs=Registry(), services=stage.memory.connect(), clock=stage.clock)
     run = unaware.submit("add-typed", {"a": 1, "b": "token=abcdefgh"})
     stage.work()
     found = stage.scheduler.get_run(run.id)

@@ -90,7 +90,7 @@ def test_threads_share_one_scheduler_on_the_local_cloud_from_the_first_request_o
 FORKS = """
 import os, signal, sys, threading, traceback
 from minutehand import Scheduler
-owner = Scheduler("acme", check_jobs=False)
+owner = Scheduler("acme")
 large = "x" * 70_000
 owner.submit("note", {"of": "parent", "text": large})
 stop = threading.Event()

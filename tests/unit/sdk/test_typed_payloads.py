@@ -83,7 +83,7 @@ class Shop:
         self.harness = Harness(self.jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
         self.scheduler = self.harness.scheduler
         self.unaware = Scheduler(  # an application that does not have the jobs
-            jobs=Registry(), check_jobs=False, services=self.harness.memory.connect(), clock=self.harness.clock
+            jobs=Registry(), services=self.harness.memory.connect(), clock=self.harness.clock
         )
 
 

@@ -465,7 +465,7 @@ def test_what_got_past_the_door_is_dead_at_once(endpoint: Endpoint) -> None:
     harness.scheduler.create_schedule("s", "call", "0 0 1 1 *", payload={"url": endpoint.url})
     with pytest.raises(InvalidInput, match="payload: url"):
         harness.scheduler.trigger("s", payload={"url": "gopher://x"})
-    stranger = Scheduler(check_jobs=False, jobs=Registry(), services=harness.memory.connect(), clock=harness.clock)
+    stranger = Scheduler(jobs=Registry(), services=harness.memory.connect(), clock=harness.clock)
     run = stranger.trigger("s", payload={"url": "gopher://x"})
     harness.advance(minutes=1)
     found = harness.scheduler.get_run(run.id)

@@ -17,7 +17,7 @@ from minutehand.worker.execution.transaction import LARGEST
 from tests.support.job_tables import DictClient, put
 from tests.support.scenes.world import Faults, World, crash, fails
 
-SOON = Retry(max_attempts=4, base=1.0, jitter=0.0, backoff="fixed")  # type: ignore[arg-type]  # a word, as users write it
+SOON = Retry(max_attempts=4, base=1.0, jitter=0.0, backoff="fixed")  # a word, as users write it
 
 
 def a_world() -> tuple[World, DictClient]:
