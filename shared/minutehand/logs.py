@@ -1,4 +1,7 @@
-"""Logs of the processes: each line is a JSON object with a stable event name and ids as fields; a job's lines have its run's."""
+"""Logs of the processes: each line is a JSON object with a stable event name and ids as fields; a job's lines have its run's.
+
+At a terminal the same lines are for people.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,17 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
+
+from minutehand.terminal import in_one_line, printable, span
 
 _run: ContextVar[dict[str, Any] | None] = ContextVar("minutehand_run", default=None)
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
+_PLAIN = "\x1b[0m"
+_UNSAID = frozenset({"tenant", "fence", "slice"})  # in lines for people: the run's id has the tenant
+_REMEMBERED = 10_000  # starts of runs
 _encode = json.JSONEncoder(default=str).encode
 
 
@@ -31,6 +40,72 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return _encode(line)
+
+
+class ReadableFormatter(logging.Formatter):
+    """A record as a line for people: time in UTC, level, job and run, what happened, how long it took, other fields that have a value.
+
+    The first line of another day begins with its date. The time that an attempt took counts from its line ``run.started``.
+    """
+
+    def __init__(self, *, colours: bool = False) -> None:
+        super().__init__()
+        self._colours = _COLOURS if colours else {}
+        self._day = datetime.now(UTC).date()
+        self._began: dict[str, float] = {}  # times of starts, by run
+        self._lock = threading.Lock()
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC)
+        fields = dict(_run.get() or {})
+        fields |= own_fields(record, fields)
+        job, run = fields.pop("job", None), fields.pop("run_id", None)
+        what = self._what(record, str(run), fields)
+        rest = (f"{name}={value}" for name, value in fields.items() if value and name not in _UNSAID)
+        colour = self._colours.get(record.levelno, "")
+        level = f"{colour}{record.levelname:<7}{_PLAIN if colour else ''}"
+        parts = [level, *(in_one_line(str(part)) for part in (job, run, what, *rest) if part)]
+        line = f"{self._date(at)}{at:%H:%M:%S}Z  {'  '.join(parts)}"
+        return f"{line}\n{printable(self.formatException(record.exc_info))}" if record.exc_info else line
+
+    def _date(self, at: datetime) -> str:
+        """The date as a line of its own, if it is another one than that of the line before."""
+        with self._lock:
+            before, self._day = self._day, max(self._day, at.date())
+        return f"{self._day:%A, %Y-%m-%d}\n" if before != self._day else ""
+
+    def _what(self, record: logging.LogRecord, run: str, fields: dict[str, Any]) -> str:
+        """What happened, from the fields that say it, which are taken out."""
+        event = record.getMessage()
+        if not record.name.startswith("minutehand.worker."):  # a job's line may look like the worker's
+            return event
+        if event == "run.started":
+            self._remember(run, record.created)
+            return f"started {_span(fields.pop('lateness_ms', 0))} late{_attempt(fields)}"
+        if event == "run.ended":
+            began = self._began.pop(run, None)
+            took = "" if began is None else f" ({_span((record.created - began) * 1_000)})"
+            error = ": ".join(filter(None, (fields.pop("error_type", None), fields.pop("error", None))))
+            reason = fields.pop("reason", None)
+            said = error or (reason if fields.get("state") not in ("SUCCEEDED", str(reason).upper()) else None)
+            return f"{fields.pop('state', 'ended')}{took}{_attempt(fields)}" + (f"  {said}" if said else "")
+        return event
+
+    def _remember(self, run: str, began: float) -> None:
+        with self._lock:
+            if len(self._began) >= _REMEMBERED:  # starts whose ends were never logged
+                self._began.pop(next(iter(self._began)))
+            self._began[run] = began
+
+
+def _span(ms: float) -> str:
+    return span(timedelta(milliseconds=max(ms, 0)))
+
+
+def _attempt(fields: dict[str, Any]) -> str:
+    """The number of the attempt, from the second one on."""
+    number = fields.pop("attempt", 1)
+    return f", attempt {number}" if number != 1 else ""
 
 
 def own_fields(record: logging.LogRecord, line: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,8 +194,16 @@ class RunFields:
         _run.reset(self._token)
 
 
-def configure(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
+def configure(
+    stream: TextIO = sys.stderr, level: int = logging.INFO, *, readable: bool = False, colours: bool = False
+) -> None:
+    """Log to a stream: JSON lines, or ``readable`` ones."""
     handler = Lines(stream)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(ReadableFormatter(colours=colours) if readable else JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("botocore").setLevel(logging.WARNING)
+
+
+def is_readable() -> bool:
+    """Whether this process logs lines for people, so that the processes that it starts do, too."""
+    return any(isinstance(handler.formatter, ReadableFormatter) for handler in logging.getLogger().handlers)

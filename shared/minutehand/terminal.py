@@ -46,7 +46,7 @@ def span(length: timedelta) -> str:
         return f"-{span(-length)}"
     if seconds < 1:
         return f"{seconds * 1_000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 10 else _units(int(seconds))
+    return f"{f'{seconds:.1f}'.removesuffix('.0')} s" if seconds < 10 else _units(int(seconds))
 
 
 def relative(moment: datetime, now: datetime) -> str:

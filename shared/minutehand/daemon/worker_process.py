@@ -66,18 +66,18 @@ class WorkerProcess:
         if max_memory is not None:
             check_limit(max_memory)
         self._max_memory = max_memory
-        self._services, self._queue = services, queue or DEFAULT_QUEUE
+        self._services, self.queue = services, queue or DEFAULT_QUEUE
         self._pollers = min(services.work.stripes, concurrency)
         self._stopping = threading.Event()
         self._slots = threading.Semaphore(concurrency)
-        self._concurrency = concurrency
+        self.concurrency = concurrency
         self._recycling = False
         if isinstance(jobs, Registry):
             check_isolated(jobs)
         self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
         self._parent = PreloadedParent(self._isolated)
         name = process_name("worker")
-        identify = partial(process_identity, name, services, jobs, queue=self._queue, concurrency=concurrency)
+        identify = partial(process_identity, name, services, jobs, queue=self.queue, concurrency=concurrency)
         said = identify if keeps_record else None
         keeper = RecordKeeper(services, WorkerKind.PROCESS, said, system_clock, catalogue_of(services, jobs))
         self._shell = WorkerShell(
@@ -103,7 +103,7 @@ class WorkerProcess:
         ]
         for thread in polling:
             thread.start()
-        started = {"worker": self._shell.worker.name, "concurrency": self._concurrency, "queue": self._queue}
+        started = {"worker": self._shell.worker.name, "concurrency": self.concurrency, "queue": self.queue}
         log.info("worker.started", extra=started)
         stop.wait()
         self._stopping.set()
@@ -155,7 +155,7 @@ class WorkerProcess:
     def _poll_once(self, stripe: int, wait: float) -> None:
         if not self._slots.acquire(timeout=_PAUSE):
             return
-        part = self._concurrency // self._pollers  # this poller holds so many slots while it waits, at the most
+        part = self.concurrency // self._pollers  # this poller holds so many slots while it waits, at the most
         slots = 1 + self._free_slots(min(BATCH, part) - 1)
         deliveries = self._received(slots, stripe, wait)
         if len(deliveries) == BATCH:  # then more may wait; they go with these, in the same requests to the ledger

@@ -13,6 +13,7 @@ import threading
 from dataclasses import asdict
 from typing import Any
 
+from minutehand import logs
 from minutehand.domain.run import Failure, SiblingRows
 from minutehand.isolation.preload import place_of
 from minutehand.isolation.preloaded_parent import PreloadedParent
@@ -81,6 +82,7 @@ class IsolatedAttempt:
                 "retry": leased.policies.retry.as_dict(),
                 "redact": asdict(leased.policies.redact),
                 "payload": leased.payload,
+                "readable": logs.is_readable(),
             }
             self._thread = threading.Thread(
                 target=self._run,

@@ -47,7 +47,7 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
     order = read_line(lines)
     if order is None:  # the worker wants nothing any more
         os._exit(1)
-    logs.configure()
+    logs.configure(readable=order["readable"])
     relay = Relay(talk, lines, mmap.mmap(flags, FLAGS, access=mmap.ACCESS_READ))
     retry = Retry(**order["retry"])
     try:

@@ -88,7 +88,10 @@ class ForkServer:
                 key.data()
 
     def _fork(self) -> None:
-        asked, numbers, _, _ = socket.recv_fds(self._control, 1, _FILES)
+        try:
+            asked, numbers, _, _ = socket.recv_fds(self._control, 1, _FILES)
+        except ConnectionError:  # the worker ended and had not read all answers
+            asked, numbers = b"", []
         if not asked:
             for attempt in self._attempts.values():
                 attempt.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -225,6 +226,16 @@ def test_attempts_that_overlap_end_each_by_itself(parent: PreloadedParent, tmp_p
     stage.skip(61)
     assert other.end().state is RunState.RETRYING
     assert until(lambda: living(other.group) == [], 60)
+
+
+def test_it_ends_without_a_word_when_its_answers_are_not_read(capfd: pytest.CaptureFixture[str]) -> None:
+    parent = PreloadedParent([WORK])
+    parent.start()
+    connection = parent._connection
+    assert connection is not None
+    assert select.select([connection._socket], [], [], 60)[0], "the report of its imports is there"
+    assert connection.close() == 0
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_closed_one_starts_nothing_more(parent: PreloadedParent) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand import logs
+from minutehand.cli.installation.banner import configure_logs
 from minutehand.cli.parameters import Cursor, Limit
 from minutehand.cli.shell import ExitCode, Shell
 from minutehand.cli.tables import Column
@@ -40,7 +40,7 @@ def root(
     shell: Shell = context.obj
     context.obj = shell = replace(shell, as_json=shell.as_json or as_json)
     if context.invoked_subcommand is None:
-        logs.configure()
+        configure_logs(shell)
         shell.show(run_auditor(shell.settings))
 
 

@@ -1,6 +1,6 @@
 """What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``, all of it (``local``), and the ``doctor``.
 
-The roles run until SIGTERM or Ctrl-C, and log JSON lines to standard error.
+The roles run until SIGTERM or Ctrl-C, and log to standard error: JSON lines, at a terminal lines for people below a banner.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import threading
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from minutehand import logs
+from minutehand.cli.installation.banner import configure_logs, names_of, show_banner
 from minutehand.cli.parameters import find_here, load_jobs
 from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
 from minutehand.cli.typed import Duration
@@ -28,7 +29,10 @@ from minutehand.daemon.roles import (
     run_undertaker,
     worker_process,
 )
+from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.errors import InvalidInput
+from minutehand.jobs import Registry
+from minutehand.terminal import span
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -66,9 +70,11 @@ def worker(
     """Run jobs: receive messages of a work queue by long polling."""
     settings = shell.settings if queue is None else replace(shell.settings, work_queue=queue)
     registry = load_jobs(jobs or ([settings.jobs] if settings.jobs else []))
-    logs.configure()
+    at_terminal = configure_logs(shell)
     process = worker_process(settings, registry, concurrency=concurrency, max_memory=max_memory)
     with stop_on_signals() as stop:
+        if at_terminal:
+            _show_worker(shell, process, registry, grace)
         recycle = process.run(stop=stop, grace=grace)
     if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606  # ourselves, however we were started
@@ -76,20 +82,30 @@ def worker(
     os._exit(0)  # at once: threads with released runs must stop before other workers take these runs
 
 
+def _show_worker(shell: Shell, process: WorkerProcess, jobs: Registry, grace: float) -> None:
+    serves = {"queue": process.queue, "jobs": names_of(jobs.names()), "concurrency": f"{process.concurrency} runs"}
+    stop = f"Ctrl-C, or SIGTERM: runs get {span(timedelta(seconds=grace))} to end; a second Ctrl-C does not wait"
+    show_banner(shell, "worker", serves, stop=stop)
+
+
 def ticker(
     shell: Shell,
     period: Annotated[float, Duration(least=0.1, most=120), typer.Option(help="Time between ticks.")] = 60.0,
 ) -> None:
     """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
-    logs.configure()
+    at_terminal = configure_logs(shell)
     with stop_on_signals() as stop:
+        if at_terminal:
+            show_banner(shell, "ticker", {"period": span(timedelta(seconds=period))})
         run_ticker(shell.settings, stop=stop, period=period)
 
 
 def undertaker(shell: Shell) -> None:
     """Record dead runs: read the dead-letter queue."""
-    logs.configure()
+    at_terminal = configure_logs(shell)
     with stop_on_signals() as stop:
+        if at_terminal:
+            show_banner(shell, "undertaker", {"reads": "the dead-letter queue"})
         run_undertaker(shell.settings, stop=stop)
 
 
@@ -100,8 +116,10 @@ def historian(
     ] = (HISTORIAN_PERIOD),
 ) -> None:
     """Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it."""
-    logs.configure()
+    at_terminal = configure_logs(shell)
     with stop_on_signals() as stop:
+        if at_terminal:
+            show_banner(shell, "historian", {"reads": "the stream of runs", "period": span(timedelta(seconds=period))})
         run_historian(shell.settings, stop=stop, period=period)
 
 
