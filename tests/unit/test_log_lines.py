@@ -47,7 +47,12 @@ def test_a_run_from_start_to_end(formatter: ReadableFormatter) -> None:
 
 def test_a_failure_says_its_error_and_attempt(formatter: ReadableFormatter) -> None:
     line(formatter, "run.started", **RUN, attempt=2)
-    failed: dict[str, Any] = {"state": "RETRYING", "reason": "retry", "error_type": "ConnectionError", "error": "the post\noffice"}
+    failed: dict[str, Any] = {
+        "state": "RETRYING",
+        "reason": "retry",
+        "error_type": "ConnectionError",
+        "error": "the post\noffice",
+    }
     said = line(formatter, "run.ended", level=logging.WARNING, **RUN, attempt=2, **failed)
     assert said == (
         "12:00:00Z  WARNING  report  acme/nightly#1  RETRYING (0 ms), attempt 2  ConnectionError: the post\\noffice"

@@ -66,7 +66,7 @@ def screen(
 
 def test_a_worker(local_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shown_jobs.py").write_text(JOBS)
-    owner = Scheduler(settings=local_settings, check_jobs=False)
+    owner = Scheduler(settings=local_settings)
     for job in ("greet", "alone", "bad"):
         owner.submit(job, "Ada", idempotency_key=job)
     over = r"(?s)(?=.*greet#.*SUCCEEDED)(?=.*alone.*SUCCEEDED)(?=.*DEAD)".replace("greet#", "~greet")
