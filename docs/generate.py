@@ -25,7 +25,7 @@ import minutehand
 from minutehand import errors, settings, testing
 from minutehand.apply import schema
 from minutehand.cli.app import whole
-from minutehand.cli.shell import ExitCode
+from minutehand.cli.exits import ExitCode
 from minutehand.domain import audit, options, policies, run, schedule
 from minutehand.domain.history import entry, transition_line
 from minutehand.domain.run import TERMINAL, RunState

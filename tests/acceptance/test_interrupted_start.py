@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from minutehand.cli.shell import ExitCode
+from minutehand.cli.exits import ExitCode
 
 from tests.support.installation.interrupted import WORD
 from tests.support.installation.local_command import command, processes_of, read_until

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from minutehand.cli.shell import ExitCode
+from minutehand.cli.exits import ExitCode
 
 from tests.support.installation.local_command import local, processes_of, read_until
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from minutehand.apply.difference import same_json
 from minutehand.domain.schedule import Declaration
 
 
@@ -85,13 +86,4 @@ def _difference(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[s
     pairs = {word: (present.get(word), wanted.get(word)) for word in names}
     if pairs.get("paused") == (None, False):
         del pairs["paused"]
-    return {w: pair for w, pair in pairs.items() if not (_same(*pair) if w == "payload" else pair[0] == pair[1])}
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two payloads are the same JSON: 1 differs from true and from 1.0."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return type(one) is type(other) and bool(one == other)
+    return {w: pair for w, pair in pairs.items() if not (same_json(*pair) if w == "payload" else pair[0] == pair[1])}

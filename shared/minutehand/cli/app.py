@@ -20,8 +20,9 @@ import typer
 import typer.core
 import typer.main
 
+from minutehand.cli.exits import ExitCode, NotConfirmed, code_of
 from minutehand.cli.parameters import everywhere
-from minutehand.cli.shell import ExitCode, NotConfirmed, Shell, code_of, print_json
+from minutehand.cli.shell import Shell, print_json
 from minutehand.domain.audit import checked_reason, claimed_actor
 from minutehand.domain.names import check_tenant
 from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, UnknownJobWarning, shorten

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
-from enum import IntEnum
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,19 +20,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 import minutehand
+from minutehand.cli.exits import NotConfirmed
+from minutehand.cli.spoken import lateness
 from minutehand.cli.tables import Column, fitted
 from minutehand.cli.typed import with_anchor
 from minutehand.cli.wording import Wording
-from minutehand.domain.run import RunState
-from minutehand.errors import (
-    AlreadyExists,
-    Conflict,
-    MinutehandError,
-    Misconfigured,
-    NotFinished,
-    NotFound,
-    Unavailable,
-)
 from minutehand.settings import Settings
 from minutehand.terminal import in_one_line, printable, printable_json, span
 
@@ -103,53 +94,6 @@ def plain(value: Any) -> Any:
             return _fields(value) if _is_record(value) else str(value)
 
 
-class ExitCode(IntEnum):
-    """How a command ended."""
-
-    DONE = 0  # success
-    FAILED = 1  # refused (the error names the field and the remedy), or `apply`, `audit`, `doctor`, `import` or `local` found something
-    USAGE = 2  # there is no such command or option, or an argument is missing
-    NOT_FOUND = 3  # there is no such schedule, run or backfill
-    CONFLICT = 4  # another call was first, or the name or key is taken: read again, then decide
-    UNAVAILABLE = 5  # AWS throttled, timed out or did not answer: the same command may succeed later
-    MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` names them
-    NOT_FINISHED = 7  # `runs wait`: the run has not ended within the time
-    NOT_CONFIRMED = 8  # a destructive command was not confirmed: give --yes
-    RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
-    RUN_LOST = 11  # the same: LOST
-    RUN_CANCELLED = 12  # the same: CANCELLED
-    RUN_EXPIRED = 13  # the same: EXPIRED
-    RUN_SUPERSEDED = 14  # the same: SUPERSEDED
-    RUN_SKIPPED = 15  # the same: SKIPPED
-    RUN_SHADOWED = 16  # the same: SHADOWED
-    INTERRUPTED = 130  # Ctrl-C, in a command that it does not end normally
-
-
-class NotConfirmed(MinutehandError):
-    """A destructive command was not confirmed; nothing was done."""
-
-
-_CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (
-    (NotFound, ExitCode.NOT_FOUND),
-    (Conflict, ExitCode.CONFLICT),
-    (AlreadyExists, ExitCode.CONFLICT),
-    (Unavailable, ExitCode.UNAVAILABLE),
-    (Misconfigured, ExitCode.MISCONFIGURED),
-    (NotFinished, ExitCode.NOT_FINISHED),
-    (NotConfirmed, ExitCode.NOT_CONFIRMED),
-)
-
-
-def code_of(problem: MinutehandError) -> ExitCode:
-    """The exit code of an error."""
-    return next((code for kind, code in _CODES if isinstance(problem, kind)), ExitCode.FAILED)
-
-
-def code_of_run(state: RunState) -> ExitCode:
-    """The exit code for the state of an ended run."""
-    return ExitCode.DONE if state is RunState.SUCCEEDED else ExitCode[f"RUN_{state}"]
-
-
 @cache
 def console(*, stderr: bool = False) -> Console:
     """The console of the answer, or that of questions, progress and warnings beside it."""
@@ -178,9 +122,10 @@ class Shell:
         if self.as_json:
             print_json(found)
             return
+        late = {"lateness": lateness(item)} if isinstance(item, minutehand.Run) else {}
         shown = {
             name.replace("_", " "): text_of(value)
-            for name, value in (found | dict(said or {})).items()
+            for name, value in (found | late | dict(said or {})).items()
             if value is not None and value is not False and value not in ("", {}, [], ())
         }
         width = max(map(len, shown), default=0) + 2
@@ -239,11 +184,16 @@ class Shell:
         else:
             self.say(f"warning: {text}", style="yellow", stderr=True)
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody is at a terminal to answer."""
+        return not self.as_json and sys.stdin.isatty()
+
     def confirm(self, what: str, *, yes: bool) -> None:
         """Ask the user for confirmation. Raises NotConfirmed, or typer.Abort at Ctrl-C."""
         if yes:
             return
-        if self.as_json or not sys.stdin.isatty():
+        if not self.can_ask:
             raise NotConfirmed(f"{what}: there is no terminal to confirm it; give --yes")
         if not typer.confirm(f"{printable(what)}?", err=True):
             raise NotConfirmed(f"{what}: not confirmed, nothing was changed")

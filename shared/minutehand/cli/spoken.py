@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from minutehand.terminal import relative
+from minutehand.terminal import relative, span
+
+if TYPE_CHECKING:
+    from minutehand.sdk.views import Run
 
 
 def away(moment: datetime | None) -> str:
@@ -21,3 +25,10 @@ def day_and_time(moment: datetime) -> str:
 def fire(moment: datetime | None) -> str:
     """A fire with all of it: ``Mon 2026-11-23 09:00 CET (in 1 d 6 h)``; nothing for None."""
     return "" if moment is None else f"{day_and_time(moment)} ({away(moment)})"
+
+
+def lateness(run: Run) -> str:
+    """How late a run began. A backfill's run is none of the scheduler's delays: it says so instead."""
+    if run.backfill is not None:
+        return "backfill"
+    return "" if run.lateness is None else span(run.lateness)

@@ -71,6 +71,10 @@ class Redact:
             text = pattern.sub(MASK, text)
         return text
 
+    def hides(self, name: str) -> bool:
+        """Whether the value of a field of that name must not be shown."""
+        return self._names is not None and self._names.search(name) is not None
+
     @cached_property
     def _names(self) -> re.Pattern[str] | None:
         names = (*(FIELDS if self.usual else ()), *self.fields)

@@ -17,6 +17,7 @@ from minutehand.errors import InvalidInput
 from minutehand.fires.context import revision_of
 from minutehand.owner.backfill import control
 from minutehand.owner.backfill.advance import BackfillMover, backfills_of
+from minutehand.owner.backfill.nothing import why_nothing
 from minutehand.owner.backfill.plan import BackfillSpec, count_existing, plan
 from minutehand.owner.runs import submit as triggering
 from minutehand.owner.runs.submit import StorePayload
@@ -53,6 +54,7 @@ class Backfill:
     concurrency: int  # maximum number of its concurrent runs
     total: int  # fires in the interval
     there: int | None = None  # dry run only: number of fires that have a run and would be skipped
+    why_nothing: str | None = None  # dry run that would run nothing: the reasons, in sentences
     under_way: int = 0  # runs that wait or run
     done: int = 0  # runs that ended
     failed: int = 0  # ended runs without success
@@ -116,8 +118,8 @@ class BackfillMethods(SchedulerBase):
     ) -> Backfill:
         """Run the fires in ``[start, end)`` (aware, past) that have no run yet; at most ``concurrency`` (1 to 100) at a time.
 
-        With ``dry_run``, the default, nothing is written: ``total`` fires are due, ``there`` of them have a run. Otherwise the workers
-        run the backfill; ``get_backfill`` returns its progress.
+        With ``dry_run``, the default, nothing is written: ``total`` fires are due, ``there`` of them have a run, and if nothing is to
+        be run, ``why_nothing`` says why. Otherwise the workers run the backfill; ``get_backfill`` returns its progress.
         Each fire has the definition of the revision that was active at its time, or was paused then; with ``current=True`` all fires
         have the current definition, also fires before the schedule existed. ``payload`` replaces their payload. ``order`` is "oldest"
         or "newest". Fires older than the ledger's retention may have run already: they are refused without ``allow_repeat=True``.
@@ -147,7 +149,9 @@ class BackfillMethods(SchedulerBase):
         planned, definitions = plan(call, spec, identity, self._context)
         self._check_backfilled(planned, definitions, payload)
         if dry_run:
-            return _view(planned, there=count_existing(planned, definitions))
+            existing = count_existing(planned, definitions)
+            reason = why_nothing(planned, definitions, existing, current=current)
+            return _view(planned, there=existing.total(), reason=reason)
         text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD)
         return _view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
 
@@ -222,7 +226,7 @@ def _owner(tenant: str, name: str) -> str:
     return schedule_owner(tenant, check_name(name))
 
 
-def _view(backfill: StoredBackfill, *, there: int | None = None) -> Backfill:
+def _view(backfill: StoredBackfill, *, there: int | None = None, reason: str | None = None) -> Backfill:
     planned = there is not None
     return views.view_of(
         Backfill,
@@ -231,6 +235,7 @@ def _view(backfill: StoredBackfill, *, there: int | None = None) -> Backfill:
         schedule=backfill.name,
         state=BackfillState.PLANNED if planned else backfill.state,
         there=there,
+        why_nothing=reason,
         under_way=len(backfill.window),
     )
 

@@ -7,16 +7,18 @@ instant is named.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from minutehand.errors import ExpressionError
 from minutehand.timing.cron.pattern import EPOCH
 from minutehand.timing.exclusions import Exclusions, parse_exclusions
 from minutehand.timing.rule import Rule, timetable
-from minutehand.timing.timetables import milliseconds, moment, previous
+from minutehand.timing.timetables import fires, milliseconds, moment, previous
 from minutehand.timing.zones import zone as zones
 
 _DAY = 86_400_000  # ms
@@ -51,7 +53,7 @@ def absence(rule: Rule, at: int, *, anchor: int, key: str | None) -> Absence | N
     if _is_fire(rule, at, anchor, key):
         return None
     unbound = _without(rule, "exclude", "calendar", "on_excluded", "start", "end", *_SPREAD)
-    plain = replace(unbound, gap="shift", repeated="both")
+    plain = _alone(rule)
     if not _is_fire(plain, at, anchor, key):
         return Absence(layer=Layer.EXPRESSION, words=f"{_expressions(rule)} does not match {_wall(rule, at)}")
     if not _is_fire(unbound, at, anchor, key):
@@ -62,7 +64,20 @@ def absence(rule: Rule, at: int, *, anchor: int, key: str | None) -> Absence | N
     return _by_bounds(rule, at, anchor, key)
 
 
+def absences(rule: Rule, after: int, upto: int, *, anchor: int, key: str | None, most: int) -> Sequence[Absence]:
+    """Why the times in ``(after, upto]`` (UTC ms) at which a rule's expressions match are no fires of it; at most ``most`` of them."""
+    matches = fires(timetable(_alone(rule), anchor=anchor, key=key), after, upto)
+    found = (absence(rule, at, anchor=anchor, key=key) for at in islice(matches, most))
+    return [one for one in found if one is not None]
+
+
 _SPREAD = ("max_fires", "last", "window", "jitter", "seed")
+
+
+def _alone(rule: Rule) -> Rule:
+    """The expressions of a rule without what takes fires away or moves them."""
+    unbound = _without(rule, "exclude", "calendar", "on_excluded", "start", "end", *_SPREAD)
+    return replace(unbound, gap="shift", repeated="both")
 
 
 def _without(rule: Rule, *names: str) -> Rule:

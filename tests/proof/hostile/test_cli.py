@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from minutehand.cli.shell import ExitCode
+from minutehand.cli.exits import ExitCode
 from minutehand.settings import Settings
 
 from tests.support.command_line import Say, speaker

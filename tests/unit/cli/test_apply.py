@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
+import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from minutehand import Settings
 from minutehand import jobs as jobs_module
 
-from tests.support.command_line import Say
+from tests.support.command_line import Say, typed
 
 pytestmark = pytest.mark.cloud
 
@@ -80,12 +84,70 @@ def test_a_file_is_shown_applied_changed_and_pruned(said: Say, folder: Path) -> 
     ]
     done = said("apply", "schedules.yaml", "--prune")
     assert done.code == 8
-    assert "Delete 1 schedule" in done.err
+    assert "Change 1 schedule and delete 1" in done.err
     assert said("--json", "schedules", "get", "nightly").json[0]["expression"] == "30 2 * * *", (
         "nothing before the question"
     )
     assert said("apply", "schedules.yaml", "--prune", "--yes").code == 0
     assert [one["name"] for one in said("--json", "schedules", "list").json] == ["nightly"]
+
+
+def test_a_payload_is_compared_key_by_key_without_its_secrets(said: Say, folder: Path) -> None:
+    first = "{region: eu, days: [1, 2], token: abc-1, card: 4711, old: true}"
+    second = "{region: us, days: [1, 2, 3], token: abc-2, card: 4712}"
+    (folder / "acme_declared.py").write_text(
+        PACKAGE.replace("from minutehand import job, schedule", "from minutehand import Redact, job, schedule").replace(
+            '@job("acme.report")', '@job("acme.report", redact=Redact(fields=("card",)))'
+        )
+    )
+    file = FILE.partition("  nightly")[0] + "  weekly" + FILE.partition("  weekly")[2]
+    for text in (first, second):
+        (folder / "schedules.yaml").write_text(
+            file.replace("reports.weekly", "acme.report").replace("{region: eu}", text)
+        )
+        done = said("apply", "schedules.yaml", "--jobs", "acme_declared", *(("--dry-run",) if text is second else ()))
+        assert done.code == 0, done.err
+    assert done.out.splitlines() == [
+        "~ update  weekly  acme.report",
+        '    payload.card: "[redacted]" → "[redacted]" (it differs)',
+        "    + payload.days[2]: 3",
+        '    payload.region: "eu" → "us"',
+        '    payload.token: "[redacted]" → "[redacted]" (it differs)',
+        "    - payload.old: true",
+    ]
+    done = said("--json", "apply", "schedules.yaml", "--jobs", "acme_declared", "--dry-run")
+    (change,) = done.json
+    assert [one["path"] for one in change["payload_changes"]][:2] == ["payload.card", "payload.days[2]"]
+    assert change["fields"]["payload"][1]["token"] == "[redacted]"
+    assert not any(secret in done.out for secret in ("abc-", "471"))
+
+
+@pytest.mark.parametrize(("answer", "code", "number"), [("n\n", 8, 0), ("y\n", 0, 2)])
+def test_at_a_terminal_it_asks_first(
+    said: Say, folder: Path, local_settings: Settings, answer: str, code: int, number: int
+) -> None:
+    ours, theirs = pty.openpty()
+    asked = typed(local_settings, "apply", "schedules.yaml", stdin=theirs, stderr=subprocess.PIPE)
+    os.write(ours, answer.encode())
+    _, err = asked.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert asked.returncode == code, err
+    assert "Change 2 schedules?" in err
+    assert len(said("--json", "schedules", "list").json) == number
+
+
+@pytest.mark.parametrize("words", [("--yes",), ("--dry-run",), ("--json",)])
+def test_it_does_not_ask_there_if_that_is_said_or_nothing_is_changed(
+    folder: Path, local_settings: Settings, words: tuple[str, ...]
+) -> None:
+    ours, theirs = pty.openpty()
+    done = typed(local_settings, "apply", "schedules.yaml", *words, stdin=theirs, stderr=subprocess.PIPE)
+    _, err = done.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, err
+    assert "?" not in err
 
 
 def test_a_package_is_applied_and_an_unregistered_job_is_named(said: Say, folder: Path) -> None:

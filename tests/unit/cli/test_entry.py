@@ -16,7 +16,8 @@ import pytest
 from minutehand import errors
 from minutehand.cli.app import COMMANDS as LISTED
 from minutehand.cli.app import whole
-from minutehand.cli.shell import ExitCode, Shell, code_of, code_of_run
+from minutehand.cli.exits import ExitCode, code_of, code_of_run
+from minutehand.cli.shell import Shell
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
 from minutehand.settings import Settings

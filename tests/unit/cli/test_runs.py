@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -277,3 +278,17 @@ class TestLogs:
         assert "MINUTEHAND_LOGS" in said("runs", "logs", run.id).err
         assert said("runs", "logs", run.id, "--folder", str(tmp_path / "nowhere")).code == 6
         assert "nothing was logged" in said("runs", "logs", run.id, "--folder", str(tmp_path)).err
+
+
+def test_a_run_of_a_backfill_is_not_late(said: Say, work: Callable[[], None]) -> None:
+    said("schedules", "create", "s", "good", "* * * * *")
+    (backfill,) = said("--json", "schedules", "backfill", "s", "-10m", "-8m", "--current", "--yes").json
+    work()
+    for words in (("backfills", "runs", "s", backfill["id"]), ("runs", "list", "s")):
+        lines = [line for line in said(*words).out.splitlines() if "SUCCEEDED" in line]
+        assert lines
+        assert all("  backfill  " in line for line in lines)
+    run, *_ = (one for one in said("--json", "runs", "list", "s").json if one["state"] == "SUCCEEDED")
+    assert run["lateness"] > 400, "programs get the number"
+    assert re.search(r"lateness +backfill\n", said("runs", "show", run["id"]).out)
+    assert "  backfill  " in said("runs", "tail", run["id"]).out

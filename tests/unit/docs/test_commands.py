@@ -47,7 +47,8 @@ def check_minutehand(words: list[str]) -> None:
     command: Any = whole()
     context = command.context_class(command, info_name="minutehand")
     while True:
-        words = click.Command.parse_args(command, context, words)
+        is_group = hasattr(command, "commands")
+        words = click.Command.parse_args(command, context, words) if is_group else command.parse_args(context, words)
         if not hasattr(command, "commands") or (command.invoke_without_command and not words):
             return
         name = words.pop(0)

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.banner import configure_logs
 from minutehand.cli.parameters import Cursor, Limit
-from minutehand.cli.shell import ExitCode, Shell
+from minutehand.cli.shell import Shell
 from minutehand.cli.tables import Column
 from minutehand.cli.typed import PAST
 from minutehand.daemon.roles import run_auditor

@@ -18,9 +18,10 @@ from typing import Annotated
 
 import typer
 
+from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.banner import configure_logs, names_of, show_banner
 from minutehand.cli.parameters import find_here, load_jobs
-from minutehand.cli.shell import ExitCode, Shell, console, print_json, stop_on_signals
+from minutehand.cli.shell import Shell, console, print_json, stop_on_signals
 from minutehand.cli.typed import Duration
 from minutehand.daemon.roles import (
     HISTORIAN_PERIOD,

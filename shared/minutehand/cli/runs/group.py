@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from minutehand.cli.exits import code_of_run
 from minutehand.cli.parameters import (
     DryRun,
     Key,
@@ -21,7 +22,7 @@ from minutehand.cli.runs.archive import print_transition
 from minutehand.cli.runs.listing import list_
 from minutehand.cli.runs.logs import logs
 from minutehand.cli.runs.tail import tail
-from minutehand.cli.shell import Shell, code_of_run, print_json, stop_on_signals, text_of, values
+from minutehand.cli.shell import Shell, print_json, stop_on_signals, text_of, values
 from minutehand.cli.typed import COMING, EITHER, Seconds
 from minutehand.domain.policies import Retry
 from minutehand.domain.run import RunState

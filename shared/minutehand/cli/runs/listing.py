@@ -13,6 +13,7 @@ from minutehand.cli.moments import WORDS
 from minutehand.cli.parameters import Cursor, Limit, tag_of
 from minutehand.cli.runs.running import list_running
 from minutehand.cli.shell import Shell, stop_on_signals, text_of
+from minutehand.cli.spoken import lateness
 from minutehand.cli.tables import Column
 from minutehand.cli.typed import EITHER, PAST
 from minutehand.errors import InvalidInput
@@ -21,7 +22,7 @@ from minutehand.sdk.views import Run
 _COLUMNS = (
     Column("due"),
     Column("state"),
-    Column("lateness"),
+    Column("lateness", show=lateness),
     Column("attempt", drop=2),
     Column("reason", drop=1, cut=16),
     Column("id"),
@@ -32,7 +33,7 @@ _FOUND = (
     Column("state"),
     Column("job", drop=2, cut=12),
     Column("error_type", drop=1, cut=12),
-    Column("lateness", drop=3),
+    Column("lateness", drop=3, show=lateness),
     Column("attempt", drop=4),
     Column("id"),
 )

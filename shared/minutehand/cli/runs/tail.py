@@ -10,12 +10,14 @@ from typing import Annotated
 
 import typer
 
+from minutehand.cli.exits import code_of_run
 from minutehand.cli.parameters import ForSeconds
-from minutehand.cli.shell import Shell, code_of_run, stop_on_signals, text_of, values
+from minutehand.cli.shell import Shell, stop_on_signals, text_of, values
+from minutehand.cli.spoken import lateness
 from minutehand.domain.run import TERMINAL, RunState
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
-from minutehand.terminal import in_one_line, span
+from minutehand.terminal import in_one_line
 
 _SOONEST, _SELDOM = 0.25, 5.0  # seconds between reads: longer while nothing changes
 _SLOWER = 1.5  # factor
@@ -104,7 +106,8 @@ def _due(due: datetime) -> str:
 
 def _print(shell: Shell, runs: list[Run]) -> None:
     for found in runs:
-        late = "" if found.lateness is None else f"{span(found.lateness)} late"
+        late = lateness(found)
+        late = f"{late} late" if late and found.backfill is None else late
         open_parts = (
             "" if found.progress is None else f"{found.progress:.0%}",
             found.stage,

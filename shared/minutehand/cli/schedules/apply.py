@@ -13,12 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.apply import schema as schemas
+from minutehand.apply.difference import ChangeKind, PayloadChange, masked, payload_changes
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
+from minutehand.cli.exits import ExitCode
 from minutehand.cli.parameters import DryRun, Strict, Yes, load_jobs
-from minutehand.cli.shell import ExitCode, Shell, print_json, values
+from minutehand.cli.shell import Shell, print_json, values
+from minutehand.domain.redaction import USUAL, Redact
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput, UnknownJobWarning
+from minutehand.jobs import Registry
 from minutehand.sdk.scheduler import Scheduler
 
 Jobs = Annotated[
@@ -34,6 +38,7 @@ _SIGNS = {
     ApplyAction.FOREIGN: ("!", "yellow"),
     ApplyAction.REFUSED: ("!", "red"),
 }
+_LISTED = 50  # differences of a payload that are shown
 _SHOWN = 120  # characters of a value in the diff
 
 
@@ -52,20 +57,35 @@ def apply(
 ) -> None:
     """Create and update schedules as a package or a file declares them; show the differences first.
 
-    It changes only schedules that it owns: they were created by applying this package, or a file with this managed_by.
+    It changes only schedules that it owns: they were created by applying this package, or a file with this managed_by. On a terminal
+    it asks before it changes anything; elsewhere, as in a pipeline, it asks for --yes only if it would delete schedules.
     """
-    scheduler, documents = _declared(shell, source, jobs or [], strict=strict)
+    scheduler, known, documents = _declared(shell, source, jobs or [], strict=strict)
     plans = [scheduler.compare_declared(found, managed_by=owner, adopt=adopt) for owner, found in documents.items()]
     for plan in plans:
-        _show(shell, plan, prune=prune)
+        _show(shell, plan, known, prune=prune)
     failed = sum(plan.count(ApplyAction.REFUSED) + plan.count(ApplyAction.FOREIGN) for plan in plans)
     if not dry_run:
-        deletions = sum(plan.count(ApplyAction.PRUNE) for plan in plans) if prune else 0
-        if deletions:
-            shell.confirm(f"Delete {deletions} schedule{'s' if deletions > 1 else ''}", yes=yes)
+        _confirm(shell, plans, prune=prune, yes=yes)
         failed += sum(_carry_out(shell, scheduler, plan, prune=prune) for plan in plans)
     if failed:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _confirm(shell: Shell, plans: Sequence[ApplyPlan], *, prune: bool, yes: bool) -> None:
+    """Ask once, before the first change. Raises NotConfirmed."""
+    deletions = sum(plan.count(ApplyAction.PRUNE) for plan in plans) if prune else 0
+    changes = sum(plan.count(act) for plan in plans for act in (ApplyAction.CREATE, ApplyAction.UPDATE))
+    if deletions and not changes:
+        shell.confirm(f"Delete {_schedules(deletions)}", yes=yes)
+    elif deletions:
+        shell.confirm(f"Change {_schedules(changes)} and delete {deletions}", yes=yes)
+    elif changes and shell.can_ask:
+        shell.confirm(f"Change {_schedules(changes)}", yes=yes)
+
+
+def _schedules(number: int) -> str:
+    return f"{number} schedule{'s' if number > 1 else ''}"
 
 
 def export(
@@ -101,13 +121,13 @@ def schema(shell: Shell) -> None:
 
 def _declared(
     shell: Shell, source: str, jobs: Sequence[str], *, strict: bool
-) -> tuple[Scheduler, Mapping[str | None, Sequence[Declaration]]]:
-    """A scheduler with the loaded jobs, and the declarations by owner."""
+) -> tuple[Scheduler, Registry | None, Mapping[str | None, Sequence[Declaration]]]:
+    """A scheduler with the loaded jobs, these, and the declarations by owner."""
     if source == "-" or source.endswith(_FILES) or Path(source).is_file():
         known = load_jobs(jobs) if jobs else None
         scheduler = Scheduler(settings=shell.settings, jobs=known, strict=strict or known is not None)
         documents = read(_text(source), "standard input" if source == "-" else source)
-        return scheduler, {document.managed_by: document.declarations for document in documents}
+        return scheduler, known, {document.managed_by: document.declarations for document in documents}
     registry = load_jobs([source, *jobs])
     modules = ((one, str(getattr(one.function, "__module__", ""))) for one in registry.declared())
     found = [one for one, module in modules if module == source or module.startswith(f"{source}.")]
@@ -115,7 +135,7 @@ def _declared(
         raise InvalidInput(
             "source", source, "declares no schedule", "decorate its jobs with @schedule(...), or give a .yaml file"
         )
-    return Scheduler(settings=shell.settings, jobs=registry, strict=True), {source: found}
+    return Scheduler(settings=shell.settings, jobs=registry, strict=True), registry, {source: found}
 
 
 def _text(source: str) -> str:
@@ -125,20 +145,42 @@ def _text(source: str) -> str:
         raise InvalidInput("source", source, f"cannot be read ({problem})", "check the path and the encoding") from None
 
 
-def _show(shell: Shell, plan: ApplyPlan, *, prune: bool) -> None:
+def _show(shell: Shell, plan: ApplyPlan, known: Registry | None, *, prune: bool) -> None:
     for change in plan.changes:
+        redact = _redact_of(change, known)
         if shell.as_json:
-            shown = {name: value for name, value in values(change).items() if name != "declaration"}
-            print_json({"managed_by": plan.managed_by, **shown})
+            print_json({"managed_by": plan.managed_by, **_as_record(change, redact)})
         elif change.act is not ApplyAction.UNCHANGED:
-            _show_change(shell, change, prune=prune)
+            _show_change(shell, change, redact, prune=prune)
         for text in change.warnings:
             shell.warn(f"{change.name}: {text}")
     counts = ", ".join(f"{plan.count(act)} {act}" for act in ApplyAction if plan.count(act))
     shell.remark(f"{plan.managed_by or 'without an owner'}: {counts or 'nothing declared'}")
 
 
-def _show_change(shell: Shell, change: PlannedChange, *, prune: bool) -> None:
+def _redact_of(change: PlannedChange, known: Registry | None) -> Redact:
+    """What must not be shown of its payloads: by the jobs that it has and had, as far as they are loaded, and by the usual names."""
+    names = {change.job, *(name for name in change.fields.get("job", ()) if name)}
+    jobs = [] if known is None else [job for job in map(known.get, names) if job is not None]
+    policies = [job.policies.redact for job in jobs] or [USUAL]
+    return Redact(
+        fields=tuple(dict.fromkeys(name for one in policies for name in one.fields)),
+        patterns=tuple(dict.fromkeys(pattern for one in policies for pattern in one.patterns)),
+        usual=any(one.usual for one in policies),
+    )
+
+
+def _as_record(change: PlannedChange, redact: Redact) -> dict[str, Any]:
+    """A change for programs: with masked payloads, and their differences one by one."""
+    shown = {name: value for name, value in values(change).items() if name != "declaration"}
+    if "payload" in change.fields:
+        before, after = change.fields["payload"]
+        shown["fields"] = {**change.fields, "payload": (masked(before, redact), masked(after, redact))}
+        shown["payload_changes"] = payload_changes(before, after, redact)
+    return shown
+
+
+def _show_change(shell: Shell, change: PlannedChange, redact: Redact, *, prune: bool) -> None:
     sign, style = _SIGNS[change.act]
     what = f"{change.act} (with --prune)" if change.act is ApplyAction.PRUNE and not prune else str(change.act)
     why = change.why or change.job
@@ -149,11 +191,32 @@ def _show_change(shell: Shell, change: PlannedChange, *, prune: bool) -> None:
     if change.adopts:
         shell.say("    managed by: none → this")
     for word, pair in change.fields.items() if change.act is ApplyAction.UPDATE else ():
-        shell.say(f"    {word}: {' → '.join(map(_short, pair))}")
+        if word != "payload":
+            shell.say(f"    {word}: {' → '.join(map(_short, pair))}")
+            continue
+        found = payload_changes(*pair, redact)
+        for one in found[:_LISTED]:
+            shell.say(f"    {_line_of(one)}")
+        if len(found) > _LISTED:
+            shell.say(f"    … and {len(found) - _LISTED:,} more differences of the payload; --json shows all")
+
+
+def _line_of(change: PayloadChange) -> str:
+    match change.kind:
+        case ChangeKind.ADDED:
+            return f"+ {change.path}: {_json(change.after)}"
+        case ChangeKind.REMOVED:
+            return f"- {change.path}: {_json(change.before)}"
+    differs = " (it differs)" if change.before == change.after else ""
+    return f"{change.path}: {_json(change.before)} → {_json(change.after)}{differs}"
 
 
 def _short(value: Any) -> str:
-    text = "-" if value is None else json.dumps(value, ensure_ascii=False)
+    return "-" if value is None else _json(value)
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from minutehand.cli.parameters import (
     payload_of,
 )
 from minutehand.cli.shell import Shell, stop_on_signals
+from minutehand.cli.spoken import lateness
 from minutehand.cli.tables import Column
 from minutehand.cli.typed import PAST
 from minutehand.sdk.backfills import Backfill
@@ -41,7 +43,13 @@ _LISTED = (
     Column("start", drop=1),
     Column("end", drop=1),
 )
-_RUNS = (Column("due"), Column("state"), Column("lateness", drop=2), Column("reason", drop=1, cut=16), Column("id"))
+_RUNS = (
+    Column("due"),
+    Column("state"),
+    Column("lateness", drop=2, show=lateness),
+    Column("reason", drop=1, cut=16),
+    Column("id"),
+)
 _POLL = 1.0  # seconds between reads of its progress
 
 
@@ -73,6 +81,7 @@ def start(
     how |= {"expected_revision": expected_revision, "client_token": client_token, **payload_of(payload)}
     planned = shell.scheduler.backfill(name, begin, end, **how, dry_run=True)
     missing = planned.total - (planned.there or 0)
+    planned = replace(planned, why_nothing=planned.why_nothing and shell.words.text(planned.why_nothing))
     if dry_run or not (missing or client_token):  # with a token the backfill may have been started before
         shell.show(planned)
         return

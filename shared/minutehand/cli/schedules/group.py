@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from minutehand.cli.exits import ExitCode
 from minutehand.cli.parameters import (
     ClientToken,
     Cursor,
@@ -26,7 +27,7 @@ from minutehand.cli.schedules import backfills
 from minutehand.cli.schedules.options import parse_options, read_tags, with_filters, with_schedule_options
 from minutehand.cli.schedules.preview import of_schedule
 from minutehand.cli.schedules.showing import FAILING, LISTED, show_created, show_description, show_schedule
-from minutehand.cli.shell import ExitCode, Shell, print_json, stop_on_signals, values
+from minutehand.cli.shell import Shell, print_json, stop_on_signals, values
 from minutehand.cli.typed import COMING
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk.bulk import BulkResult

@@ -21,8 +21,9 @@ import typer
 
 from minutehand.apply.schema import SCHEMA, published
 from minutehand.aws import Client
+from minutehand.cli.exits import ExitCode
 from minutehand.cli.parameters import Command, find_here, option, with_parameters
-from minutehand.cli.shell import ExitCode, Shell, pages, plain, print_json
+from minutehand.cli.shell import Shell, pages, plain, print_json
 from minutehand.errors import InvalidInput
 from minutehand.importers.celery import beat_of, read_beat
 from minutehand.importers.cronlines import CrontabForm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minutehand.cli.shell import Shell, text_of
-from minutehand.cli.spoken import away, day_and_time, fire
+from minutehand.cli.spoken import away, day_and_time, fire, lateness
 from minutehand.cli.tables import Column
 from minutehand.errors import Unavailable
 from minutehand.sdk.schedule_views import Schedule, ScheduleDescription
@@ -36,7 +36,13 @@ _REVISIONS = (
     Column("actor", drop=3, cut=16),
     Column("changed", cut=16),
 )
-_RUNS = (Column("due"), Column("state"), Column("lateness"), Column("reason", drop=1, cut=16), Column("id"))
+_RUNS = (
+    Column("due"),
+    Column("state"),
+    Column("lateness", show=lateness),
+    Column("reason", drop=1, cut=16),
+    Column("id"),
+)
 
 
 def show_created(shell: Shell, made: Schedule) -> None:

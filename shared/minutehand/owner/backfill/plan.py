@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from minutehand.domain.run import RunRow
+from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Head, Revision
 from minutehand.domain.times import from_ms
 from minutehand.errors import Conflict, InvalidInput
@@ -112,18 +113,19 @@ def _history(head: Head, after: int, services: Services) -> Iterator[Revision]:
             return
 
 
-def count_existing(backfill: StoredBackfill, mover: BackfillMover) -> int:
-    """How many fires of a planned backfill have a run and would be skipped. Reads the ledger's rows of the interval."""
+def count_existing(backfill: StoredBackfill, mover: BackfillMover) -> Counter[RunState]:
+    """The fires of a planned backfill that have a run and would be skipped, by its state. Reads the ledger's rows of the interval."""
     rows = mover.context.services.ledger.window(backfill.owner, after=backfill.start - 1, upto=backfill.end - 1)
-    taken, count = _next_taken(rows), 0
+    taken, found = _next_taken(rows), Counter[RunState]()
     for fire in (f for span in backfill.spans for f in fires(mover.table(span), span.after, span.upto)):
-        while taken is not None and taken < fire:
+        while taken is not None and taken.due < fire:
             taken = _next_taken(rows)
         if taken is None:
-            return count
-        count += taken == fire
-    return count
+            break
+        if taken.due == fire:
+            found[taken.state] += 1
+    return found
 
 
-def _next_taken(rows: Iterator[RunRow]) -> int | None:
-    return next((run.due for run in rows if run.ref.is_fire and not is_free(run)), None)
+def _next_taken(rows: Iterator[RunRow]) -> RunRow | None:
+    return next((run for run in rows if run.ref.is_fire and not is_free(run)), None)

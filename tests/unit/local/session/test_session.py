@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand.cli.shell import ExitCode, stop_on_signals
+from minutehand.cli.exits import ExitCode
+from minutehand.cli.shell import stop_on_signals
 from minutehand.errors import JobError, Unavailable
 from minutehand.local import installation
 from minutehand.local.cloud import LocalCloud

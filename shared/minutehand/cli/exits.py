@@ -1,0 +1,63 @@
+"""How a command ends: its exit code. The reference page has this table."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from minutehand.domain.run import RunState
+from minutehand.errors import (
+    AlreadyExists,
+    Conflict,
+    MinutehandError,
+    Misconfigured,
+    NotFinished,
+    NotFound,
+    Unavailable,
+)
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0  # success
+    FAILED = 1  # refused (the error names the field and the remedy), or `apply`, `audit`, `doctor`, `import` or `local` found something
+    USAGE = 2  # there is no such command or option, or an argument is missing
+    NOT_FOUND = 3  # there is no such schedule, run or backfill
+    CONFLICT = 4  # another call was first, or the name or key is taken: read again, then decide
+    UNAVAILABLE = 5  # AWS throttled, timed out or did not answer: the same command may succeed later
+    MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` names them
+    NOT_FINISHED = 7  # `runs wait`: the run has not ended within the time
+    NOT_CONFIRMED = 8  # a destructive command was not confirmed: give --yes
+    RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
+    RUN_LOST = 11  # the same: LOST
+    RUN_CANCELLED = 12  # the same: CANCELLED
+    RUN_EXPIRED = 13  # the same: EXPIRED
+    RUN_SUPERSEDED = 14  # the same: SUPERSEDED
+    RUN_SKIPPED = 15  # the same: SKIPPED
+    RUN_SHADOWED = 16  # the same: SHADOWED
+    INTERRUPTED = 130  # Ctrl-C, in a command that it does not end normally
+
+
+class NotConfirmed(MinutehandError):
+    """A destructive command was not confirmed; nothing was done."""
+
+
+_CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (
+    (NotFound, ExitCode.NOT_FOUND),
+    (Conflict, ExitCode.CONFLICT),
+    (AlreadyExists, ExitCode.CONFLICT),
+    (Unavailable, ExitCode.UNAVAILABLE),
+    (Misconfigured, ExitCode.MISCONFIGURED),
+    (NotFinished, ExitCode.NOT_FINISHED),
+    (NotConfirmed, ExitCode.NOT_CONFIRMED),
+)
+
+
+def code_of(problem: MinutehandError) -> ExitCode:
+    """The exit code of an error."""
+    return next((code for kind, code in _CODES if isinstance(problem, kind)), ExitCode.FAILED)
+
+
+def code_of_run(state: RunState) -> ExitCode:
+    """The exit code for the state of an ended run."""
+    return ExitCode.DONE if state is RunState.SUCCEEDED else ExitCode[f"RUN_{state}"]
