@@ -80,7 +80,12 @@ def for_the_cdk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cdk, "App", partial(cdk.App, context=NO_BUNDLING, outdir=str(place / "cdk.out")))
 
 
-ELSEWHERE = (GENERATED, "README.md", *PROGRAMS)  # whole programs run in tests/acceptance/test_web_frameworks.py
+ELSEWHERE = (
+    GENERATED,
+    "README.md",
+    *PROGRAMS,
+    "docs/how-to/inbox.md",
+)  # whole programs run in tests/acceptance/test_web_frameworks.py
 with_python = [one for one in all_pages() if one.name not in ELSEWHERE and examples(one)]
 
 
