@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from minutehand.errors import InvalidInput
 from minutehand.state.worker_record import WorkerState
 
 from tests.support.installation.scene import Scene, until, worker
@@ -39,6 +40,10 @@ def test_a_worker_that_is_told_to_stop_is_shown_as_stopped(scene: Scene) -> None
     assert until(lambda: len(scene.scheduler.workers().items) == 1, 60), scene.logs()
     (idle,) = scene.scheduler.workers().items
     assert (idle.state, idle.queues) == (WorkerState.IDLE, {"default": 1})
+    assert until(lambda: len(scene.scheduler.jobs()) > 0, 60), scene.logs()
+    assert {"test.note", "test.sleep"} <= {job.name for job in scene.scheduler.jobs()}
+    with pytest.raises(InvalidInput, match=r"did you mean 'test\.sleep'"):
+        scene.scheduler.strictly().submit("test.slep")
     crew["worker-1"].terminate()
     assert crew["worker-1"].wait(60) == 0, scene.logs()
     assert list(scene.scheduler.workers().items) == []

@@ -140,6 +140,7 @@ READS: Sequence[Callable[[Scheduler], object]] = [
     lambda owner: owner.list_backfills("a"),
     lambda owner: owner.frozen(),
     lambda owner: owner.queues(),
+    lambda owner: owner.jobs(),
     lambda owner: owner.export_declared(),
     lambda owner: list(owner.archive(since=datetime.now(UTC) - timedelta(hours=1))),
     lambda owner: owner.transitions(owner.list_runs("a").items[0].id),
@@ -304,7 +305,7 @@ def test_a_tenant_that_is_none_is_refused(tmp_path: Path) -> None:
         Minutehand(stack, "Jobs", jobs=JOBS).grant_reading(role, tenant="*")
 
 
-TENANTLESS = {READS[9]}  # the names of queues
+TENANTLESS = {READS[9], READS[10]}  # the names of queues, the jobs
 
 
 def _grants(given: Statements, action: str, suffix: str) -> bool:

@@ -125,6 +125,7 @@ def test_every_item_of_a_release_is_read(there: Installation, kept: dict[str, li
         assert there.owner.get_run(run.id).id == run.id
     assert there.owner.list_backfills("late")
     assert there.owner.describe_schedule("stops").revisions
+    assert {job.name for job in there.owner.jobs()} == set(forms.jobs().names())
 
 
 def test_every_message_of_a_release_is_read(kept: dict[str, list[Any]]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import boto3
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.aws import BatchBackoff
-from minutehand.daemon.worker_record import RecordKeeper
+from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
 from minutehand.dynamodb.tables import TABLES
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.marks import (
@@ -43,7 +43,20 @@ FOLDER = Path(__file__).parents[1] / "data" / "forms"
 START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)  # what expires by it must not expire under a test
 WORDS = {
     *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "expect", "config", "lock", "dead"),
-    *("position", "aside", "worker", "attempt", "step", "checkpoint", "result", "payload", "gap", "token", "trigger"),
+    *(
+        "position",
+        "aside",
+        "worker",
+        "attempt",
+        "step",
+        "checkpoint",
+        "result",
+        "payload",
+        "gap",
+        "token",
+        "trigger",
+        "jobs",
+    ),
 }
 
 
@@ -138,7 +151,8 @@ class Story:
             return found
 
         queue.receive = noted  # type: ignore[method-assign]
-        keeper = RecordKeeper(self.services, WorkerKind.PROCESS, self.identity, self.clock)
+        catalogue = catalogue_of(self.services, jobs())
+        keeper = RecordKeeper(self.services, WorkerKind.PROCESS, self.identity, self.clock, catalogue)
         keeper.begin(worker.heartbeat, name="w")
         hand = Hand(worker=worker, together=True)
         while hand.work():

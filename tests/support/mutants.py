@@ -64,6 +64,8 @@ RECORDS = (
     "tests/unit/daemon/test_worker_record.py",
     "tests/unit/sdk/test_workers.py",
     "tests/unit/sdk/test_run_views.py",
+    "tests/unit/owner/test_catalogue.py",
+    "tests/unit/sdk/test_known_jobs.py",
 )
 WHY = ("tests/unit/why", "tests/unit/timing/test_absence.py", "tests/proof/test_why.py")
 VIEWS = ("tests/unit/sdk/test_describe.py", "tests/proof/test_described.py")

@@ -1,4 +1,4 @@
-"""Mutants of what runs now: records of workers, running runs, queues. Each: name, file, this text, that text."""
+"""Mutants of what runs now: records of workers, running runs, queues, known jobs. Each: name, file, this text, that text."""
 
 from __future__ import annotations
 
@@ -92,5 +92,59 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "worker/admission/lease.py",
         "published=ready.received.delivery.sent_at or None,",
         "published=None,",
+    ),
+    (
+        "a worker that writes the catalogue at each look",
+        "domain/job_catalogue.py",
+        "now - known.seen_at < REFRESH and now - present.seen_at < REFRESH",
+        "now - known.seen_at < 0",
+    ),
+    (
+        "a worker that looks at the catalogue at each beat",
+        "owner/catalogue.py",
+        "            self._next = now + REFRESH\n",
+        "            self._next = now\n",
+    ),
+    (
+        "a deployment that leaves its row for ever",
+        "owner/catalogue.py",
+        "            self._take_back(wanted, now)\n",
+        "            pass\n",
+    ),
+    (
+        "a job that is lost with the row of a set that has it alone",
+        "domain/job_catalogue.py",
+        "self.seen_at - other.seen_at > SUPERSEDED and other.jobs.keys() <= self.jobs.keys()",
+        "self.seen_at - other.seen_at > SUPERSEDED",
+    ),
+    (
+        "the definition of an old worker that refreshes beside a new one",
+        "domain/job_catalogue.py",
+        "    return lives, one.since if lives else one.seen_at\n",
+        "    return lives, one.seen_at\n",
+    ),
+    (
+        "a warning about every name before any worker has published",
+        "sdk/base.py",
+        "if knows or (knows is None and not self._strict):",
+        "if knows:",
+    ),
+    (
+        "a query for each submission",
+        "owner/catalogue.py",
+        "if self._read_at is not None and 0 <= now - self._read_at < _AGAIN:",
+        "if self._read_at is not None and now < self._read_at:",
+    ),
+    (
+        "a job to be notified that nobody looks up",
+        "sdk/base.py",
+        "                self._check_job(field, target.removeprefix(JOB), target)\n",
+        "                pass\n",
+    ),
+    (
+        "a Lambda function that publishes while its batch goes on",
+        "daemon/worker_record.py",
+        "        else:\n            self._invocation = name\n",
+        "        else:\n            self._invocation = name\n            self._write_beside(PERIOD)\n",
     ),
 )

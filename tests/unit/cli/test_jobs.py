@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,20 @@ def test_a_file_is_compared_with_what_workers_know(said: Say, published: Setting
     applied = said("apply", str(file))
     assert applied.code == 0
     assert applied.err.count("no worker has ever known") == 1, "once, in the plan"
+
+
+def test_jobs_are_published_without_a_worker(
+    said: Say, published: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "published_jobs.py").write_text(
+        "from minutehand import job\n@job('new.one')\ndef one(ctx, payload): ...\n__version__ = '7.1'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for _ in range(2):
+        assert said("jobs", "publish", "published_jobs").out == "1 jobs are known\n"
+    assert [job["name"] for job in said("--json", "jobs", "list").json] == ["mail.send", "new.one", "reports.daily"]
+    assert said("--json", "jobs", "list", "new").json[0]["version"] == "7.1"
+    assert said("--json", "submit", "new.one", "--strict").code == 0
+    assert said("jobs", "publish", "no_such_package").code == 1
+    assert said("jobs", "publish").code == 2

@@ -18,6 +18,7 @@ from minutehand.concurrency.pools import ThreadCache
 from minutehand.domain.history.archive_keys import INBOX, hour_prefix
 from minutehand.errors import InvalidInput, JobError, Unavailable
 from minutehand.historian.archive import archive
+from minutehand.owner.workers import read_workers
 from minutehand.testing import ManualClock, Memory
 from minutehand.worker.delivery.visibility import HIDDEN
 
@@ -77,6 +78,25 @@ class Stack:
 def invoke(part: str, event: dict[str, Any]) -> Any:
     module = __import__(f"functions.{part}.handler", fromlist=["handler"])
     return module.handler(event, LambdaContext())
+
+
+@pytest.mark.parametrize("history", ["on", "off"])
+def test_the_jobs_are_published_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, history: str) -> None:
+    monkeypatch.setenv("MINUTEHAND_HISTORY", history)
+    stack = Stack(monkeypatch)
+    keeper = __import__("functions.worker.handler", fromlist=["_keeper"])._keeper
+    keeper.cache_clear()
+    stack.registry.job("good", timeout=5)(lambda ctx, payload: None)
+    assert stack.scheduler.jobs() == []
+    for _ in range(3):
+        stack.scheduler.submit("good")
+        invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
+    keeper.cache_clear()
+    (known,) = stack.scheduler.jobs()
+    assert (known.name, known.timeout) == ("good", 5)
+    (row,) = stack.services.records.listed("~minutehand/~jobs", "~jobs~")
+    assert row.version == 1
+    assert len(list(read_workers(stack.services, stack.clock()))) == (history == "on")
 
 
 def test_a_batch_runs_and_what_fails_for_good_is_buried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""``minutehand jobs …``: the jobs that the installation's workers know."""
+"""``minutehand jobs …``: the jobs that the installation's workers know, and their publication without a worker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from minutehand.cli.parameters import load_jobs
 from minutehand.cli.shell import Shell, print_json, values
 from minutehand.cli.spoken import away
 from minutehand.cli.tables import Column
@@ -51,3 +52,23 @@ def list_(
     shell.list(found, _COLUMNS)
     if not found and not prefix:
         shell.remark("no worker has published its jobs yet: start one, or send a Lambda worker its first run")
+
+
+@app.command()
+def publish(
+    shell: Shell,
+    packages: Annotated[list[str], typer.Argument(help="Packages with jobs, as the workers load them.")],
+) -> None:
+    """Publish the jobs of packages as a worker does when it starts: for Lambda workers, which do so after their first batch only.
+
+    Call it when they are deployed, by a role that may schedule for all tenants. It writes nothing that is known already.
+    """
+    from minutehand.clock import system_clock  # noqa: PLC0415 (`jobs list` needs none of these)
+    from minutehand.daemon.worker_record import catalogue_of  # noqa: PLC0415
+    from minutehand.services import connect  # noqa: PLC0415
+
+    registry = load_jobs(packages)
+    publisher = catalogue_of(connect(shell.settings), registry)
+    if publisher is not None:
+        publisher.publish(system_clock())
+    shell.answer({"published": registry.names()}, f"{len(registry)} jobs are known")

@@ -92,7 +92,9 @@ def export(
     shell: Shell,
     prefix: Annotated[str, typer.Option(help="Only names with this prefix.")] = "",
     output: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
-    jobs: Jobs = None,
+    jobs: Annotated[
+        list[str] | None, typer.Option("--jobs", help="A package with jobs, whose queues need not be written.")
+    ] = None,
 ) -> None:
     """Write all schedules as YAML that apply accepts unchanged, one document for each owner."""
     if jobs:
