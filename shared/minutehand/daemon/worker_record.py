@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from minutehand.concurrency.pools import ThreadCache
+from minutehand.domain.job import Job
 from minutehand.domain.job_catalogue import JobSet, PublishedJob, sets_of
 from minutehand.errors import MinutehandError
 from minutehand.jobs import Registry
 from minutehand.owner.catalogue import CataloguePublisher
+from minutehand.payload_types import payload_schema
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.worker_record import (
@@ -182,7 +184,16 @@ def catalogue_of(services: Services, jobs: KnownJobs) -> CataloguePublisher | No
 
 def job_sets(jobs: Registry, now: int) -> Sequence[JobSet]:
     """What a process with these jobs says in the catalogue."""
-    return list(sets_of(map(PublishedJob.of, jobs), _version_of(jobs), now))
+    return list(sets_of(map(_published, jobs), _version_of(jobs), now))
+
+
+def _published(job: Job) -> PublishedJob:
+    try:
+        schema = payload_schema(job)
+    except Exception:  # it is the user's type
+        log.exception("jobs.no_schema", extra={"job": job.name})
+        schema = None
+    return PublishedJob.of(job, schema)
 
 
 def process_identity(

@@ -202,7 +202,7 @@ def payload_schema(job: Job) -> Mapping[str, Any] | None:
     >>> @jobs.job("letters.print")
     ... def print_letter(ctx, payload: Letter):
     ...     return payload.to
-    >>> payload_schema(jobs.require("letters.print"))["required"]
+    >>> payload_schema(jobs.get("letters.print"))["required"]
     ['to']
     """
     return None if job.payload_type is None else job.payload_type.schema()

@@ -23,6 +23,7 @@ from minutehand.historian.follow import StreamFollower
 from minutehand.historian.readers import Reader
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.owner.catalogue import CataloguePublisher
+from minutehand.payload_types import payload_schema
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run, run_view
@@ -111,9 +112,8 @@ class Harness:
         if events:
             self.memory.schedule_events = frozenset(SCHEDULE_EVENTS.values())
         self._services = self.memory.connect()
-        CataloguePublisher(self._services, lambda now: [*sets_of(map(PublishedJob.of, known), None, now)]).publish(
-            self.clock()
-        )
+        published = [PublishedJob.of(job, payload_schema(job)) for job in known]
+        CataloguePublisher(self._services, lambda now: [*sets_of(published, None, now)]).publish(self.clock())
         self.scheduler = Scheduler(tenant, jobs=known, strict=True, services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
         self._beating.heartbeats += [hand.worker.heartbeat for hand in self._hands]

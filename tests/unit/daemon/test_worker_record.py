@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
@@ -46,6 +46,13 @@ from minutehand.worker.delivery.visibility import Heartbeat
 from tests.support.scenes.world import NOON, Faults, World, crash, fails
 
 STREAM = "2026/11/22/[$LATEST]0123456789abcdef0123456789abcdef"
+
+
+@dataclass
+class Letter:
+    """A payload."""
+
+    to: str
 
 
 class AtOnce:
@@ -382,6 +389,24 @@ def test_what_cannot_be_published_stops_neither_record_nor_worker(world: World) 
     wait(world, 5 * MINUTE)
     keeper.beat()
     assert read_catalogue(world.services, world.clock()).knows("note")
+
+
+def test_the_schema_of_a_typed_payload_is_published(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    @world.jobs.job("typed")
+    def typed(ctx: Context, payload: Letter) -> None: ...
+
+    publishing(world, Faults(), WorkerKind.PROCESS)
+    schema = read_catalogue(world.services, world.clock()).entries["typed"].job.payload_schema
+    assert schema is not None
+    assert schema["required"] == ["to"]
+
+    def fails_of(job: Any) -> None:
+        raise TypeError("odd")
+
+    monkeypatch.setattr(worker_record, "payload_schema", fails_of)
+    wait(world, DAY)
+    publishing(world, Faults(), WorkerKind.PROCESS)
+    assert read_catalogue(world.services, world.clock()).entries["typed"].job.payload_schema is None
 
 
 def test_jobs_that_cannot_be_listed_are_not_published(world: World) -> None:
