@@ -262,6 +262,9 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
         yield _prose(inspect.getdoc(thing) or "")
         yield from _body(thing)
         return
+    if isinstance(thing, tuple):  # of classes
+        yield f"`({', '.join(one.__name__ for one in thing)})`: exceptions for `Retry(never_on=…)`.\n"
+        return
     yield _signature(name, thing)
     yield _prose(inspect.getdoc(thing) or "")
 

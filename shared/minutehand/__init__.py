@@ -17,7 +17,7 @@ from minutehand import errors
 if TYPE_CHECKING:
     from minutehand.declare import schedule
     from minutehand.domain.job import Context
-    from minutehand.domain.policies import Delivery, Retry, Start
+    from minutehand.domain.policies import PROGRAMMING_ERRORS, Delivery, Retry, Start
     from minutehand.domain.redaction import Redact
     from minutehand.domain.run import RunState
     from minutehand.domain.schedule import ScheduleState
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from minutehand.why.answer import Answer, Cause, Sentence, Verdict
 
 __all__ = [
+    "PROGRAMMING_ERRORS",
     "Answer",
     "AsyncScheduler",
     "Cause",
@@ -72,7 +73,7 @@ __all__ = [
 _NAMES_BY_HOME = {
     "declare": "schedule",
     "domain.job": "Context",
-    "domain.policies": "Delivery Retry Start",
+    "domain.policies": "PROGRAMMING_ERRORS Delivery Retry Start",
     "domain.redaction": "Redact",
     "domain.run": "RunState",
     "domain.schedule": "ScheduleState",

@@ -59,13 +59,28 @@ class Isolation(StrEnum):
 
 IsolationWord = Isolation | Literal["thread", "process"]
 
+# For ``never_on``: what the job's code raises because it is wrong. It is not permanent by default, because a flaky upstream raises it too:
+# a JSONDecodeError for half a response is a ValueError, a field that a reply lacks is a KeyError.
+PROGRAMMING_ERRORS: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    LookupError,  # KeyError, IndexError
+    AttributeError,
+    NameError,
+    ArithmeticError,
+    AssertionError,
+    NotImplementedError,
+    ImportError,
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
     """How many attempts a run has, the wait between them, and the failures that are retried.
 
-    ``retry_on`` and ``never_on`` take exception classes or their names; a subclass matches as its parents do. With ``retry_on``
-    every other failure is permanent; ``never_on`` takes precedence.
+    Permanent by default are a payload that Minutehand refuses, and an exception that carries an HTTP status 4xx other than 408, 425
+    and 429. ``retry_on``, ``never_on`` and ``always_on`` take exception classes or their names; a subclass matches as its parents do.
+    With ``retry_on`` every other failure is permanent. ``always_on`` goes before ``never_on``, and that before ``retry_on``.
     """
 
     max_attempts: int = 3  # the first included
@@ -76,7 +91,10 @@ class Retry:
     within: float | None = None  # seconds after the due time: no attempt starts later; None: no limit
     retry_on: tuple[str | type[BaseException], ...] = ()  # exceptions that are retried; empty: all
     never_on: tuple[str | type[BaseException], ...] = ()  # exceptions that are permanent
-    by_status: bool = False  # exceptions with an HTTP status: 408, 425, 429 and 5xx are retried, other 4xx permanent
+    always_on: tuple[
+        str | type[BaseException], ...
+    ] = ()  # exceptions that are retried whatever else makes them permanent
+    by_status: bool = True  # exceptions with an HTTP status 4xx are permanent, except 408, 425 and 429
 
     def __post_init__(self) -> None:
         check_whole("max_attempts", self.max_attempts, 1, 1_000)
@@ -85,8 +103,13 @@ class Retry:
         if isinstance(self.jitter, bool) or not isinstance(self.jitter, (int, float)) or not 0 <= self.jitter <= 1:
             raise InvalidInput("jitter", self.jitter, "is not a share", "use a number from 0 to 1")
         object.__setattr__(self, "backoff", word(Backoff, "backoff", self.backoff))
-        for name in ("retry_on", "never_on"):
+        for name in ("retry_on", "never_on", "always_on"):
             object.__setattr__(self, name, _class_names(name, getattr(self, name)))
+        if not isinstance(self.by_status, bool):
+            raise InvalidInput("by_status", self.by_status, "is neither True nor False", "use one of them")
+        both = sorted({str(name) for name in self.always_on} & {str(name) for name in self.never_on})
+        if both:
+            raise InvalidInput("always_on", both[0], "is in never_on as well", "name it in one of them")
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that differ from their defaults, as JSON values."""

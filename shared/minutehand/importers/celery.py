@@ -25,6 +25,7 @@ _ZONES = ("timezone", "CELERY_TIMEZONE")
 _KEYS = ("task", "schedule", "args", "kwargs", "options", "relative", "name")
 _REMARKS = (
     "a job calls its task directly, in Minutehand's worker: say retry=Retry(…) in the jobs' file, autoretry_for has no effect",
+    "max_retries=3 of a task is Retry(max_attempts=4), which counts the first attempt",
     "what beat missed while it was down runs once, late, if that is within 30 minutes",
     "a rate counts from when its schedule is applied, and beat's from its last run",
 )

@@ -69,9 +69,15 @@ def stuck(*, checkpointed: bool, slices: int) -> str | None:
     return None
 
 
-def is_permanent(kinds: Collection[str], status: int | None, retry: Retry) -> bool:
-    """Whether a failure gets no other attempt; ``kinds`` are the names of the exception's class and its parents."""
-    if any(name in kinds for name in retry.never_on):
+def is_permanent(kinds: Collection[str], status: int | None, retry: Retry, *, invalid: bool = False) -> bool:
+    """Whether a failure gets no other attempt.
+
+    ``kinds`` are the names of the exception's class and its parents, ``status`` is the HTTP status that it carries, ``invalid`` says
+    that Minutehand refused a payload. What the policies name goes before what is permanent by default.
+    """
+    if any(name in kinds for name in retry.always_on):
+        return False
+    if invalid or any(name in kinds for name in retry.never_on):
         return True
     if retry.retry_on:
         return not any(name in kinds for name in retry.retry_on)

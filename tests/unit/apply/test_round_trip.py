@@ -51,6 +51,7 @@ retries = st.fixed_dictionaries(
         "within": seconds,
         "retry_on": st.lists(st.sampled_from(["TimeoutError", "OSError"]), max_size=2),
         "never_on": st.lists(st.just("ValueError"), max_size=1),
+        "always_on": st.lists(st.just("JSONDecodeError"), max_size=1),
         "by_status": st.booleans(),
     },
 )

@@ -38,6 +38,7 @@ PUBLIC = {
     "DeadRun",
     "Delivery",
     "JobView",
+    "PROGRAMMING_ERRORS",
     "Page",
     "Queue",
     "QueueStripe",

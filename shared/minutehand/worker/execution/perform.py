@@ -25,6 +25,7 @@ from minutehand.timing import zone
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.execution.effects import LARGEST, Effects, json_text
 from minutehand.worker.execution.run_store import RunStore
+from minutehand.worker.execution.http_status import http_status
 from minutehand.worker.stages import (
     Abandoned,
     AttemptResult,
@@ -136,16 +137,17 @@ def returned(result: Any) -> Returned:
 def failure_of(problem: BaseException, retry: Retry) -> Failure:
     """An exception as bounded text, not yet redacted, with what it means for a further attempt."""
     text = "".join(traceback.format_exception(problem))
-    status = status_of(problem)
+    status = http_status(problem)
     kinds = [kind.__name__ for kind in type(problem).__mro__]
     code = getattr(problem, "code", None) if status is None else status
     signal = problem if isinstance(problem, JobSignal) else JobSignal()
+    known = None if signal is problem else status  # a signal says itself whether another attempt may help
     return Failure(
         kind=type(problem).__name__,
         message=storable(_text(problem)[: MESSAGE * _RAW]),
         traceback=storable(text[-TRACEBACK * _RAW :]),
         code=storable(str(code)[: CODE * _RAW]) if isinstance(code, (int, str)) else None,
-        permanent=signal.permanent or is_permanent(kinds, status, retry),
+        permanent=signal.permanent or is_permanent(kinds, known, retry, invalid=_is_of_payload(problem)),
         retry_after=signal.seconds,
     )
 
@@ -157,12 +159,9 @@ def _text(problem: BaseException) -> str:
         return "its text cannot be had"
 
 
-def status_of(problem: BaseException) -> int | None:
-    """The HTTP status that an exception of a usual client library carries."""
-    holders = (problem, getattr(problem, "response", None))
-    names = ("status_code", "status", "code")
-    found = (getattr(holder, name, None) for holder in holders for name in names)
-    return next((s for s in found if isinstance(s, int) and 100 <= s <= 599), None)
+def _is_of_payload(problem: BaseException) -> bool:
+    """Whether Minutehand refused a payload: the job's own, or one that it submits, schedules or triggers."""
+    return isinstance(problem, InvalidInput) and problem.field.startswith("payload")
 
 
 # What it is given.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, RunState
-from minutehand.errors import Permanent, RetryAfter
+from minutehand import PROGRAMMING_ERRORS, Context, Registry, Retry, RunState, Scheduler
+from minutehand.errors import InvalidInput, Permanent, RetryAfter, UnexpectedStatus
 from minutehand.worker.execution.perform import MESSAGE, TRACEBACK
 
 from tests.support.scenes.threads import Threads
+from tests.support.scenes.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # 3.12: a process with threads forks
 
@@ -25,6 +27,10 @@ class NotFoundError(Exception):
     """As HTTP clients raise it."""
 
     status_code = 404
+
+
+class BusyError(Exception):
+    status_code = 429
 
 
 class Mute(Exception):
@@ -60,7 +66,7 @@ def end_of(function: Callable[[Context, Any], Any], **options: Any) -> Any:
         (KeyboardInterrupt(), "KeyboardInterrupt", None),
         (Gone("away"), "Gone", None),
         (Mute(), "Mute", None),
-        (NotFoundError("nothing there"), "NotFoundError", "404"),
+        (BusyError("later"), "BusyError", "429"),
     ],
 )
 def test_whatever_it_raises_is_its_failure(problem: BaseException, kind: str, code: str | None) -> None:
@@ -95,12 +101,44 @@ def test_a_cause_is_told_with_its_error() -> None:
         (KeyError("k"), Retry(never_on=(LookupError,)), RunState.DEAD),
         (KeyError("k"), Retry(retry_on=(OSError,)), RunState.DEAD),
         (TimeoutError(), Retry(retry_on=(OSError,)), RunState.RETRYING),
-        (NotFoundError(), Retry(by_status=True), RunState.DEAD),
-        (NotFoundError(), Retry(), RunState.RETRYING),
+        (NotFoundError(), Retry(), RunState.DEAD),
+        (NotFoundError(), Retry(by_status=False), RunState.RETRYING),
+        (NotFoundError(), Retry(always_on=(NotFoundError,)), RunState.RETRYING),
+        (NotFoundError(), Retry(retry_on=(NotFoundError,)), RunState.RETRYING),
+        (json.JSONDecodeError("half a reply", "{", 1), Retry(), RunState.RETRYING),
+        (json.JSONDecodeError("half a reply", "{", 1), Retry(never_on=PROGRAMMING_ERRORS), RunState.DEAD),
+        (
+            json.JSONDecodeError("half a reply", "{", 1),
+            Retry(never_on=PROGRAMMING_ERRORS, always_on=(json.JSONDecodeError,)),
+            RunState.RETRYING,
+        ),
+        (TypeError(), Retry(never_on=PROGRAMMING_ERRORS), RunState.DEAD),
+        (ConnectionError(), Retry(never_on=PROGRAMMING_ERRORS), RunState.RETRYING),
+        (Permanent("no"), Retry(always_on=(Permanent,)), RunState.DEAD),
+        (UnexpectedStatus(404, "one of again=", permanent=False), Retry(), RunState.RETRYING),
+        (InvalidInput("payload: url", "x", "is none", "give one"), Retry(), RunState.DEAD),
+        (InvalidInput("payload: url", "x", "is none", "give one"), Retry(retry_on=(ValueError,)), RunState.DEAD),
+        (InvalidInput("payload", "x", "is none", "give one"), Retry(always_on=(InvalidInput,)), RunState.RETRYING),
+        (InvalidInput("name", "x", "is none", "give one"), Retry(), RunState.RETRYING),
     ],
 )
 def test_classes_decide_whether_it_is_tried_again(problem: Exception, retry: Retry, state: RunState) -> None:
     assert end_of(raises(problem), retry=retry).state is state
+
+
+def test_a_payload_that_a_job_passes_on_and_its_check_refuses_is_permanent() -> None:
+    def known(payload: Any) -> None:
+        raise ValueError("no such printer")
+
+    others = Registry()
+    others.job("print", check=known)(lambda ctx, payload: None)
+
+    def job(ctx: Context, payload: Any) -> None:
+        Scheduler("acme", jobs=others, services=World().services).submit("print", {"printer": "moon"})
+
+    run = end_of(job)
+    assert (run.state, run.error_type) == (RunState.DEAD, "InvalidInput")
+    assert "no such printer" in run.error
 
 
 def test_the_job_may_say_when() -> None:
