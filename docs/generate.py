@@ -29,7 +29,7 @@ from minutehand.cli.exits import ExitCode
 from minutehand.domain import audit, options, policies, run, schedule
 from minutehand.domain.history import entry, transition_line
 from minutehand.domain.run import TERMINAL, RunState
-from minutehand.ready_jobs import http
+from minutehand.ready_jobs import http, notifiers
 from minutehand.sdk import bulk
 from minutehand.state import backfill, before_start, ending, lease
 from minutehand.state.transition import Transition
@@ -101,6 +101,12 @@ def api_http() -> Iterator[str]:
     """The public names of ``minutehand.ready_jobs.http``."""
     for name in ("http_job", "Request", "Secret", "send"):
         yield from _entry(name, getattr(http, name))
+
+
+def api_notifiers() -> Iterator[str]:
+    """The public functions of ``minutehand.ready_jobs.notifiers``."""
+    for name in ("webhook_notifier", "slack_notifier", "pagerduty_notifier", "sns_notifier"):
+        yield from _entry(name, getattr(notifiers, name))
 
 
 def api_testing() -> Iterator[str]:
@@ -176,6 +182,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "api": api,
     "option-words": option_words,
     "api-http": api_http,
+    "api-notifiers": api_notifiers,
     "api-testing": api_testing,
     "commands": commands,
     "decisions": decisions,

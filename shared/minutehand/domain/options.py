@@ -140,8 +140,13 @@ def _seconds(field: str, value: object, least: float) -> float:
     return float(value)
 
 
+def is_topic(value: object) -> bool:
+    """Whether this is the ARN of an SNS topic."""
+    return isinstance(value, str) and _TOPIC.fullmatch(value) is not None
+
+
 def _notice(field: str, value: object) -> str:
-    if isinstance(value, str) and _TOPIC.fullmatch(value):
+    if isinstance(value, str) and is_topic(value):
         return value
     if isinstance(value, str) and value.startswith(JOB) and is_name(value.removeprefix(JOB)):
         return value

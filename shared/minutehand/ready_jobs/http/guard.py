@@ -70,6 +70,7 @@ class AddressGuard:
 
     hosts: tuple[str, ...] = ()  # allowed names; "*.example.com" allows its subdomains; empty: any name
     networks: tuple[Network, ...] = ()  # allowed in addition to public addresses
+    public: bool = True  # whether public addresses are allowed at all
 
     def admit(self, url: str) -> CheckedAddress:
         """The target of a URL. Raises Permanent for an address that is not allowed, ConnectionError for a name that does not resolve."""
@@ -108,6 +109,10 @@ class AddressGuard:
     def _check_address(self, host: str, address: Address) -> None:
         if self.is_named(address):
             return
+        if not self.public:
+            raise Permanent(
+                f"{host} is not within the networks of this job, and its URL is not encrypted; use https://"
+            )
         carried = _carried(address)
         is_odd = carried.is_multicast or any(carried in network for network in _SPECIAL)
         if is_odd or not carried.is_global or (carried.version == 6 and carried not in _UNICAST):

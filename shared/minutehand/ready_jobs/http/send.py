@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -66,10 +66,14 @@ def send(
     return send_guarded(ctx, request, guard_of(hosts, networks), allow_env=allow_env_secrets)
 
 
-def send_guarded(ctx: Context, request: Request, guard: AddressGuard, *, allow_env: bool) -> dict[str, Any]:
+def send_guarded(
+    ctx: Context, request: Request, guard: AddressGuard, *, allow_env: bool, hidden: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """``hidden`` are values of secrets in the body: they are masked, and sent over https only."""
     ctx.raise_if_cancelled()
     check_encrypted(request)
     prepared, began, left = _prepare(ctx, request, allow_env=allow_env), time.monotonic(), ctx.remaining()
+    prepared = replace(prepared, hidden=(*prepared.hidden, *hidden))
     limit = request.timeout if left is None else min(request.timeout, left - _SPARE)
     watchdog = Watchdog(limit, ctx.raise_if_cancelled)
     try:

@@ -82,8 +82,7 @@ class WebhookSink:
 
     def _keys(self) -> list[bytes]:
         """The present keys: while a secret is rotated it holds the new one and the old one, with a space between them."""
-        text, _ = resolve(self._secret, allow_env=self._allow_env)
-        return [_key(word) for word in text.split()]
+        return signing_keys(self._secret, allow_env=self._allow_env, setting="MINUTEHAND_EVENT_SECRET")
 
     def _send(self, event: OutgoingEvent, keys: Sequence[bytes]) -> None:
         body, at = event.encode().encode(), int(self._now())
@@ -122,7 +121,13 @@ def _check(answer: JobResponse, origin: str, event: OutgoingEvent) -> None:
     raise EventFailed(problem, is_outage=answer.status not in _OF_EVENT)
 
 
-def _key(word: str) -> bytes:
+def signing_keys(secret: Secret, *, allow_env: bool, setting: str) -> list[bytes]:
+    """The keys that a secret holds now. Raises Misconfigured, which names the ``setting``, and Unavailable."""
+    text, _ = resolve(secret, allow_env=allow_env)
+    return [_key(word, setting) for word in text.split()]
+
+
+def _key(word: str, setting: str) -> bytes:
     """The key in a secret, which no error shows."""
     remedy = f"store {PREFIX} and the base64 of {_SHORTEST} to {_LONGEST_KEY} random bytes"
     try:
@@ -130,7 +135,7 @@ def _key(word: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if not word.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST_KEY:
-        raise Misconfigured(f"MINUTEHAND_EVENT_SECRET: what lies there is no signing secret; {remedy}")
+        raise Misconfigured(f"{setting}: what lies there is no signing secret; {remedy}")
     return key
 
 

@@ -24,8 +24,8 @@ from minutehand.state.retry import is_permanent, stuck
 from minutehand.timing import zone
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.execution.effects import LARGEST, Effects, json_text
-from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.execution.http_status import http_status
+from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.stages import (
     Abandoned,
     AttemptResult,
