@@ -117,7 +117,7 @@ def pagerduty_notifier(
         raise InvalidInput("routing_key", "…", "is not a Secret", 'name its place: Secret(parameter="/acme/key")')
     if severity not in SEVERITIES:
         raise InvalidInput("severity", severity, "is not known", f"use one of {', '.join(SEVERITIES)}")
-    if not isinstance(url, str) or not url.startswith("https:"):
+    if checked_url(url).scheme != "https":
         raise InvalidInput("url", url, "is not encrypted, and the routing key would be sent to it", "use https://")
     notifier = _PagerDuty(url, _guard(url, (), networks), timeout, allow_env_secrets, routing_key, severity)
     return _declared(name, notifier, retry, registry)

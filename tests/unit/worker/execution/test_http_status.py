@@ -59,7 +59,7 @@ def test_a_status_is_found_where_clients_carry_it(problem: BaseException) -> Non
         Touchy(),
         # AWS answers 400 when it throttles: the code says what it is, and not the status.
         ClientError(
-            {"Error": {"Code": "ThrottlingException"}, "ResponseMetadata": {"HTTPStatusCode": 400}},  # type: ignore[typeddict-item]
+            {"Error": {"Code": "ThrottlingException"}, "ResponseMetadata": {"HTTPStatusCode": 400}},
             "PutItem",
         ),
     ],
