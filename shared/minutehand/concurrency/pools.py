@@ -9,18 +9,23 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
+from minutehand.concurrency.forks import HoldsLocks
+
 IDLE = 60.0  # seconds after which an idle thread ends
 
 _Work = tuple[Callable[[], object], str]
 
 
-class ThreadCache:
+class ThreadCache(HoldsLocks):
     """As many threads as there is work at the same time. They are daemons: a job that never ends keeps no process alive."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         # Idle threads, the one that was busy last at the end.
         self._waiting: list[tuple[SimpleQueue[_Work], threading.Thread]] = []
+        super().__init__()
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()
 
     def start(self, body: Callable[[], object], name: str) -> None:
         """Run ``body`` in a thread of that name, at once."""
@@ -77,13 +82,16 @@ _P = TypeVar("_P")
 _R = TypeVar("_R")
 
 
-class RequestStats:
+class RequestStats(HoldsLocks):
     """Throttled items of one process's requests, and whether its requests block."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self.throttled = 0  # items, counted each time that they were throttled
         self._votes = 0
+        super().__init__()
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()
 
     @property
     def is_blocking(self) -> bool:
@@ -100,7 +108,7 @@ class RequestStats:
             self.throttled += throttled
 
 
-class RequestPool:
+class RequestPool(HoldsLocks):
     """At most ``most`` requests of one kind at a time; 1: one after the other, in the calling thread.
 
     With ``stats`` helper threads are used only while ``is_blocking``, without it always.
@@ -115,9 +123,12 @@ class RequestPool:
     ) -> None:
         self._most, self._stats, self._wait = most, stats, wait
         self._size = float(most)  # the present limit
-        self._under_way = 0
         self._halvings = 0  # so that throttled requests sent before a halving do not halve again
+        super().__init__()
+
+    def _make_locks(self) -> None:
         self._room = threading.Condition()
+        self._under_way = 0
 
     @property
     def size(self) -> float:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from minutehand.aws import Client
+from minutehand.concurrency.forks import HoldsLocks
 from minutehand.domain.names import RunRef
 from minutehand.domain.payload import object_key, run_of_object
 from minutehand.domain.times import SECOND
@@ -16,7 +17,7 @@ _MOST = 1_000  # objects of one request that removes them
 RESULTS = "results"  # results and checkpoints, written by workers; they expire with the ledger
 
 
-class BucketPayloads:
+class BucketPayloads(HoldsLocks):
     """Payloads in S3. Without a bucket every large payload is refused.
 
     ``connect`` makes the client when it is first needed: most processes never see a large payload.
@@ -25,6 +26,9 @@ class BucketPayloads:
     def __init__(self, connect: Callable[[], Client], bucket: str | None) -> None:
         self._connect, self._bucket = connect, bucket
         self._made: Client | None = None
+        super().__init__()
+
+    def _make_locks(self) -> None:
         self._lock = threading.Lock()
 
     @property

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from minutehand.concurrency.forks import HoldsLocks
 from minutehand.domain.job_catalogue import KEY, OWNER, REFRESH, RETRY, JobCatalogue, JobSet, parse_set
 from minutehand.domain.message import GARBAGE
 from minutehand.domain.times import MINUTE
@@ -88,7 +89,7 @@ def _parsed(stored: Record, now: int) -> JobSet | None:
         return None
 
 
-class KnownNames:
+class KnownNames(HoldsLocks):
     """Which jobs workers know, for one process that submits and schedules: read at the first question that needs it.
 
     A name that was found is asked for no more. For others the catalogue is read again once a minute at most, so that a new job is
@@ -97,10 +98,13 @@ class KnownNames:
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
-        self._reading = threading.Lock()
-        self._read_at: int | None = None  # UTC ms
         self._found = JobCatalogue()
         self._problem: MinutehandError | None = None  # of the last reading
+        super().__init__()
+
+    def _make_locks(self) -> None:
+        self._reading = threading.Lock()
+        self._read_at: int | None = None  # UTC ms
 
     def of(self, job: str) -> JobCatalogue:
         """A catalogue that has the job, or is at most a minute old. Raises Unavailable, Misconfigured as the last reading did."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minutehand.aws import Client
+from minutehand.concurrency.forks import HoldsLocks
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sqs.routing import BATCH
@@ -15,12 +16,15 @@ GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParame
 _SYSTEM_ATTRIBUTES = ["ApproximateReceiveCount", "SentTimestamp"]
 
 
-class NamedQueue:
+class NamedQueue(HoldsLocks):
     """One SQS queue by its name."""
 
     def __init__(self, client: Client, name: str) -> None:
         self._client, self._name = client, name
         self._url: str | None = None
+        super().__init__()
+
+    def _make_locks(self) -> None:
         self._lock = threading.Lock()
 
     @property
