@@ -5,9 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
-from minutehand.domain.history.transition_line import TransitionKind
+from minutehand.domain.audit import AuditAct
+from minutehand.domain.history import outgoing_event
+from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
+from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
+from minutehand.dynamodb import audit as auditing
+from minutehand.historian import events
 from minutehand.historian import rebuild as rebuilding
 from minutehand.state.history.run_changes import transition_of
 
@@ -49,3 +55,28 @@ def test_everything_that_may_become_of_a_run_is_in_each_history(faults: Faults) 
     assert set(TransitionKind) - set(told) == NOT_HERE
     assert history.stage.counts["expired rows"] > 0
     assert history.seen.leases
+    assert {event.type for event in history.receiver.taken} == EVENT_TYPES
+    acts = {act for act, _ in history.audited.lines}
+    assert acts > {"create", "update", "pause", "resume", "trigger", "skip", "cancel", "replay", "redrive", "backfill"}
+
+
+def test_an_end_that_is_not_published_and_an_act_without_its_line_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    write, send = auditing.line_writes, events._send
+    monkeypatch.setattr(auditing, "line_writes", lambda line: [] if line.act is AuditAct.TRIGGER else write(line))
+    monkeypatch.setattr(events, "_send", lambda found, *more: send([e for e in found if e.type != "run.dead"], *more))
+    found = Recorded(1, CALM).judged()
+    assert any(text.startswith("audit: acts [('trigger', 'acme/") for text in found)
+    assert any(text.startswith("event missing: ('acme/") and "run.dead" in text for text in found)
+
+
+@pytest.mark.check
+def test_an_event_with_another_id_each_time_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = itertools.count()
+    made = outgoing_event.event_of
+
+    def random(line: TransitionLine) -> OutgoingEvent | None:
+        event = made(line)
+        return event and replace(event, id=f"evt_{next(ids)}")
+
+    monkeypatch.setattr(events, "event_of", random)
+    assert any("ids" in text and text.startswith("event under ") for text in Recorded(4, WILD).judged())

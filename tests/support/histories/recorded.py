@@ -1,12 +1,13 @@
 """Recorded histories: all that can become of a run happens, historians keep record of it, and at the end what they wrote must be true.
 
 Owners, tickers and workers are those of rich histories, among scenes that are in every history. The historians suffer the same faults;
-at the end they catch up, and ``projections`` compares archive, pages and ledger.
+at the end they catch up, and ``projections`` compares archive, pages and ledger, ``accounts`` acts with lines and ends with events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from unittest.mock import patch
 
 from minutehand import Context, Retry
@@ -20,6 +21,7 @@ from minutehand.historian.archive_compaction import compact_archive
 from minutehand.historian.fold import fold
 from minutehand.historian.marks import OWNER, gaps
 
+from tests.support.histories.accounts import AuditWitness, EventReceiver
 from tests.support.histories.projections import Projections
 from tests.support.histories.recorded_feed import Feed, Witness
 from tests.support.histories.recorded_scenes import SCENES, TAGS, Cast
@@ -42,8 +44,11 @@ class Recorded(Rich):
         super().__init__(seed, faults)
         self.jobs.job("slow", retry=Retry(max_attempts=3, base=1_500.0, cap=1_500.0))(self._slow)
         self.jobs.job("doomed", retry=Retry(max_attempts=1))(self._doomed)
+        self.jobs.job("moody", retry=Retry(max_attempts=1))(self._moody)
+        self.is_moody = True
         self.witness = Witness(self.stage)
-        self.feed = Feed(self.stage, self.witness, local=seed % 3 != 0, function=seed % 3 != 1)
+        self.audited, self.receiver = AuditWitness(self.stage), EventReceiver(self.stage)
+        self.feed = Feed(self.stage, self.witness, self.receiver, local=seed % 3 != 0, function=seed % 3 != 1)
         self.cast = Cast(self)
         self.scenes = list(SCENES)
         self.next_care = NOON + MINUTE
@@ -132,6 +137,15 @@ class Recorded(Rich):
         self._begins(ctx)
         raise ValueError("never")
 
+    def _moody(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
+        if self.is_moody:
+            raise ValueError("not now")
+
+    def _look(self, process: Process, detail: Any) -> None:
+        self.audited.look()
+        super()._look(process, detail)
+
     def expire(self, chosen: Callable[[RunRow], bool]) -> None:
         """Remove rows that have ended, as DynamoDB does after their retention."""
         for run in self.stage.memory.runs():
@@ -145,7 +159,8 @@ class Recorded(Rich):
         self.witness.look()
         memory = self.stage.memory
         compared = Projections(self.witness.changes, memory.connect(), self.stage.now, TAGS)
-        return found + compared.violations(memory.runs())
+        found += compared.violations(memory.runs())
+        return [*found, *self.audited.violations(), *self.receiver.violations(self.witness.changes)]
 
 
 class Unfollowed(Recorded):
@@ -153,7 +168,7 @@ class Unfollowed(Recorded):
 
     def __init__(self, seed: int, faults: Faults) -> None:
         super().__init__(seed, faults)
-        self.feed = Feed(self.stage, self.witness, local=True, function=False)
+        self.feed = Feed(self.stage, self.witness, self.receiver, local=True, function=False)
 
     def _run(self) -> list[str]:
         stage = self.stage

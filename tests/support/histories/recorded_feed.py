@@ -7,8 +7,10 @@ taken for dead comes back and goes on with its old batch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from zlib import crc32
 
@@ -17,8 +19,10 @@ from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import MinutehandError
 from minutehand.historian.deliver import deliver
 from minutehand.historian.follow import StreamFollower
+from minutehand.historian.readers import Reader
 from minutehand.ports.history.run_stream import RunStream, StreamPage, StreamShard
 
+from tests.support.histories.accounts import EventReceiver
 from tests.support.histories.simulator import NONE, Process, Stage
 
 SHARDS = 3
@@ -87,12 +91,13 @@ class _Source:
 class Feed:
     """The historians of a history."""
 
-    def __init__(self, stage: Stage, witness: Witness, *, local: bool, function: bool) -> None:
-        self._stage, self._witness, self._local = stage, witness, local
+    def __init__(self, stage: Stage, witness: Witness, receiver: EventReceiver, *, local: bool, function: bool) -> None:
+        self._stage, self._witness, self._receiver = stage, witness, receiver
+        self._readers = (*((Reader.HISTORY,) if local else ()), Reader.EVENTS)  # that are processes
         self._sources = [_Source(number) for number in range(SHARDS)] if function else []
-        self._follower: Process | None = None
+        self._followers: dict[Reader, Process] = {}
         self._is_away = False
-        self._rounds = 0  # of followers, to the end of the stream
+        self._rounds = Counter[Reader]()  # of followers, to the end of the stream
         stage.memory.stream_shards = SHARDS
 
     def leave(self) -> None:
@@ -108,8 +113,9 @@ class Feed:
         """Start the historians that are missing."""
         if self._is_away:
             return
-        if self._local and self._is_missing(self._follower):
-            self._follower = self._stage.process("historian", self._follow)
+        for reader in self._readers:
+            if self._is_missing(self._followers.get(reader)):
+                self._followers[reader] = self._stage.process("historian", partial(self._follow, reader))
         for source in self._sources:
             self._invoke(source)
 
@@ -117,15 +123,19 @@ class Feed:
         """Whether it ended, or has stalled for so long that another one was started in its place."""
         return process is None or process not in self._stage.processes or process.wakes > self._stage.now + PATIENCE
 
-    def _follow(self, process: Process) -> None:
+    def _follow(self, reader: Reader, process: Process) -> None:
         services = replace(
-            process.services, stream=CutStream(process.services.stream, Random(self._stage.random.random()))
+            process.services,
+            stream=CutStream(process.services.stream, Random(self._stage.random.random())),
+            events=self._receiver.seen_by(process) if reader is Reader.EVENTS else None,
         )
-        follower = StreamFollower(services, process.clock)
-        while self._follower is process or self._stage.random.random() < 0.8:  # else another one has taken its place
+        follower = StreamFollower(services, process.clock, reader)
+        while (
+            self._followers.get(reader) is process or self._stage.random.random() < 0.8
+        ):  # else another one has taken its place
             try:
                 more = follower.poll().has_more
-                self._rounds += process is self._follower and not more
+                self._rounds[reader] += process is self._followers.get(reader) and not more
             except MinutehandError:
                 self._stage.count("historian stopped")
                 more = False
@@ -162,11 +172,13 @@ class Feed:
 
     def catch_up(self) -> bool:
         """Let historians alone go on until all is handled; False if they do not get there in twenty minutes."""
-        stage, rounds = self._stage, self._rounds
+        stage, rounds = self._stage, self._rounds.copy()
         faults, stage.faults = stage.faults, replace(NONE, skew=stage.faults.skew)
         stage.only = lambda process: process.name.startswith("historian")
         end = stage.now + CATCH_UP
-        while stage.now < end and (self._is_behind() or (self._local and self._rounds < rounds + 2)):
+        while stage.now < end and (
+            self._is_behind() or any(self._rounds[each] < rounds[each] + 2 for each in self._readers)
+        ):
             self.arrivals()
             while stage.step():
                 pass

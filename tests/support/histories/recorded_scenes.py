@@ -125,6 +125,7 @@ def _claimed(cast: Cast) -> None:
     cast.owner.create_schedule("z-superseded", "work", "rate(50 seconds)")
     cast.owner.create_schedule("z-revived", "work", "* * * * *", tags={"team": "red"})
     cast.owner.create_schedule("z-shadow", "work", "rate(45 seconds)", shadow=True)
+    cast.owner.create_schedule("z-moody", "moody", "0 0 1 1 *")
     cast.owner.create_schedule("z-line", "work", "0 0 1 1 *", overlap="buffer_all", buffer=5)
 
 
@@ -174,6 +175,7 @@ def _submitted(cast: Cast) -> None:
 
 _ONE_OFFS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("cancelled", "work", {"delay": 100}),
+    ("moved", "work", {"delay": 600}),
     ("hastened", "slow", {}),
     ("patient", "slow", {}),
     ("doomed", "doomed", {}),
@@ -206,10 +208,23 @@ def _lined_up(cast: Cast) -> None:
     cast.work_on(second)
 
 
+def _failing(cast: Cast) -> None:
+    """An incident begins."""
+    cast.work_on(cast.owner.trigger("z-moody", idempotency_key="z-fails"))
+    cast.bury()
+
+
+def _mended(cast: Cast) -> None:
+    """A success ends it, as soon as a ticker sees it."""
+    cast.history.is_moody = False
+    cast.work_on(cast.owner.trigger("z-moody", idempotency_key="z-mended"))
+
+
 def _acts(cast: Cast) -> None:
     """Owners act on single runs."""
     if cast.state(cast.runs["hastened"]) is RunState.RETRYING:
         cast.owner.retry_run(cast.runs["hastened"].id)
+    cast.owner.reschedule(cast.runs["moved"].id, at=from_ms(cast.stage.now + 200 * SECOND))
     for name in ("cancelled", "cancel-running"):
         cast.owner.cancel_run(cast.runs[name].id)
 
@@ -253,7 +268,9 @@ SCENES: tuple[tuple[int, Callable[[Cast], None]], ...] = (
     (16, _changed),
     (20, _lined_up),
     (24, _acts),
+    (26, _failing),
     (70, _again),
+    (110, _mended),
     (170, _revived),
     (200, _tagged),
     (205, _expired),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Collection
@@ -14,21 +13,19 @@ import pytest
 from minutehand import Scheduler
 from minutehand.auditor.closing import close_days
 from minutehand.domain.audit import AuditAct, AuditLineRow, digest_of
-from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import SECOND
-from minutehand.dynamodb.tables import AUDIT, RUNS, SCHEDULES, Row
+from minutehand.dynamodb.tables import AUDIT, Row
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.testing import Crash, Detail, Hook
 from minutehand.testing.memory.tables import MemoryTables
 
+from tests.support.histories.acts import kind, told
 from tests.support.scenes.world import NOON, World, at
 
 ACTS = 1_000
 FAULTS = 100
 NAMES = [f"s{number}" for number in range(6)]
 EXPRESSIONS = ("rate(90 seconds)", "rate(5 minutes)", "0 0 * * *", "0 0 1 1 *")
-# Changes of a head that are no acts: a failure is counted, or an incident is over.
-QUIET = {"failing", "failed_at", "failed_run", "incident", "version", "updated_at"}
 
 
 @dataclass
@@ -93,70 +90,10 @@ class Witness:
         self.lines += lines
 
 
-def kind(act: str) -> str:
-    """Acts between which the rows do not tell."""
-    return {"replay": "redrive", "update": "change", "retag": "change"}.get(act, act)
-
-
-def told(table: Any, key: Row, old: Row | None, new: Row | None) -> tuple[str, str] | None:
-    """The act that a write of a row was, by the row before and after it."""
-    old, new = old or {}, new or {}
-    if table is SCHEDULES:
-        return head_act(old, new, f"{key['tenant']}/{key['name']}")
-    if table.suffix == "revisions" and key["number"] == 0 and old != new:
-        return ("freeze" if new["until"] > new["created_at"] else "thaw"), key["owner"].partition("/")[0]
-    if table is RUNS and "#dead#" in key["owner"]:
-        return ("purge", key["owner"].partition("#")[0]) if old and not new else None
-    if table is RUNS and key["key"].startswith("~backfill~"):
-        return backfill_act(old, new, f"{key['owner']}#backfill/{key['key'].removeprefix('~backfill~')}")
-    if table is RUNS and "state" in new:
-        return run_act(old, new, f"{key['owner']}#{key['key']}")
-    return None
-
-
-def head_act(old: Row, new: Row, name: str) -> tuple[str, str] | None:
-    if {n: v for n, v in old.items() if n not in QUIET} == {n: v for n, v in new.items() if n not in QUIET}:
-        return None
-    state = old.get("state"), new["state"]
-    if not old or (state[0] == ScheduleState.DELETED and state[1] != ScheduleState.DELETED):
-        return "create", name
-    if new.get("actor", "").startswith("system:") and state[1] in (ScheduleState.COMPLETED, ScheduleState.DELETED):
-        return "complete", name
-    if state[1] == ScheduleState.DELETED:
-        return "delete", name
-    if state[1] == ScheduleState.PAUSED and (state[0] != state[1] or old.get("resume_at") != new.get("resume_at")):
-        return "pause", name
-    return ("resume" if state == (ScheduleState.PAUSED, ScheduleState.ACTIVE) else "change"), name
-
-
-def backfill_act(old: Row, new: Row, name: str) -> tuple[str, str] | None:
-    states = [json.loads(row["body"])["state"] if row else None for row in (old, new)]
-    if states[0] == states[1] or states == ["RUNNING", "DONE"]:
-        return None
-    acts = {"PAUSED": "pause-backfill", "CANCELLED": "cancel-backfill", "RUNNING": "resume-backfill"}
-    return ("backfill" if states[0] is None else acts[str(states[1])]), name
-
-
-def run_act(old: Row, new: Row, run: str) -> tuple[str, str] | None:
-    if not old and "~trigger-" in run:
-        return "trigger", run
-    if not old and "replay_of" in new:
-        return "redrive", new["replay_of"]
-    if new.get("reason") == "skip_next" and old.get("reason") != "skip_next":
-        return "skip", run
-    if new.get("cancel_requested") and not old.get("cancel_requested"):
-        return "cancel", run
-    between = ("RETRYING", "CONTINUED")
-    if old.get("state") in between and new["state"] in between and new["not_before"] < old["not_before"]:
-        return "retry", run
-    moved = run.endswith("#once") and old and new["rev"] != old["rev"]
-    return ("reschedule", run) if moved else None
-
-
 @pytest.fixture
 def witness(monkeypatch: pytest.MonkeyPatch) -> Witness:
     seen = Witness()
-    apply, real = MemoryTables._apply, MemoryTables.transact
+    apply, real = MemoryTables._apply, MemoryTables.commit
 
     def one(self: MemoryTables, write: Any) -> Any:
         key = (write.table.suffix, *write.key.values())
@@ -168,33 +105,33 @@ def witness(monkeypatch: pytest.MonkeyPatch) -> Witness:
 
     transacting: list[bool] = []
 
-    def many(self: MemoryTables, verb: str, writes: Any, about: str) -> bool:
+    def many(self: MemoryTables, verb: str, writes: Any, items: Any, about: str) -> frozenset[int]:
         calls = self._calls
 
         class Once:
             @staticmethod
             def one(operation: str, place: str, name: str, effect: Any, *items: Any, **how: Any) -> Any:
-                def watched() -> bool:
+                def watched() -> frozenset[int]:
                     before = {(w.table.suffix, *w.key.values()): self._stored(w.table, w.key) for w in writes}
                     transacting.append(True)
                     try:
-                        done: bool = effect()
+                        refused: frozenset[int] = effect()
                     finally:
                         transacting.pop()
-                    if done:
+                    if not refused:
                         seen.saw(before, writes, self)
-                    return done
+                    return refused
 
                 return calls.one(operation, place, name, watched, *items, **how)
 
         self._calls = Once()  # type: ignore[assignment]
         try:
-            return real(self, verb, writes, about)
+            return real(self, verb, writes, items, about)
         finally:
             self._calls = calls
 
     monkeypatch.setattr(MemoryTables, "_apply", one)
-    monkeypatch.setattr(MemoryTables, "transact", many)
+    monkeypatch.setattr(MemoryTables, "commit", many)
     return seen
 
 
@@ -224,7 +161,7 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
         else:
             results["done"] += 1
     hook.likely = 0.0
-    assert witness.problems == []
+    assert witness.problems[:5] == []
     assert sum(hook.made.values()) >= FAULTS
     assert set(hook.made) == {"crash", "fail", "throttle", "lose", "die"}
     assert results["done"] > ACTS / 2, results
@@ -284,8 +221,7 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
         lambda: owner.redrive(chance.choice(failed) if failed else run),
         lambda: owner.redrive(job="bad", since=past[0], limit=3, rate=1_000.0),
         lambda: owner.backfill(name, *past, current=True, concurrency=2, dry_run=False, client_token=token),
-        lambda: owner.pause_backfill(*which),
-        lambda: owner.resume_backfill(*which),
+        *[lambda: owner.pause_backfill(*which), lambda: owner.resume_backfill(*which)] * 3,  # most find none that is open
         lambda: owner.cancel_backfill(*which),
         lambda: owner.bulk("retag", prefix="s", tags={"a": str(chance.randrange(3))}),
     ]
