@@ -221,7 +221,8 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
         lambda: owner.redrive(chance.choice(failed) if failed else run),
         lambda: owner.redrive(job="bad", since=past[0], limit=3, rate=1_000.0),
         lambda: owner.backfill(name, *past, current=True, concurrency=2, dry_run=False, client_token=token),
-        *[lambda: owner.pause_backfill(*which), lambda: owner.resume_backfill(*which)] * 3,  # most find none that is open
+        *[lambda: owner.pause_backfill(*which), lambda: owner.resume_backfill(*which)]
+        * 3,  # most find none that is open
         lambda: owner.cancel_backfill(*which),
         lambda: owner.bulk("retag", prefix="s", tags={"a": str(chance.randrange(3))}),
     ]
