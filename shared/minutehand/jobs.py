@@ -73,9 +73,22 @@ class Registry:
         "exact" (milliseconds late), ``retry`` a Retry. In seconds: ``timeout`` of one attempt; ``deadline`` after the due time,
         when no attempt starts any more; ``cancel_grace``, the time that a cancelled job has to end. ``isolation="process"`` runs it
         in a separate process on worker processes. ``queue`` names the declared Queue of its runs, unless their schedule or submission
-        names another. ``check`` is called with the payload when it is submitted or scheduled; if it raises ValueError, as a
-        Pydantic model does, the payload is refused. ``redact`` says what of the payload no error in ledger, logs and notices repeats,
-        beside passwords, tokens and the like. Raises InvalidInput, or JobError for a second job of that name.
+        names another.
+        What ``payload`` is annotated with, if it is more than JSON's own types, is checked where a payload enters, and what the
+        function gets (a dataclass, TypedDict, Pydantic model …; needs ``minutehand[typed]``). ``check`` is called with each new
+        payload; if it raises ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs
+        and notices repeats, beside passwords, tokens and the like. Raises InvalidInput, or JobError for a second job of that name.
+
+        >>> from dataclasses import dataclass
+        >>> from minutehand import Registry
+        >>> jobs = Registry()
+        >>> @dataclass
+        ... class Letter:
+        ...     to: str
+        ...     copies: int = 1
+        >>> @jobs.job("letters.print")
+        ... def print_letter(ctx, payload: Letter):
+        ...     return payload.copies
         """
         check_name(name, "job")
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)

@@ -83,7 +83,8 @@ def _is_configured(leaf: type) -> bool:
 
 
 def _is_plain_leaf(leaf: Any) -> bool:
-    if isinstance(leaf, (typing.TypeVar, typing.ParamSpec)) or getattr(leaf, "_is_protocol", False):
+    # A reference that is left in an alias is one to the alias itself.
+    if isinstance(leaf, (typing.TypeVar, typing.ForwardRef, str)) or getattr(leaf, "_is_protocol", False):
         return True
     if typing.is_typeddict(leaf) or is_dataclass(leaf):
         return False
@@ -93,8 +94,16 @@ def _is_plain_leaf(leaf: Any) -> bool:
         return False
 
 
-def _leaves(annotation: Any) -> typing.Iterator[Any]:
-    """The classes of which an annotation is made; ``Annotated`` and ``Literal`` are leaves themselves, because they check."""
+def _leaves(annotation: Any, within: tuple[Any, ...] = ()) -> typing.Iterator[Any]:
+    """The classes of which an annotation is made; ``Annotated`` and ``Literal`` are leaves themselves, because they check.
+
+    ``within``: the aliases in which it is.
+    """
+    named = getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)
+    if isinstance(annotation, typing.NewType) or type(annotation).__name__ == "TypeAliasType":
+        if annotation not in within:
+            yield from _leaves(named, (*within, annotation))
+        return
     origin = typing.get_origin(annotation)
     if origin is None or origin is typing.Annotated or origin is typing.Literal:
         yield annotation
@@ -102,40 +111,43 @@ def _leaves(annotation: Any) -> typing.Iterator[Any]:
     if origin not in (typing.Union, types.UnionType):
         yield origin
     for argument in typing.get_args(annotation):
-        yield from _leaves(argument)
+        yield from _leaves(argument, within)
 
 
 # Python 3.11: Pydantic takes a TypedDict from typing_extensions only.
 
 
-def portable(annotation: Any, done: dict[Any, Any] | None = None) -> Any:
-    """The annotation with each ``typing.TypedDict`` replaced by an equal one that Pydantic takes. Its values are dicts either way."""
+def portable(annotation: Any, names: Mapping[str, Any], done: dict[Any, Any] | None = None) -> Any:
+    """The annotation with each ``typing.TypedDict`` replaced by an equal one that Pydantic takes. Its values are dicts either way.
+
+    ``names`` are as in ``resolved``; ``done`` are those that are being replaced.
+    """
     done = {} if done is None else done
     if typing.is_typeddict(annotation) and type(annotation).__module__ == "typing" and sys.version_info < (3, 12):
         if annotation not in done:
             done[annotation] = annotation  # one that contains itself stays, and Pydantic says what to do
-            done[annotation] = _rebuilt(annotation, done)
+            done[annotation] = _rebuilt(annotation, names, done)
         return done[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if not arguments or origin is typing.Literal:
         return annotation
     if origin is typing.Annotated:
-        return typing.Annotated[(portable(arguments[0], done), *arguments[1:])]
-    changed = tuple(portable(argument, done) for argument in arguments)
+        return typing.Annotated[(portable(arguments[0], names, done), *arguments[1:])]
+    changed = tuple(portable(argument, names, done) for argument in arguments)
     if changed == arguments:
         return annotation
     return functools.reduce(operator.or_, changed) if origin in (typing.Union, types.UnionType) else origin[changed]
 
 
-def _rebuilt(kind: Any, done: dict[Any, Any]) -> Any:
+def _rebuilt(kind: Any, names: Mapping[str, Any], done: dict[Any, Any]) -> Any:
     import typing_extensions  # noqa: PLC0415 (comes with Pydantic)
 
     fields = {}
-    for name, hint in typing.get_type_hints(kind, include_extras=True).items():
+    for name, hint in typing.get_type_hints(kind, None, dict(names), include_extras=True).items():
         qualifier = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
         if typing.get_origin(hint) in (typing.Required, typing.NotRequired):
             qualifier, hint = typing.get_origin(hint), typing.get_args(hint)[0]  # noqa: PLW2901 (unpacked)
-        fields[name] = qualifier[portable(hint, done)]
+        fields[name] = qualifier[portable(hint, names, done)]
     make: Any = typing_extensions.TypedDict
     made = make(kind.__name__, fields)
     made.__module__, made.__doc__ = kind.__module__, kind.__doc__

@@ -45,9 +45,7 @@ class PayloadType:
     @cached_property
     def _resolved(self) -> Any:
         try:
-            found = hints.resolved(self._annotation, self._function, self._names)
-            self._names = {}
-            return found
+            return hints.resolved(self._annotation, self._function, self._names)
         except Unresolved as problem:
             remedy = "import it outside of `if TYPE_CHECKING:`, or annotate the payload with dict"
             raise self._error(f"is not known at run time ({problem})", remedy) from None
@@ -81,11 +79,16 @@ class PayloadType:
         from pydantic.errors import PydanticUserError  # noqa: PLC0415 (as above)
 
         try:
-            return TypeAdapter(hints.portable(self._resolved))
+            made: TypeAdapter[Any] = TypeAdapter(hints.portable(self._resolved, self._names))
+            made.rebuild(_types_namespace=dict(self._names))  # if a class in it names others of the function around
         except (PydanticUserError, NameError, TypeError) as problem:
             words = str(problem).partition("\n")[0]
             remedy = "use dataclasses, TypedDicts or Pydantic models, or annotate the payload with dict"
+            if getattr(problem, "code", None) == "typed-dict-version":
+                remedy = "do that, or annotate the payload with dict"
             raise self._error(f"cannot be checked ({words})", remedy) from None
+        self._names = {}
+        return made
 
     def prepare(self) -> None:
         """Import and make now what the first payload would need. Raises JobError for an annotation that cannot be used."""
@@ -202,7 +205,7 @@ def payload_schema(job: Job) -> Mapping[str, Any] | None:
     >>> @jobs.job("letters.print")
     ... def print_letter(ctx, payload: Letter):
     ...     return payload.to
-    >>> payload_schema(jobs.get("letters.print"))["required"]
-    ['to']
+    >>> [payload_schema(job)["required"] for job in jobs]
+    [['to']]
     """
     return None if job.payload_type is None else job.payload_type.schema()

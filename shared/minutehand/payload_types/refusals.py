@@ -42,16 +42,16 @@ def refusal(found: Sequence[Any], text: str, job: str, redact: Redact) -> Invali
     given = json.loads(text)
     paths = [_path(given, one) for one in found]
     first, field, others = found[0], paths[0], [path for path in dict.fromkeys(paths[1:]) if path != paths[0]]
-    problem, remedy = _words(first, job)
+    value = _MISSING if first["type"] in _ABSENT else _shown(field, first["input"], text, redact)
+    problem, remedy = _words(first, job, is_secret=isinstance(value, _Shown))
     if others:
         more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
         problem = f"{problem} (wrong, too: {', '.join(others[:_OTHERS])}{more})"
-    value = _MISSING if first["type"] in _ABSENT else _shown(field, first["input"], text, redact)
     return InvalidInput(field, value, redact.text(problem, text), redact.text(remedy, text))
 
 
-def _words(fault: Any, job: str) -> tuple[str, str]:
-    """The problem and the remedy of a fault."""
+def _words(fault: Any, job: str, *, is_secret: bool) -> tuple[str, str]:
+    """The problem and the remedy of a fault. What a class of the user's says may repeat a secret."""
     kind, message = fault["type"], str(fault["msg"])
     if kind in _ABSENT:
         return f"{job!r} needs it", "add it"
@@ -59,7 +59,7 @@ def _words(fault: Any, job: str) -> tuple[str, str]:
         return f"{job!r} has no such field", "leave it out, or correct its name"
     wanted = message.removeprefix("Input should be ").removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if not message.startswith("Input should be "):
-        return f"does not fit {job!r} ({wanted})", "correct it"
+        return f"does not fit {job!r}" + ("" if is_secret else f" ({wanted})"), "correct it"
     for more in (" or an instance of ", " or instance of ", ", unable to "):
         wanted = wanted.partition(more)[0]
     return f"does not fit {job!r}", f"give {'a value ' if wanted.startswith(_BOUND) else ''}{wanted}"

@@ -48,6 +48,27 @@ class RunMethods(SchedulerBase):
 
         ``job`` is its name, or its function: then a type checker compares ``payload`` with the function's annotation. ``payload`` is any
         JSON value, or what the job's payload is annotated with: an instance of a dataclass, a Pydantic model.
+
+        >>> from dataclasses import dataclass
+        >>> from datetime import UTC, datetime
+        >>> from minutehand import Context, Registry
+        >>> from minutehand.testing import Harness
+        >>> jobs = Registry()
+        >>> @dataclass
+        ... class Letter:
+        ...     to: str
+        ...     copies: int = 1
+        >>> @jobs.job("letters.print")
+        ... def print_letter(ctx: Context, payload: Letter) -> str:
+        ...     return f"{payload.copies} for {payload.to}"
+        >>> harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
+        >>> run = harness.scheduler.submit(print_letter, Letter("Ada"), delay=60)
+        >>> [run.result for run in harness.advance(minutes=1)]
+        ['1 for Ada']
+        >>> harness.scheduler.submit("letters.print", {"to": "Ada", "copies": "two"})
+        Traceback (most recent call last):
+        minutehand.errors.InvalidInput: payload.copies='two': does not fit 'letters.print'; give a valid integer
+
         With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
         Raises InvalidInput, AlreadyExists (the key has another job, payload, policy, queue or ``run_at``), Unavailable (try again).
         """
