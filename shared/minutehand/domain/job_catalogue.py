@@ -15,7 +15,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -24,7 +23,6 @@ from typing import Any
 from minutehand.domain.job import Job
 from minutehand.domain.policies import Policies
 from minutehand.domain.times import DAY, HOUR, MINUTE
-from minutehand.errors import JobError
 
 OWNER = "~minutehand/~jobs"  # of all rows; no tenant's: `~` begins no name
 KEY = "~jobs~"  # a key is this and the digest
@@ -53,13 +51,9 @@ class PublishedJob:
     payload_schema: Mapping[str, Any] | None = None  # JSON Schema of its payload, if it declares one of at most 8 KB
 
     @classmethod
-    def of(cls, job: Job) -> PublishedJob:
+    def of(cls, job: Job, payload_schema: Mapping[str, Any] | None = None) -> PublishedJob:
         """What is published of a job: nothing of its code, and not which keys of its payload are secret."""
-        schema = None
-        if job.payload_type is not None:
-            with suppress(JobError):  # its first run says what is wrong with its annotation
-                schema = job.payload_type.schema()
-        schema = schema if len(json.dumps(schema)) <= _SCHEMA else None
+        schema = payload_schema if len(json.dumps(payload_schema)) <= _SCHEMA else None
         return cls(name=job.name, queue=job.queue, policies=_differing(job.policies), payload_schema=schema)
 
     def body(self) -> dict[str, Any]:
