@@ -6,12 +6,13 @@ import inspect
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_type
 
 import minutehand
 import pytest
-from minutehand import AsyncScheduler, Page, Run, RunTransition, Schedule, Scheduler
+from minutehand import AsyncScheduler, Context, Page, Run, RunTransition, Schedule, Scheduler
 from minutehand.errors import InvalidInput
 from minutehand.testing import Memory
 
@@ -49,6 +50,15 @@ def test_it_is_made_from_the_same_arguments() -> None:
     assert list(own.values()) == list(original.values())
 
 
+@dataclass
+class Invoice:
+    customer: str
+
+
+def send(ctx: Context, payload: Invoice) -> None:
+    """A job with a typed payload."""
+
+
 async def types(scheduler: AsyncScheduler) -> None:
     """Never called: mypy reads it."""
     assert_type(await scheduler.submit("note", 1, delay=5), Run)
@@ -58,6 +68,9 @@ async def types(scheduler: AsyncScheduler) -> None:
     assert_type(scheduler.acting_as("ada"), AsyncScheduler)
     await scheduler.submit("note", dealy=5)  # type: ignore[call-arg]
     await scheduler.create_schedule("s", "note", "0 9 * * *", timeout="long")  # type: ignore[arg-type]
+    await scheduler.create_schedule("s", "note", "0 9 * * *", catch_up="lates")  # type: ignore[arg-type]
+    await scheduler.submit(send, Invoice("Ada"), delay=5)
+    await scheduler.submit(send, 5)  # type: ignore[arg-type]
     _ = scheduler.get_run("r").state  # type: ignore[attr-defined]
 
 
