@@ -6,10 +6,12 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,23 +72,30 @@ def test_the_tutorial_from_end_to_end(tmp_path: Path, second_terminal: dict[str,
         assert done.returncode == 0, f"{words}: {done.stderr}"
         return done.stdout
 
+    def shown(run_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(say("-m", "minutehand", "--json", "runs", "show", run_id))
+        return found
+
+    def kill_worker_of(run_id: str) -> None:
+        assert until(lambda: shown(run_id)["worker"] is not None, 60)
+        _, number, _ = shown(run_id)["worker"].split(":")
+        os.kill(int(number), signal.SIGKILL)
+
     commands = [line for line in page("docs/tutorial.md").shell_lines() if line.startswith("minutehand ")]
     assert len(commands) >= 9
     for command in commands:
         words = shlex.split(command)
+        if words[1:3] == ["runs", "tail"]:
+            kill_worker_of(words[3])
         assert say("-m", *words), command
         if words[1:3] == ["runs", "list"]:
             assert until(lambda: "SUCCEEDED" in say("-m", "minutehand", "runs", "list", "hello"), 60), "it fires"
     assert say("remind.py").startswith("SUCCEEDED Hello Grace, it is ")
 
-    def letter() -> dict[str, object]:
-        shown: dict[str, object] = json.loads(
-            say("-m", "minutehand", "--json", "runs", "show", "default/~letter-to-alan#once")
-        )
-        return shown
-
-    assert until(lambda: letter()["state"] == "SUCCEEDED", 60)
-    assert letter()["attempt"] == 3
+    letter, tour = "default/~letter-to-alan#once", "default/~tour#once"
+    assert until(lambda: shown(letter)["state"] == "SUCCEEDED", 60)
+    assert shown(letter)["attempt"] == 3
+    assert (shown(tour)["state"], shown(tour)["attempt"]) == ("SUCCEEDED", 2), "killed once"
 
 
 @pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/how-to/test-locally.md"])

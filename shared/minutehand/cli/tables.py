@@ -70,7 +70,8 @@ def fitted(
     whole = [_cells(found, column, cell) for column in columns]
     if room is None or _width(whole) <= room:
         return _table(whole)
-    kept = [*zip(columns, (_cells(found, column, cell, short=True) for column in columns), strict=True)]
+    short = zip(columns, (_cells(found, column, cell, short=True) for column in columns), strict=True)
+    kept = [(column, cells) for column, cells in short if any(cells[1:]) or not column.drop]  # empty ones say nothing
     dropped: list[str] = []
     while True:
         least = [max(column.cut, len(column.heading)) if column.cut else 0 for column, _ in kept]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from minutehand import Context
 from minutehand.cli.app import run
+from minutehand.testing import Crash
 
 from tests.support.scenes.world import World
 
@@ -76,6 +77,18 @@ class TestShow:
         assert not [line for line in shown if "post office" in line or line.startswith("error")]
         (line,) = (line for line in shown if line.startswith("failed attempts"))
         assert line.split(maxsplit=2)[2] == "2 before it, the last: ConnectionError; --attempts shows them"
+
+    def test_a_worker_that_vanished_is_named(self, world: World, lines: Callable[..., list[str]]) -> None:
+        def die(ctx: Context) -> None:
+            if ctx.attempt == 1:
+                raise Crash
+
+        world.during = die
+        found = world.scheduler.submit("note")
+        with pytest.raises(Crash):
+            world.live(1)
+        world.live(300)
+        assert "1 before it, the last: WorkerVanished" in "\n".join(lines("runs", "show", found.id))
 
     def test_with_a_flag_all_of_them(self, recovered: str, lines: Callable[..., list[str]]) -> None:
         shown = "\n".join(lines("runs", "show", recovered, "--attempts"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -40,7 +40,7 @@ class Line:
     name: str = "ip-10-0-131-17.eu-west-1.compute.internal-4711"
     state: str = "SUPERSEDED"
     host: str = "ip-10-0-131-17.eu-west-1.compute.internal"
-    queues: str = "default 16, reports 4, mail 8, imports 2"
+    queues: Mapping[str, int] = field(default_factory=lambda: {"default": 16, "reports": 4, "mail": 1, "imports": 2})
     runs: str = RUN
     last_seen_at: datetime = NOW - timedelta(minutes=3, seconds=5)
     version: str = "0.1.0"
@@ -84,6 +84,7 @@ class Line:
     failed: int = 100_000
     start: datetime = NOW
     end: datetime = NOW
+    backfill: str | None = None
 
 
 TABLES = {
@@ -195,6 +196,14 @@ def test_texts_are_cut_before_a_column_goes_and_no_further_than_it_says() -> Non
         assert max(map(len, table.lines)) <= room
     assert fitted([Line()], columns, text_of, None).remark is None
     assert fitted([], columns, text_of, 1).rows == [["name", "state"]]
+
+
+def test_columns_without_a_cell_go_first_and_nothing_is_said_of_them() -> None:
+    columns = [Column("name"), Column("reason", drop=1), Column("job", drop=2)]
+    table = fitted([Line(reason="")], columns, text_of, 80)
+    assert (table.rows[0], table.remark) == (["name", "job"], None)
+    assert fitted([Line(reason="")], columns, text_of, 100).rows[0] == ["name", "reason", "job"]
+    assert fitted([], columns, text_of, 5).rows == [["name"]]
 
 
 def test_nothing_is_cut_below_eight_characters() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -14,11 +15,17 @@ from minutehand.cli.tables import Column
 
 app = typer.Typer(help="Show the worker processes and functions.", no_args_is_help=True)
 
+
+def _queues(stripes: Mapping[str, int]) -> str:
+    """The names of queues, with the number of stripes of those that have several."""
+    return ", ".join(name if number == 1 else f"{name} ({number} stripes)" for name, number in stripes.items())
+
+
 _COLUMNS = (
     Column("name", cut=24),
     Column("state"),
     Column("host", drop=2, cut=12),
-    Column("queues", drop=1, cut=12),
+    Column("queues", drop=1, cut=12, show=lambda worker: _queues(worker.queues)),
     Column("runs", cut=12),
     Column("last_seen", show=lambda worker: away(worker.last_seen_at)),
     Column("version", drop=3),

@@ -102,7 +102,8 @@ def _in_short(run: Run) -> dict[str, str]:
         return {}
     count = len(run.failed_attempts)
     before = f"{count} before it" if count else "earlier ones"
-    short = f"{before}, the last: {run.error_type}; --attempts shows them"
+    last = run.failed_attempts[-1].error_type if count else run.error_type
+    short = f"{before}, the last: {last}; --attempts shows them"
     return {"error_type": "", "error": "", "error_code": "", "failed_attempts": short}
 
 

@@ -145,7 +145,9 @@ class LocalSession:
         now = datetime.now(UTC)
         if screen is not None:
             self._status.refresh(now)
-            screen.update(live(self._status.rows.values(), now, more=self._status.more), refresh=True)
+            screen.update(
+                live(self._status.rows.values(), now, more=self._status.more, width=self._console.width), refresh=True
+            )
         elif not self._console.is_terminal:
             for each in ended:
                 self._console.print(in_one_line(line(each)), highlight=False, markup=False, soft_wrap=True)

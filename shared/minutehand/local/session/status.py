@@ -19,6 +19,7 @@ from minutehand.sdk.scheduler import Scheduler
 from minutehand.terminal import printable, relative
 
 _SHOWN = 50  # schedules in the table
+_WIDE = 100  # characters of a line from which on the table shows all columns
 _LISTED = 5  # ids of missing or double runs that the summary names
 _COLOURS = {
     "SUCCEEDED": "green",
@@ -104,11 +105,13 @@ class SessionStatus:
         return EndedRun(datetime.now(UTC), row.name, row.outcome, row.lateness, str(event.get("reason") or ""))
 
 
-def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> RenderableType:
+def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False, width: int = _WIDE) -> RenderableType:
+    """The table of a session. On a screen narrower than _WIDE it is without the last run's time, and names are cut if need be."""
+    shows_last = width >= _WIDE
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("schedule", "when"):  # their cells are cut where there is little room, those of the others never
         table.add_column(column)
-    for column in (f"next fire ({now.astimezone().tzname()})", "last run"):
+    for column in (f"next fire ({now.astimezone().tzname()})", *(["last run"] if shows_last else [])):
         table.add_column(column, no_wrap=True)
     for column in ("lateness", "runs"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -119,7 +122,7 @@ def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False) -> Ren
             Text(row.name, no_wrap=True, overflow="ellipsis"),
             Text(printable(row.when), no_wrap=True, overflow="ellipsis"),
             _until(row.next, now) if row.state in ("", "ACTIVE") else "",
-            "" if row.last is None else _clock(row.last, now),
+            *(["" if row.last is None else _clock(row.last, now)] if shows_last else []),
             "" if row.lateness is None else lateness(row.lateness),
             str(row.runs or ""),
             Text(state, style=_COLOURS.get(state, "dim")),

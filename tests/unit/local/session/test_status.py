@@ -11,7 +11,7 @@ from rich.console import Console
 
 def shown(width: int, *rows: StatusRow, now: datetime) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=width).print(live(rows, now))
+    Console(file=out, width=width).print(live(rows, now, width=width))
     return out.getvalue().splitlines()
 
 
@@ -35,3 +35,17 @@ def test_eighty_columns_keep_state_and_next_fire_with_the_date_beyond_today() ->
     assert line.rstrip().endswith("SUCCEEDED")
     assert "…" in line
     assert "(in 49 s)" in soon
+    wide, *_ = shown(120, long, now=now)
+    assert "last run" in wide
+    assert "last run" not in heading
+
+
+def test_the_examples_fit_eighty_columns_whole() -> None:
+    now = datetime.now(UTC)
+    rows = [
+        StatusRow(name="check-page", when="rate(10 seconds)", next=now + timedelta(seconds=9.5), runs=12),
+        StatusRow(name="always fails", lateness=0.412, outcome="SUCCEEDED", runs=10),
+    ]
+    lines = shown(80, *rows, now=now)
+    assert "check-page    rate(10 seconds)" in lines[1]
+    assert not [line for line in lines if "…" in line]
