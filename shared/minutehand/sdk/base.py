@@ -197,9 +197,9 @@ class SchedulerBase:
         if self._strict:
             said = "no worker has published its jobs yet" if knows is None else "no worker has ever known it"
             remedy = (
-                "import the package that declares it, start a worker that knows it, or pass strict=False to Scheduler"
+                "start a worker that knows it, import the package that declares it, or pass strict=False to Scheduler"
             )
-            raise InvalidInput(field, value, f"is not registered in this process, and {said}", f"{hint}; {remedy}")
+            raise InvalidInput(field, value, f"is not registered in this process, and {said}", f"{hint}; or {remedy}")
         self._on_unknown(
             f"{field}={value!r}: no worker has ever known this job: its runs wait 15 minutes for one; {hint}"
         )

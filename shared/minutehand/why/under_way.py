@@ -39,6 +39,7 @@ def queued(facts: Facts, run: RunRow) -> Judgement:
     waits = span(facts.now - run.due)
     said = [of_run(run, f"It has been due for {waits}, since {exact(run.due)}, and has not started. {claimed}.")]
     said += claim_delay(facts, run)
+    said += of_job(facts, run)
     frozen = [] if waits_in_turn(run) else list(freeze_ahead(facts))
     return Verdict.WAITING, [*said, *(frozen or start_delay(facts, run, facts.now))]
 
@@ -129,6 +130,7 @@ def between(facts: Facts, run: RunRow) -> Judgement:
         text = f"It has been ready for {span(waits)}, since {show(run.not_before)}, and no worker has leased it."
         said.append(of_run(run, text, Cause.QUEUE if waits > LATE and not frozen else None))
         said += [] if frozen else of_queue(facts, run)
+    said += of_job(facts, run)
     return Verdict.WAITING, [*said, *frozen, *start(facts, run), *attempts(facts, run)]
 
 

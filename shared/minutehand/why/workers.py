@@ -18,7 +18,7 @@ _THERE = (WorkerState.BUSY, WorkerState.IDLE)
 
 def of_job(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """Whether any worker has ever known the job of a run that waits."""
-    if facts.catalogue is None or facts.catalogue.knows(run.job) is not False:
+    if facts.catalogue is None or not _is_unknown(facts, run):
         return
     text = (
         f"No worker has ever known job {run.job!r}: the run is DEAD once it has waited for 15 minutes. "
@@ -27,11 +27,13 @@ def of_job(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     yield Sentence(text=text, source="jobs that workers published", cause=Cause.UNKNOWN_JOB)
 
 
+def _is_unknown(facts: Facts, run: RunRow) -> bool:
+    return facts.catalogue is not None and facts.catalogue.knows(run.job) is False
+
+
 def of_queue(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """Whether workers of the run's queue are there, know its job, and have room."""
-    unheard_of = list(of_job(facts, run))
-    if unheard_of or facts.workers is None:
-        yield from unheard_of
+    if facts.workers is None or _is_unknown(facts, run):  # which ``of_job`` has said
         return
     queue = facts.queue or DEFAULT_QUEUE
     all_ = [row for row in facts.workers if queue in row.identity.queues]

@@ -49,7 +49,7 @@ def test_the_jobs_with_queue_and_policies(said: Say, published: Settings) -> Non
     lines = said("jobs", "list").out.splitlines()
     assert lines[0].split() == ["name", "queue", "delivery", "attempts", "timeout", "version", "last", "seen"]
     assert lines[1].split()[:4] == ["mail.send", "default", "at_most_once", "1"]
-    assert lines[2].split()[:6] == ["reports.daily", "default", "at_least_once", "3", "600", "s"]
+    assert lines[2].split()[:6] == ["reports.daily", "default", "at_least_once", "3", "10", "min"]
     assert [line.split()[0] for line in said("jobs", "list", "mail").out.splitlines()[1:]] == ["mail.send"]
     (shown,) = said("--json", "jobs", "list", "reports.").json
     assert (shown["name"], shown["timeout"], shown["retry"]["max_attempts"]) == ("reports.daily", 600.0, 3)
@@ -100,6 +100,7 @@ def test_a_file_is_compared_with_what_workers_know(said: Say, published: Setting
     strict = said("apply", str(file), "--dry-run", "--strict")
     assert strict.code == 1
     assert "refused  nightly" in strict.out
+    assert "or leave --strict out" in strict.out
     plan = said("--json", "apply", str(file), "--dry-run").json
     assert [len(change["warnings"]) for change in plan] == [1, 0]
     applied = said("apply", str(file))

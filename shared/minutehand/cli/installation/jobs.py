@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from minutehand.cli.spoken import away
 from minutehand.cli.tables import Column
 from minutehand.domain.policies import Delivery
 from minutehand.sdk.history.worker_views import JobView
+from minutehand.terminal import span
 
 app = typer.Typer(help="Show the jobs that workers know.", no_args_is_help=True)
 
@@ -21,7 +23,7 @@ def _attempts(job: JobView) -> str:
 
 
 def _timeout(job: JobView) -> str:
-    return "" if job.timeout is None else f"{job.timeout:g} s"
+    return "" if job.timeout is None else span(timedelta(seconds=job.timeout))
 
 
 _COLUMNS = (

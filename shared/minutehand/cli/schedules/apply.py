@@ -185,7 +185,7 @@ def _as_record(change: PlannedChange, redact: Redact) -> dict[str, Any]:
 def _show_change(shell: Shell, change: PlannedChange, redact: Redact, *, prune: bool) -> None:
     sign, style = _SIGNS[change.act]
     what = f"{change.act} (with --prune)" if change.act is ApplyAction.PRUNE and not prune else str(change.act)
-    why = change.why or change.job
+    why = shell.words.text(change.why) or change.job
     if change.act is ApplyAction.CREATE:
         expression, zone = change.fields["expression"][1], change.fields["timezone"][1]
         why = f"{change.job}  {' ; '.join(expression) if isinstance(expression, list) else expression}  {zone}"
