@@ -20,14 +20,14 @@ class ExitCode(IntEnum):
     """How a command ended."""
 
     DONE = 0  # success
-    FAILED = 1  # refused (the error names the field and the remedy), or `apply`, `audit`, `doctor`, `import` or `local` found something
+    FAILED = 1  # refused (the error names option and remedy), or failed in part; `apply`, `audit`, `doctor`, `import`, `local`: see there
     USAGE = 2  # there is no such command or option, or an argument is missing
-    NOT_FOUND = 3  # there is no such schedule, run or backfill
+    NOT_FOUND = 3  # there is no such schedule, run or backfill; or nothing matched, and `--expect` was given
     CONFLICT = 4  # another call was first, or the name or key is taken: read again, then decide
     UNAVAILABLE = 5  # AWS throttled, timed out or did not answer: the same command may succeed later
     MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` names them
     NOT_FINISHED = 7  # `runs wait`: the run has not ended within the time
-    NOT_CONFIRMED = 8  # a destructive command was not confirmed: give --yes
+    NOT_CONFIRMED = 8  # what changes or destroys many things was not confirmed, and nothing was done: give --yes
     RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
     RUN_LOST = 11  # the same: LOST
     RUN_CANCELLED = 12  # the same: CANCELLED
@@ -42,8 +42,13 @@ class NotConfirmed(MinutehandError):
     """A destructive command was not confirmed; nothing was done."""
 
 
+class NothingMatched(MinutehandError):
+    """A search found nothing, and the user expected something."""
+
+
 _CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (
     (NotFound, ExitCode.NOT_FOUND),
+    (NothingMatched, ExitCode.NOT_FOUND),
     (Conflict, ExitCode.CONFLICT),
     (AlreadyExists, ExitCode.CONFLICT),
     (Unavailable, ExitCode.UNAVAILABLE),

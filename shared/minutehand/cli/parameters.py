@@ -8,18 +8,22 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
 
 from minutehand.cli.completion import completing
+from minutehand.cli.exits import ExitCode
 from minutehand.cli.moments import is_ago
 from minutehand.cli.typed import ZONE, Duration, TypedReader, TypedTime, anchor_of, as_text, markers_of
 from minutehand.cli.wording import Wording
 from minutehand.domain.payload import parse_json
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.jobs import Registry, default_registry, load
+
+if TYPE_CHECKING:
+    from minutehand.cli.shell import Shell
 
 Command = Callable[..., Any]
 
@@ -106,6 +110,24 @@ def with_signature(command: Command, parameters: Iterable[inspect.Parameter]) ->
     result.__signature__ = inspect.Signature(list(parameters))
     result.__annotations__ = {one.name: one.annotation for one in result.__signature__.parameters.values()}
     return result  # type: ignore[no-any-return]
+
+
+def matching(nothing: str) -> Callable[[Command], Command]:
+    """A decorator for a command that searches: it gets ``--expect``, and says ``nothing`` if ``Shell.matched`` was told of none.
+
+    The last page of a listing may be empty: with a cursor there was something.
+    """
+
+    def decorate(function: Command) -> Command:
+        def call(*, shell: Shell, expect: bool, **given: Any) -> Any:
+            is_first = given.get("cursor") is None
+            told = replace(shell, nothing=nothing if is_first else "nothing further", expects=expect and is_first)
+            return function(shell=told, **given)
+
+        help_ = f"Exit code {int(ExitCode.NOT_FOUND)} if nothing matches."
+        return with_parameters(function, [option("expect", bool, False, typer.Option("--expect", help=help_))], call)
+
+    return decorate
 
 
 def with_shell(function: Command) -> Command:

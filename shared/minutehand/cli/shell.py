@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 import minutehand
-from minutehand.cli.exits import NotConfirmed
+from minutehand.cli.exits import NotConfirmed, NothingMatched
 from minutehand.cli.spoken import lateness
 from minutehand.cli.tables import Column, fitted
 from minutehand.cli.typed import with_anchor
@@ -109,6 +109,8 @@ class Shell:
     as_json: bool = False
     reason: str | None = None  # of the acts, for the audit
     words: Wording = field(default_factory=Wording)  # of the command
+    nothing: str = "nothing matches"  # what it says if its search finds nothing
+    expects: bool = False  # whether that is an error
     anchor: int | None = None  # UTC ms from which its relative times count, if it has any
 
     @cached_property
@@ -142,6 +144,9 @@ class Shell:
             for item in items:
                 print_json(values(item))
             return
+        items = [*items]
+        if not items:
+            return
         wanted = [Column(column) if isinstance(column, str) else column for column in columns]
         table = fitted(items, wanted, _cell, console().width if console().is_terminal else None)
         for number, line in enumerate(table.lines):
@@ -150,10 +155,19 @@ class Shell:
             self.remark(table.remark)
 
     def page(self, page: Page, columns: Sequence[Column | str]) -> None:
-        """A page of objects as ``list`` shows them, and how to list further ones."""
+        """A page of objects as ``list`` shows them, and how to list further ones; or that there are none."""
         self.list(page.items, columns)
+        is_last = page.cursor is None and not getattr(page, "unlisted", 0)
+        self.matched(len(page.items) if is_last else 1)
         if page.cursor is not None:
             self.remark(f"there are more: {self.continued(page.cursor)}, or raise --limit")
+
+    def matched(self, number: int) -> None:
+        """Say so if a search has found nothing. Raises NothingMatched with ``--expect``."""
+        if not number and self.expects:
+            raise NothingMatched(self.nothing)
+        if not number:
+            self.remark(self.nothing)
 
     def continued(self, cursor: str) -> str:
         """The option that continues the command."""

@@ -39,6 +39,7 @@ class Line:
     reason: str = "INC-4711: the database is moved to another region over night"
     name: str = "ip-10-0-131-17.eu-west-1.compute.internal-4711"
     state: str = "SUPERSEDED"
+    backfill: str | None = None
     host: str = "ip-10-0-131-17.eu-west-1.compute.internal"
     queues: Mapping[str, int] = field(default_factory=lambda: {"default": 16, "reports": 4, "mail": 1, "imports": 2})
     runs: str = RUN
@@ -84,7 +85,6 @@ class Line:
     failed: int = 100_000
     start: datetime = NOW
     end: datetime = NOW
-    backfill: str | None = None
 
 
 TABLES = {

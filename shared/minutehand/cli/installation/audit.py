@@ -10,7 +10,7 @@ import typer
 
 from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.banner import configure_logs
-from minutehand.cli.parameters import Cursor, Limit
+from minutehand.cli.parameters import Cursor, Limit, matching
 from minutehand.cli.shell import Shell
 from minutehand.cli.tables import Column
 from minutehand.cli.typed import PAST
@@ -46,6 +46,7 @@ def root(
 
 
 @app.command("list")
+@matching("no act matches; without --since only those of the last 30 days are looked at")
 def list_(
     shell: Shell,
     schedule: Annotated[str | None, typer.Option(help="Only acts on this schedule and its runs.")] = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.parameters import load_jobs
+from minutehand.cli.parameters import load_jobs, matching
 from minutehand.cli.shell import Shell, print_json, values
 from minutehand.cli.spoken import away
 from minutehand.cli.tables import Column
@@ -38,6 +38,7 @@ _COLUMNS = (
 
 
 @app.command("list")
+@matching("no job matches, or no worker has published its jobs yet: start one, or send a Lambda worker its first run")
 def list_(
     shell: Shell,
     prefix: Annotated[str, typer.Argument(help="Only names that begin so.")] = "",
@@ -50,10 +51,9 @@ def list_(
     if shell.as_json:
         for job in found:
             print_json(values(job) | {"retry": vars(job.retry)})
-        return
-    shell.list(found, _COLUMNS)
-    if not found and not prefix:
-        shell.remark("no worker has published its jobs yet: start one, or send a Lambda worker its first run")
+    else:
+        shell.list(found, _COLUMNS)
+    shell.matched(len(found))
 
 
 @app.command()

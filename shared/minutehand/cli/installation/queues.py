@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import typer
 
+from minutehand.cli.parameters import matching
 from minutehand.cli.shell import Shell
 from minutehand.cli.tables import Column
 from minutehand.sdk.history.worker_views import QueueView
@@ -25,6 +26,7 @@ _COLUMNS = (
 
 
 @app.command("list")
+@matching("there is no queue")
 def list_(shell: Shell) -> None:
     """List the queues that exist: what waits in each stripe, for how long, and whether the ticker holds it back."""
     queues = shell.scheduler.queues()
@@ -32,6 +34,7 @@ def list_(shell: Shell) -> None:
         shell.list(queues, ())
     else:
         shell.list([line for queue in queues for line in stripe_lines(queue)], _COLUMNS)
+    shell.matched(len(queues))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.parameters import Cursor, Limit
+from minutehand.cli.parameters import Cursor, Limit, matching
 from minutehand.cli.runs.running import AllTenants
 from minutehand.cli.shell import Shell
 from minutehand.cli.spoken import away
@@ -33,6 +33,7 @@ _COLUMNS = (
 
 
 @app.command("list")
+@matching("no worker matches; those that have left in order are listed with --stopped")
 def list_(
     shell: Shell,
     queue: Annotated[str | None, typer.Option(help="Only those that receive from this queue.")] = None,

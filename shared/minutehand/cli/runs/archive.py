@@ -8,6 +8,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from minutehand.cli.parameters import matching
 from minutehand.cli.shell import Shell, stop_on_signals, text_of, values
 from minutehand.cli.typed import PAST
 from minutehand.sdk.views import RunTransition
@@ -22,6 +23,7 @@ def _group() -> None:  # with a callback it is a group, also of one command
 
 
 @app.command()
+@matching("no transition matches")
 def read(
     shell: Shell,
     since: Annotated[datetime, PAST, typer.Option(help="From then on, e.g. -3d, or 2026-12-24T18:00:00Z.")],
@@ -42,10 +44,13 @@ def read(
         kind=cast(Any, kind),
     )
     with stop_on_signals() as stop:
+        printed = 0
         for transition in islice(found, limit):
             if stop.is_set():
                 return
             print_transition(shell, transition)
+            printed += 1
+    shell.matched(printed)
 
 
 def print_transition(shell: Shell, transition: RunTransition) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.parameters import Cursor, DryRun, Limit, Payload, Yes, payload_of
+from minutehand.cli.parameters import Cursor, DryRun, Limit, Payload, Yes, matching, payload_of
 from minutehand.cli.schedules.options import with_dead_filters, with_purge_filters
 from minutehand.cli.shell import Shell, stop_on_signals
 from minutehand.cli.tables import Column
@@ -25,6 +25,7 @@ _COLUMNS_REDRIVEN = (*_ENDED, Column("id"), Column("redriven_as", drop=2))
 
 
 @app.command("list")
+@matching("no dead run matches; without --since only those of the last 24 hours are looked at")
 @with_dead_filters
 def list_(
     shell: Shell,
@@ -40,6 +41,7 @@ def list_(
 
 
 @app.command()
+@matching("no dead run matches; without --since only those of the last 24 hours are looked at")
 @with_dead_filters
 def redrive(
     shell: Shell,
@@ -61,8 +63,10 @@ def redrive(
     conditions |= payload_of(payload)
     with stop_on_signals() as stop, shell.progress("redriving") as advance:
         done = shell.scheduler.redrive(run_id, **conditions, stop=stop, on_progress=advance)
+    seen = done.count + len(done.failed) if done.cursor is None else 1
     if shell.as_json:
         shell.show(done)
+        shell.matched(seen)
         return
     shell.list(done.runs, _COLUMNS_REDRIVEN)
     for problem in done.failed.values():
@@ -70,9 +74,11 @@ def redrive(
     rest = "" if done.cursor is None else "; there are more: the same command continues"
     verb = "would be" if dry_run else "are"
     shell.say(f"{done.count} {verb} repeated, {len(done.failed)} cannot be{rest}", style="dim")
+    shell.matched(seen)
 
 
 @app.command()
+@matching("no dead run matches")
 @with_purge_filters
 def purge(shell: Shell, *, dry_run: DryRun = False, yes: Yes = False, **conditions: Any) -> None:
     """Remove dead runs from the list; the runs themselves stay in the ledger."""
@@ -83,3 +89,4 @@ def purge(shell: Shell, *, dry_run: DryRun = False, yes: Yes = False, **conditio
     shell.answer(
         {"count": count, "dry_run": dry_run}, f"{count} {'would be' if dry_run else 'are'} removed from the list"
     )
+    shell.matched(count)

@@ -8,16 +8,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from minutehand.cli.exits import code_of_run
-from minutehand.cli.parameters import (
-    DryRun,
-    Key,
-    Payload,
-    RunId,
-    Strict,
-    Yes,
-    payload_of,
-    read_payload,
-)
+from minutehand.cli.parameters import DryRun, Key, Payload, RunId, Strict, Yes, matching, payload_of, read_payload
 from minutehand.cli.runs.archive import print_transition
 from minutehand.cli.runs.listing import list_
 from minutehand.cli.runs.logs import logs
@@ -147,6 +138,7 @@ def wait(
 
 
 @app.command()
+@matching("no run matches that has not ended")
 def cancel(
     shell: Shell,
     run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="One run; or give --schedule.")] = None,
@@ -189,6 +181,7 @@ def _cancel_many(
             count = shell.scheduler.cancel_runs(name, between=between, on_progress=advance, stop=stop)
     verb = "would be" if dry_run else "are"
     shell.answer({"count": count, "dry_run": dry_run}, f"{count} runs of {which} {verb} cancelled or asked to end")
+    shell.matched(count)
 
 
 app.command()(tail)

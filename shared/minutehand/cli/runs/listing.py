@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.cli.moments import WORDS
-from minutehand.cli.parameters import Cursor, Limit, tag_of
+from minutehand.cli.parameters import Cursor, Limit, matching, tag_of
 from minutehand.cli.runs.running import list_running
 from minutehand.cli.shell import Shell, stop_on_signals, text_of
 from minutehand.cli.spoken import lateness
@@ -39,6 +39,7 @@ _FOUND = (
 )
 
 
+@matching("no run matches")
 def list_(
     shell: Shell,
     name: Annotated[

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.aws import Client
-from minutehand.cli.parameters import RunId
+from minutehand.cli.parameters import RunId, matching
 from minutehand.cli.shell import Shell, pages, print_json
 from minutehand.domain.run import TERMINAL
 from minutehand.domain.times import from_ms, to_ms
@@ -38,6 +38,7 @@ class LogLine:
     fields: Mapping[str, Any]  # as logged
 
 
+@matching("nothing was logged about it yet, or it is gone already")
 def logs(
     shell: Shell,
     run_id: RunId,
@@ -58,9 +59,8 @@ def logs(
     for line in islice(lines, limit):
         _print(shell, line)
         shown += 1
-    if not shown:
-        shell.remark(f"nothing was logged about it in {place or 'CloudWatch Logs'} yet, or it is gone already")
-    elif next(lines, None) is not None:
+    shell.matched(shown)
+    if shown and next(lines, None) is not None:
         shell.remark(f"the first {limit} lines; there are more: raise --limit")
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from minutehand.cli.moments import WORDS
+from minutehand.cli.parameters import matching
 from minutehand.cli.shell import Shell, print_json, values
 from minutehand.cli.tables import Column
 from minutehand.cli.typed import PAST_DAY
@@ -46,6 +47,7 @@ class _Line:
     errors: str
 
 
+@matching("no run that ended then matches")
 def stats(
     shell: Shell,
     by: Annotated[str, typer.Option(help="Count by job or by schedule.")] = "job",
@@ -63,8 +65,9 @@ def stats(
     if shell.as_json:
         for one in found:
             print_json(as_record(one))
-        return
-    list_days(shell, found)
+    elif found:
+        list_days(shell, found)
+    shell.matched(len(found))
 
 
 def as_record(one: DayStats) -> dict[str, Any]:

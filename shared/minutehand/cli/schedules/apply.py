@@ -17,7 +17,7 @@ from minutehand.apply.difference import ChangeKind, PayloadChange, masked, paylo
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from minutehand.cli.exits import ExitCode
-from minutehand.cli.parameters import DryRun, Strict, Yes, load_jobs
+from minutehand.cli.parameters import DryRun, Strict, Yes, load_jobs, matching
 from minutehand.cli.shell import Shell, print_json, values
 from minutehand.domain.redaction import USUAL, Redact
 from minutehand.domain.schedule import Declaration
@@ -88,6 +88,7 @@ def _schedules(number: int) -> str:
     return f"{number} schedule{'s' if number > 1 else ''}"
 
 
+@matching("no schedule matches")
 def export(
     shell: Shell,
     prefix: Annotated[str, typer.Option(help="Only names with this prefix.")] = "",
@@ -104,8 +105,10 @@ def export(
     if shell.as_json:
         for document in documents:
             print_json({"managed_by": document.managed_by, "schedules": document.words})
+        shell.matched(len(found))
         return
     text = write(documents)
+    shell.matched(len(found))
     if output is None:
         sys.stdout.write(text)
         return

@@ -17,6 +17,7 @@ from minutehand.cli.parameters import (
     Name,
     Payload,
     Yes,
+    matching,
     payload_of,
 )
 from minutehand.cli.shell import Shell, stop_on_signals
@@ -53,6 +54,7 @@ _RUNS = (
 _POLL = 1.0  # seconds between reads of its progress
 
 
+@matching("there is nothing to run")
 def start(
     shell: Shell,
     name: Name,
@@ -84,6 +86,7 @@ def start(
     planned = replace(planned, why_nothing=planned.why_nothing and shell.words.text(planned.why_nothing))
     if dry_run or not (missing or client_token):  # with a token the backfill may have been started before
         shell.show(planned)
+        shell.matched(missing)
         return
     shell.confirm(f"Run {missing} fires of {name} ({planned.there} of {planned.total} have run already)", yes=yes)
     started = shell.scheduler.backfill(name, begin, end, **how, dry_run=False)
@@ -91,9 +94,12 @@ def start(
 
 
 @app.command("list")
+@matching("the schedule has no backfill")
 def list_(shell: Shell, name: Name) -> None:
     """List the backfills of a schedule, oldest first."""
-    shell.list(shell.scheduler.list_backfills(name), _LISTED)
+    found = shell.scheduler.list_backfills(name)
+    shell.list(found, _LISTED)
+    shell.matched(len(found))
 
 
 @app.command()
@@ -123,6 +129,7 @@ def cancel(shell: Shell, name: Name, backfill: Id, *, yes: Yes = False) -> None:
 
 
 @app.command()
+@matching("the backfill has no run")
 def runs(shell: Shell, name: Name, backfill: Id, limit: Limit = 100, cursor: Cursor = None) -> None:
     """List the runs of a backfill."""
     shell.page(shell.scheduler.backfill_runs(name, backfill, limit=limit, cursor=cursor), _RUNS)

@@ -20,6 +20,7 @@ from minutehand.cli.parameters import (
     Payload,
     Strict,
     Yes,
+    matching,
     payload_of,
 )
 from minutehand.cli.runs.stats import as_record, list_days
@@ -139,6 +140,7 @@ def describe(shell: Shell, name: Name) -> None:
 
 
 @app.command("list")
+@matching("no schedule matches")
 @with_filters
 def list_(shell: Shell, limit: Limit = 100, cursor: Cursor = None, **conditions: Any) -> None:
     """List schedules by name."""
@@ -209,6 +211,7 @@ app.command("backfill")(backfills.start)
 
 
 @app.command()
+@matching("no schedule matches")
 @with_filters
 def bulk(
     shell: Shell,
@@ -253,6 +256,7 @@ def bulk(
                 cast(Any, action), **conditions, on_progress=lambda now: advance(now.done + now.failed), stop=stop
             )
     _print_result(shell, result)
+    shell.matched(result.count + len(result.failed) if result.cursor is None else 1)
     if result.failed:
         raise typer.Exit(ExitCode.FAILED)
 
