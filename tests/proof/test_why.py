@@ -6,6 +6,8 @@ from collections import Counter
 
 import pytest
 from minutehand import Verdict
+from minutehand.why import workers
+from minutehand.why.words import count
 
 from tests.support import simulate
 
@@ -17,15 +19,19 @@ SEEN = 180  # answers of a history at least, on average
 
 
 def answers_of(seed: int) -> Counter[str]:
-    """The number of answers of a history by verdict."""
+    """The number of answers of a history by verdict, and of sentences about workers."""
     found = simulate.play(seed, "why")
     assert found.violations == [], f"python -m tests.support.simulate --kind why --only {seed}"
-    return Counter({what.removeprefix("answered "): len(each) for what, each in found.durations.items()})
+    return Counter({what: len(each) for what, each in found.durations.items()})
+
+
+def of_kind(answers: Counter[str], kind: str) -> Counter[str]:
+    return Counter({what.removeprefix(kind): number for what, number in answers.items() if what.startswith(kind)})
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_answer_agrees_with_the_history(seed: int) -> None:
-    answers = answers_of(seed)
+    answers = of_kind(answers_of(seed), "answered ")
     assert answers.total() > 50
     assert len(answers) > 5
 
@@ -33,6 +39,14 @@ def test_every_answer_agrees_with_the_history(seed: int) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_answer_agrees_in_many_histories(part: int) -> None:
-    answers = sum(map(answers_of, range(part, MANY, PARTS)), Counter[str]())
+    all_of_it = sum(map(answers_of, range(part, MANY, PARTS)), Counter[str]())
+    answers, heard = of_kind(all_of_it, "answered "), of_kind(all_of_it, "heard ")
     assert answers.total() > SEEN * MANY // PARTS
     assert set(answers) == set(Verdict) - {Verdict.UNKNOWN}, "no row is ever lost"
+    assert set(heard) == {"busy", "no_worker", "workers at hand"}
+
+
+def test_what_is_said_of_workers_and_is_not_so_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "count", lambda number, what: count(number + 1, what))
+    found = simulate.play(4, "why").violations
+    assert any(text.startswith("workers: ") and "slots" in text for text in found)

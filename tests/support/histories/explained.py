@@ -22,7 +22,8 @@ from minutehand.timing import fires, timetable
 
 from tests.support.histories.chronicle import Chronicle
 from tests.support.histories.history import EXPRESSIONS
-from tests.support.histories.rich import ACTS, JOBS, Rich, owner_time
+from tests.support.histories.manned import SOURCE, Manned, misheard, workers_of
+from tests.support.histories.rich import ACTS, JOBS, owner_time
 from tests.support.histories.simulator import Faults, Process
 from tests.support.histories.truth import Truth, unfounded
 from tests.support.scenes.world import NOON
@@ -54,7 +55,7 @@ class Asked:
     answer: Answer
 
 
-class Explained(Rich):
+class Explained(Manned):
     """One seed, one history of some minutes."""
 
     busy = 5 * MINUTE
@@ -70,6 +71,7 @@ class Explained(Rich):
         self.wrong: list[str] = []
         self.asked: list[Asked] = []
         self.verdicts: Counter[Verdict] = Counter()
+        self.heard: Counter[str] = Counter()  # sentences about workers, by their causes
         self.next_question = NOON + 20 * SECOND
 
     def _look_twice(self, process: Process, detail: Any) -> None:
@@ -83,7 +85,8 @@ class Explained(Rich):
 
     def durations(self) -> dict[str, list[int]]:
         """Reads of the answers, under the name of each verdict: there is nothing that takes time."""
-        return {f"answered {verdict}": [0] * number for verdict, number in sorted(self.verdicts.items())}
+        found = {f"answered {verdict}": [0] * number for verdict, number in sorted(self.verdicts.items())}
+        return found | {f"heard {what}": [0] * number for what, number in sorted(self.heard.items())}
 
     def _violations(self) -> list[str]:
         self._ask_about_all(MOST)
@@ -197,11 +200,19 @@ class Explained(Rich):
         self._judge(about, answer, right)
         ref = None if answer.run_id is None else parse_run_id(answer.run_id)
         events = [] if ref is None else self.chronicle.of_run(ref, truth.call)
+        self._hear(about, answer)
         if ref is not None:
             self.wrong += [f"cause: {what}: {about}: {answer}" for what in unfounded(answer, events, self.faults.skew)]
             self.wrong += [f"attempt: {what}: {about}: {answer}" for what in self._untold(answer, ref)]
         if Cause.FREEZE in answer.causes and not self.chronicle.frozen("acme", max(at, NOON), truth.now):
             self.wrong.append(f"cause: nobody froze the tenant: {about}: {answer}")
+
+    def _hear(self, about: str, answer: Answer) -> None:
+        """What an answer says of workers is so, by their records."""
+        said = {one.cause for one in answer.sentences if one.source == SOURCE}
+        self.heard.update("workers at hand" if cause is None else str(cause) for cause in said)
+        rows = workers_of(self.chronicle, self.stage.calls) if said or "No worker of queue" in str(answer) else []
+        self.wrong += [f"workers: {what}: {about}" for what in misheard(answer, rows, self.stage.now)]
 
     def _untold(self, answer: Answer, ref: RunRef) -> Iterator[str]:
         """Failed attempts of a run that its answer does not tell of."""
@@ -224,6 +235,7 @@ class Explained(Rich):
         truth = self._truth(ref.owner.partition("/")[2], self.stage.calls, self.stage.now)
         answer, events = owner.why_run(str(ref)), self.chronicle.of_run(ref, self.stage.calls)
         self._judge(str(ref), answer, truth.of_run(ref))
+        self._hear(str(ref), answer)
         self.wrong += [f"cause: {what}: {ref}: {answer}" for what in unfounded(answer, events, self.faults.skew)]
 
     def _judge(self, about: str, answer: Answer, right: set[Verdict]) -> None:
