@@ -47,6 +47,9 @@ CONTRACT = (
     "tests/contract/test_batch_failures.py",
     "tests/contract/test_stripes.py",
 )  # what the drivers make of AWS's answers
+POLICIES = ("tests/unit/state/test_decisions.py", "tests/unit/worker/execution/test_perform.py")
+STATUS = ("tests/unit/worker/execution/test_http_status.py", "tests/unit/worker/execution/test_perform.py")
+NOTIFIERS = ("tests/unit/ready_jobs/http/test_notifiers.py",)
 AUTOMATIC = ("tests/unit/fires/test_automatic_backfill.py",)
 INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
@@ -329,6 +332,55 @@ MUTANTS = (
         "fires/plan.py",
         "near = revision.bound(now + LOOKAHEAD)",
         "near = now + LOOKAHEAD",
+    ),
+    Mutant(
+        "a status decides although retry_on names the error",
+        "state/retry.py",
+        "        return not any(name in kinds for name in retry.retry_on)\n",
+        "        return status is not None or not any(name in kinds for name in retry.retry_on)\n",
+        POLICIES,
+    ),
+    Mutant(
+        "a payload that was refused is repeated",
+        "state/retry.py",
+        "    if invalid or any(",
+        "    if any(",
+        POLICIES,
+    ),
+    Mutant(
+        "an answer that may pass is permanent",
+        "worker/execution/perform.py",
+        "    known = None if signal is problem else status",
+        "    known = status",
+        POLICIES,
+    ),
+    Mutant(
+        "the code of an exit is a status",
+        "worker/execution/http_status.py",
+        "isinstance(code, HTTPStatus)",
+        "isinstance(code, int)",
+        STATUS,
+    ),
+    Mutant(
+        "a routing key that is shown",
+        "ready_jobs/notifiers.py",
+        "return _Message(_json(event), hidden=hidden)",
+        "return _Message(_json(event))",
+        NOTIFIERS,
+    ),
+    Mutant(
+        "another id at each attempt",
+        "ready_jobs/notifiers.py",
+        'name, at = f"evt_{notice.token}", int(time.time())',
+        'name, at = f"evt_{time.time_ns()}", int(time.time())',
+        NOTIFIERS,
+    ),
+    Mutant(
+        "without encryption to anywhere",
+        "ready_jobs/notifiers.py",
+        "        guard = replace(guard, public=False)\n",
+        "",
+        NOTIFIERS,
     ),
     Mutant(
         "the window skips what automatic_backfill runs",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import urllib.error
+import urllib.request
+from datetime import UTC, datetime
 from email.message import Message
 from http import HTTPStatus
 from types import SimpleNamespace
@@ -10,7 +12,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from minutehand import Context, Registry, Retry
+from minutehand.testing import Harness
 from minutehand.worker.execution.http_status import http_status
+
+from tests.support.http_endpoint import serving
 
 
 class Carrier(Exception):
@@ -81,3 +87,21 @@ def test_clients_that_are_installed_carry_it_so() -> None:
     with pytest.raises(requests.HTTPError) as refused:
         answer.raise_for_status()
     assert http_status(refused.value) == 403
+
+
+@pytest.mark.parametrize(("status", "attempts"), [(404, 1), (403, 1), (429, 3), (503, 3)])
+def test_a_job_that_calls_a_server_is_repeated_as_the_answer_says(status: int, attempts: int) -> None:
+    jobs = Registry()
+    with serving() as endpoint:
+        endpoint.answers(status)
+
+        @jobs.job("fetch", retry=Retry(max_attempts=3, base=1.0))
+        def fetch(ctx: Context, payload: object) -> None:
+            urllib.request.urlopen(endpoint.url, timeout=10).close()
+
+        harness = Harness(jobs, at=datetime(2026, 5, 4, 8, tzinfo=UTC))
+        run = harness.scheduler.submit("fetch")
+        harness.advance(minutes=5)
+    found = harness.scheduler.get_run(run.id)
+    assert (found.state, found.attempt, found.error_code) == ("DEAD", attempts, str(status))
+    assert len(endpoint.asked) == attempts
