@@ -107,7 +107,7 @@ def test_the_auditor_claims_a_lost_fire_that_is_older_than_the_window() -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@in_turn("number", range(20), [str(number) for number in range(20)], of=4)
+@in_turn("number", range(41), [str(number) for number in range(41)], of=6)
 def test_a_ticker_that_dies_at_any_call_loses_and_doubles_nothing(number: int, after: bool) -> None:
     world = backfilled()
     try:
