@@ -80,6 +80,7 @@ class Settings:
         None  # MINUTEHAND_EVENT_NETWORKS: private addresses that a webhook may have: `10.0.0.0/8`
     )
     jobs: str | None = None  # MINUTEHAND_JOBS: the package whose jobs a worker runs
+    apply_declarations: bool = False  # MINUTEHAND_APPLY_DECLARATIONS: `on`: a worker that starts applies its @schedule
     work_queue: str | None = None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
@@ -104,8 +105,10 @@ class Settings:
             if getattr(self, name) not in known:
                 problem = f"{_variable_of(name)}={getattr(self, name)!r} is not known"
                 raise Misconfigured(f"{problem}; use {' or '.join(map(repr, known))}")
-        if not isinstance(self.history, bool):
-            raise Misconfigured(f"MINUTEHAND_HISTORY={self.history!r} is not known; use True or False")
+        for name in ("history", "apply_declarations"):
+            if not isinstance(getattr(self, name), bool):
+                problem = f"{_variable_of(name)}={getattr(self, name)!r} is not known"
+                raise Misconfigured(f"{problem}; use True or False")
         for name in ("bucket", "archive_bucket"):
             value = getattr(self, name)
             if value is not None and not _BUCKET.fullmatch(value):

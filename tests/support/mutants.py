@@ -55,6 +55,7 @@ INCIDENTS = ("tests/unit/undertaker",)
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
 MOVED = ("tests/unit/owner/runs/test_reschedule.py", "tests/proof/test_moved.py")
 TRANSACTIONS = ("tests/unit/worker/execution/test_transactions.py", "tests/contract/test_transactions.py")
+DECLARED = ("tests/unit/daemon/test_declarations.py",)
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 HISTORY = (
@@ -995,6 +996,48 @@ MUTANTS = (
         "        if 1 in refused:\n            return CommitResult(recorded=True)\n",
         "",
         TRANSACTIONS,
+    ),
+    Mutant(
+        "a set of declarations that was replaced is applied again",
+        "sdk/applied.py",
+        "if stand is not None and self._digest in stand.earlier:",
+        "if stand is not None and self._digest in stand.earlier[:0]:",
+        DECLARED,
+    ),
+    Mutant(
+        "every worker that starts applies its declarations",
+        "sdk/applied.py",
+        "if stand is not None and stand.current == self._digest and stand.done:",
+        "if stand is None and self._digest == '':",
+        DECLARED,
+    ),
+    Mutant(
+        "a claim of declarations never ends",
+        "sdk/applied.py",
+        "and now <= stand.until + SKEW:",
+        "and now >= 0:",
+        DECLARED,
+    ),
+    Mutant(
+        "a worker applies declarations beside the one that has the claim",
+        "sdk/applied.py",
+        "and now <= stand.until + SKEW:",
+        "and now < 0:",
+        DECLARED,
+    ),
+    Mutant(
+        "a worker whose claim has ended goes on",
+        "sdk/applied.py",
+        "        if now > until - SKEW:\n",
+        "        if now < 0:\n",
+        DECLARED,
+    ),
+    Mutant(
+        "a claim of declarations is not renewed",
+        "sdk/applied.py",
+        "        if now > until - CLAIM // 2:\n",
+        "        if now < 0:\n",
+        DECLARED,
     ),
     *(Mutant(*each, HISTORY) for each in HISTORY_MUTANTS),
     *(Mutant(*each, RECORDS) for each in WORKER_MUTANTS),

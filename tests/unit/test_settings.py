@@ -29,6 +29,13 @@ def test_another_word_for_the_history_is_refused_with_what_may_stand_there(text:
         from_environment({"MINUTEHAND_HISTORY": text})
 
 
+def test_workers_apply_declarations_only_if_they_are_told_to() -> None:
+    assert from_environment({}).apply_declarations is False
+    assert from_environment({"MINUTEHAND_APPLY_DECLARATIONS": "on"}).apply_declarations is True
+    with pytest.raises(Misconfigured, match="MINUTEHAND_APPLY_DECLARATIONS='yes' is not known; use 'on' or 'off'"):
+        from_environment({"MINUTEHAND_APPLY_DECLARATIONS": "yes"})
+
+
 def test_the_history_of_settings_made_in_code_is_true_or_false() -> None:
     with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY='off' is not known; use True or False"):
         Settings(history="off")  # type: ignore[arg-type]

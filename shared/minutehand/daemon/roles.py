@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
 from minutehand.auditor.audit import AuditReport, audit
 from minutehand.auditor.closing import close_days
 from minutehand.auditor.history import check_history
+from minutehand.daemon.declarations import DeclarationApplier
 from minutehand.daemon.event_sink import with_events
 from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
@@ -154,12 +155,18 @@ def run_auditor(settings: Settings) -> AuditReport:
 
 
 def worker_process(
-    settings: Settings, jobs: Registry, *, concurrency: int | None = None, max_memory: int | None = None
+    settings: Settings,
+    jobs: Registry,
+    *,
+    concurrency: int | None = None,
+    max_memory: int | None = None,
+    apply: Sequence[str] | None = None,
 ) -> WorkerProcess:
     """A worker that has found its queue, and has begun nothing.
 
     Orders come from ``settings.work_queue``; ``concurrency`` is by default what that queue declares, or CONCURRENCY. InvalidInput
     for a queue that neither the jobs declare nor the cloud has, or a ``max_memory`` (MB, resident) that is reached before any run.
+    Once it has started it applies the schedules that the packages ``apply`` declare, for the settings' tenant.
     """
     limit_arenas()
     services = connect(settings)
@@ -169,8 +176,19 @@ def worker_process(
     declared = jobs.find_queue(queue)
     services = _with_all_stripes(services, settings, queue)
     most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
+    alongside = None
+    if apply is not None:
+        name = process_name("worker")
+        applier = DeclarationApplier(services, apply, jobs, tenant=settings.tenant, by=name, clock=system_clock)
+        alongside = applier.run
     return WorkerProcess(
-        services, jobs, concurrency=most, queue=queue, max_memory=max_memory, keeps_record=settings.history
+        services,
+        jobs,
+        concurrency=most,
+        queue=queue,
+        max_memory=max_memory,
+        keeps_record=settings.history,
+        alongside=alongside,
     )
 
 

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
 
@@ -49,7 +49,8 @@ class WorkerProcess:
     """A worker that polls: at most ``concurrency`` messages at hand, from the queue that ``services`` take orders from.
 
     Beyond ``max_memory`` MB (resident) it stops by itself. It ``keeps_record`` of what it is and does, for `workers list`; its jobs it
-    publishes in any case. Raises JobError for a job with ``isolation="process"`` that a process of its own could not import, InvalidInput
+    publishes in any case. Once it has started it calls ``alongside`` in a thread, with the event that stops it.
+    Raises JobError for a job with ``isolation="process"`` that a process of its own could not import, InvalidInput
     for a ``max_memory`` that is reached already.
     """
 
@@ -62,10 +63,11 @@ class WorkerProcess:
         queue: str | None = None,
         max_memory: int | None = None,
         keeps_record: bool = True,
+        alongside: Callable[[threading.Event], object] | None = None,
     ) -> None:
         if max_memory is not None:
             check_limit(max_memory)
-        self._max_memory = max_memory
+        self._max_memory, self._alongside = max_memory, alongside
         self._services, self.queue = services, queue or DEFAULT_QUEUE
         self._pollers = min(services.work.stripes, concurrency)
         self._stopping = threading.Event()
@@ -96,6 +98,8 @@ class WorkerProcess:
         if self._isolated:
             self._parent.start()
         self._shell.start()
+        if self._alongside is not None:
+            threading.Thread(target=self._alongside, args=(stop,), name="alongside", daemon=True).start()
         threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
         polling = [
             threading.Thread(target=self._poll, args=(number,), name="poll", daemon=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from minutehand import Settings
+from minutehand import Scheduler, Settings
 from minutehand import jobs as jobs_module
 
 from tests.support.command_line import Say, typed
@@ -43,6 +43,9 @@ def report(ctx, payload):
 def orphan(ctx, payload):
     pass
 """
+
+
+GIVE_UP = 60.0  # seconds
 
 
 @pytest.fixture
@@ -198,3 +201,46 @@ def test_an_error_in_a_file_names_its_line(said: Say, folder: Path) -> None:
 def test_the_schema_is_printed(said: Say) -> None:
     done = said("schema")
     assert json.loads(done.out) == said("--json", "schema").json[0]
+
+
+# A worker that applies.
+
+
+def worker_until(settings: Settings, word: str, *words: str) -> dict[str, object]:
+    """The first line of a worker's log with this event; then it ends."""
+    process = typed(settings, "--json", "worker", "--jobs", "acme_declared", *words, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            event: dict[str, object] = json.loads(line) if line.startswith("{") else {}
+            if event.get("event") == word:
+                return event
+        raise AssertionError(f"it ended without {word}")
+    finally:
+        process.terminate()
+        process.stderr.close()
+        process.wait(GIVE_UP)
+
+
+def test_a_worker_applies_its_package_if_it_is_told_to(folder: Path, local_settings: Settings) -> None:
+    owner = Scheduler(settings=local_settings)
+    worker_until(local_settings, "worker.started")
+    assert list(owner.list_schedules().items) == [], "it is off by default"
+    left = worker_until(local_settings, "declarations.left", "--apply")
+    assert (left["package"], left["schedule"]) == ("acme_declared", "orphan")
+    (found,) = owner.list_schedules().items
+    assert (found.name, found.managed_by, found.revision) == ("morning", "acme_declared", 1)
+
+
+def test_applying_by_hand_makes_an_older_set_the_current_one(folder: Path, local_settings: Settings, said: Say) -> None:
+    declared = (folder / "acme_declared.py").read_text()
+    whole = declared.split("@schedule", 2)
+    (folder / "acme_declared.py").write_text("@schedule".join(whole[:2]))
+    worker_until(local_settings, "declarations.applied", "--apply")
+    (folder / "acme_declared.py").write_text("@schedule".join(whole[:2]).replace("0 9 * * MON-FRI", "0 8 * * MON-FRI"))
+    worker_until(local_settings, "declarations.applied", "--apply")
+    (folder / "acme_declared.py").write_text("@schedule".join(whole[:2]))
+    worker_until(local_settings, "declarations.replaced", "--apply")
+    assert said("apply", "acme_declared", "--yes").code == 0
+    (found,) = Scheduler(settings=local_settings).list_schedules().items
+    assert found.expression == "0 9 * * MON-FRI"

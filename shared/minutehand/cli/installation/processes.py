@@ -67,12 +67,24 @@ def worker(
             help="Resident memory in MB beyond which the worker finishes as after SIGTERM and starts anew. Default: no limit.",
         ),
     ] = None,
+    *,
+    apply: Annotated[
+        bool | None,
+        typer.Option(
+            "--apply/--no-apply",
+            help="Apply the schedules that the packages declare, once for all workers. Default: MINUTEHAND_APPLY_DECLARATIONS, or not.",
+        ),
+    ] = None,
 ) -> None:
     """Run jobs: receive messages of a work queue by long polling."""
     settings = shell.settings if queue is None else replace(shell.settings, work_queue=queue)
-    registry = load_jobs(jobs or ([settings.jobs] if settings.jobs else []))
+    packages = jobs or ([settings.jobs] if settings.jobs else [])
+    registry = load_jobs(packages)
     at_terminal = configure_logs(shell)
-    process = worker_process(settings, registry, concurrency=concurrency, max_memory=max_memory)
+    applies = settings.apply_declarations if apply is None else apply
+    process = worker_process(
+        settings, registry, concurrency=concurrency, max_memory=max_memory, apply=packages if applies else None
+    )
     with stop_on_signals() as stop:
         if at_terminal:
             _show_worker(shell, process, registry, grace)

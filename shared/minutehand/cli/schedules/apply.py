@@ -23,6 +23,7 @@ from minutehand.domain.redaction import USUAL, Redact
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput, UnknownJobWarning
 from minutehand.jobs import Registry
+from minutehand.sdk.applied import declared_in, note_applied
 from minutehand.sdk.scheduler import Scheduler
 
 Jobs = Annotated[
@@ -68,6 +69,8 @@ def apply(
     if not dry_run:
         _confirm(shell, plans, prune=prune, yes=yes)
         failed += sum(_carry_out(shell, scheduler, plan, prune=prune) for plan in plans)
+        if not failed and known is not None and source in documents:
+            note_applied(scheduler, source, known)
     if failed:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -134,8 +137,7 @@ def _declared(
         documents = read(_text(source), "standard input" if source == "-" else source)
         return scheduler, known, {document.managed_by: document.declarations for document in documents}
     registry = load_jobs([source, *jobs])
-    modules = ((one, str(getattr(one.function, "__module__", ""))) for one in registry.declared())
-    found = [one for one, module in modules if module == source or module.startswith(f"{source}.")]
+    found = declared_in(source, registry)
     if not found:
         raise InvalidInput(
             "source", source, "declares no schedule", "decorate its jobs with @schedule(...), or give a .yaml file"
