@@ -28,7 +28,7 @@ from minutehand.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_n
 from minutehand.domain.queue import Queue as DeclaredQueue
 from minutehand.domain.redaction import USUAL, Redact, check_redact
 from minutehand.errors import InvalidInput, JobError, shorten
-from minutehand.payload_types import payload_type_of
+from minutehand.payload_types import payload_type_of, signature_of
 
 if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
     from minutehand.domain.schedule import Declaration
@@ -127,7 +127,7 @@ class Registry:
             problem = "is a generator, whose code a call does not run; return instead of yield"
             raise JobError(f"job={job.name!r}: {place} {problem}")
         try:
-            inspect.signature(function).bind(object(), object())
+            signature_of(function).bind(object(), object())
         except (TypeError, ValueError) as error:
             raise JobError(f"job={job.name!r}: {place} cannot be called with (ctx, payload): {error}") from None
         known = self._jobs.get(job.name)
@@ -141,8 +141,10 @@ class Registry:
 
     def name_of(self, function: object) -> str:
         """The name under which a function is registered as a job. Raises InvalidInput unless it is registered once."""
-        wanted = bare(function)
-        names = sorted(job.name for job in self._jobs.values() if bare(job.function) is wanted)
+        names = sorted(job.name for job in self._jobs.values() if job.function is function)
+        if not names:  # a method is another object each time, and a decorator may be around it
+            wanted = bare(function)
+            names = sorted(job.name for job in self._jobs.values() if bare(job.function) is wanted)
         if len(names) == 1:
             return names[0]
         if names:

@@ -7,6 +7,7 @@ as it is. Pydantic checks and converts. It is imported with the first payload th
 
 from __future__ import annotations
 
+from minutehand.payload_types.hints import signature_of
 from minutehand.payload_types.kind import PayloadType, jsonable, payload_schema, payload_type_of
 
-__all__ = ["PayloadType", "jsonable", "payload_schema", "payload_type_of"]
+__all__ = ["PayloadType", "jsonable", "payload_schema", "payload_type_of", "signature_of"]

@@ -26,14 +26,19 @@ class Unresolved(Exception):
     """A name in an annotation is not known in the function's module, or not yet."""
 
 
-def annotation_of(function: Callable[..., Any]) -> Any:
-    """The annotation of the second parameter, possibly text; ``inspect.Parameter.empty`` if there is none."""
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature, also if its annotations have names that are not known. Raises TypeError, ValueError."""
     more: dict[str, Any] = {}
     if sys.version_info >= (3, 14):
         import annotationlib  # noqa: PLC0415 (new there)
 
         more = {"annotation_format": annotationlib.Format.FORWARDREF}
-    parameters = list(inspect.signature(function, **more).parameters.values())
+    return inspect.signature(function, **more)
+
+
+def annotation_of(function: Callable[..., Any]) -> Any:
+    """The annotation of the second parameter, possibly text; ``inspect.Parameter.empty`` if there is none."""
+    parameters = list(signature_of(function).parameters.values())
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     if len(parameters) < 2 or parameters[1].kind not in by_position:
         return inspect.Parameter.empty

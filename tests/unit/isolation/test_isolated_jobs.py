@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -52,6 +53,46 @@ def test_a_payload_that_does_not_fit_is_a_permanent_failure(stage: Stage) -> Non
     found = stage.scheduler.get_run(run.id)
     assert (found.state, found.attempt, found.error_type) == (RunState.DEAD, 1, "InvalidInput")
     assert found.error == "payload.b='token=[redacted]': does not fit 'add-typed'; give a valid integer"
+
+
+PRELOADED = """
+from dataclasses import dataclass
+from minutehand import job
+
+@dataclass
+class Order:
+    id: str
+
+@dataclass
+class Broken:
+    thing: type("Thing", (), {})
+
+@job("typed", isolation="process")
+def typed(ctx, payload: Order): ...
+
+@job("broken", isolation="process")
+def broken(ctx, payload: Broken): ...
+
+@job("in a thread")
+def threaded(ctx, payload: list[Order]): ...
+"""
+LOOK = """
+import sys
+from minutehand.isolation.preload import preload
+from minutehand.jobs import default_registry
+print(preload(["preloaded_jobs"]).failed)
+print([job.name for job in default_registry if "adapter" in vars(job.payload_type)])
+"""
+
+
+def test_what_checks_payloads_is_made_once_before_processes_are_forked(tmp_path: Path) -> None:
+    """Importing Pydantic takes longer than most attempts. An annotation that nobody can check stops no other job."""
+    (tmp_path / "preloaded_jobs.py").write_text(PRELOADED.replace("in a thread", "threaded"))
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK], capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": paths}
+    )
+    assert done.stdout.splitlines() == ["{}", "['typed']"]
 
 
 def test_the_context_is_the_same_as_in_a_thread(stage: Stage) -> None:

@@ -11,6 +11,8 @@ import pytest
 from minutehand import Context, Redact, Registry, Retry, RunState, Scheduler, schedule
 from minutehand.declare import declaration
 from minutehand.errors import InvalidInput
+from minutehand.ready_jobs.command import command_job
+from minutehand.ready_jobs.http import http_job
 from minutehand.testing import Harness
 from pydantic import BaseModel, Field
 
@@ -346,6 +348,17 @@ def test_a_function_with_two_names_is_not_guessed(shop: Shop) -> None:
     shop.jobs.job("also")(shop.plain)
     with pytest.raises(InvalidInput, match="is registered as also and plain; pass one of these names"):
         shop.scheduler.submit(shop.plain, {})
+
+
+def test_ready_jobs_are_functions_too() -> None:
+    jobs = Registry()
+    command = command_job("command", registry=jobs)
+    call = http_job("call", url="https://example.com", registry=jobs)
+    harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
+    run = harness.scheduler.submit(command, {"argv": ["true"]}, delay=3600)
+    assert (run.job, harness.scheduler.create_schedule("s", call, NIGHT, payload={}).job) == ("command", "call")
+    (done,) = harness.advance(hours=1)
+    assert done.state is RunState.SUCCEEDED
 
 
 def test_a_class_method_is_a_function_too() -> None:
