@@ -74,6 +74,7 @@ _WORDS: dict[str, Any] = {
     "RunKindWord": entry,
     "TransitionKindWord": transition_line,
     "ViaWord": audit,
+    "AuditActWord": audit,
 }
 
 # Blocks.

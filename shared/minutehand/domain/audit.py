@@ -70,6 +70,34 @@ class AuditAct(StrEnum):
     THAW = "thaw"
 
 
+AuditActWord = (
+    AuditAct
+    | Literal[
+        "create",
+        "update",
+        "pause",
+        "resume",
+        "delete",
+        "retag",
+        "complete",
+        "skip",
+        "trigger",
+        "cancel",
+        "retry",
+        "reschedule",
+        "replay",
+        "redrive",
+        "purge",
+        "backfill",
+        "pause-backfill",
+        "resume-backfill",
+        "cancel-backfill",
+        "freeze",
+        "thaw",
+    ]
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Caller:
     """Who acts, as far as the caller says so."""

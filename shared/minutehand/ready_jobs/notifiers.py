@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from minutehand.aws.errors import ServiceError
 from minutehand.domain.job import Context
@@ -40,7 +40,8 @@ from minutehand.sqs.topics import SnsNotices
 PATIENT = Retry(max_attempts=8, base=10.0, cap=900.0)  # for about twenty minutes
 SLACK = ("hooks.slack.com", "hooks.slack-gov.com")
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
-SEVERITIES = ("critical", "error", "warning", "info")  # of PagerDuty
+PagerDutySeverity = Literal["critical", "error", "warning", "info"]
+SEVERITIES = get_args(PagerDutySeverity)
 _LONGEST_SUMMARY, _LONGEST_DEDUP_KEY = 1_024, 255  # characters: PagerDuty's limits
 _LASTING = (
     "InvalidParameter",
@@ -100,7 +101,7 @@ def pagerduty_notifier(
     name: str,
     *,
     routing_key: Secret,
-    severity: str = "error",
+    severity: PagerDutySeverity = "error",
     url: str = PAGERDUTY,
     timeout: float = 15.0,
     networks: Sequence[str] = (),

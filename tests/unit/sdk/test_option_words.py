@@ -30,6 +30,7 @@ WORDS: dict[str, tuple[Any, type[StrEnum]]] = {
     "kind of a transition": (transition_line.TransitionKindWord, transition_line.TransitionKind),
     "order": (backfill.BackfillOrderWord, backfill.BackfillOrder),
     "via": (audit.ViaWord, audit.Via),
+    "act": (audit.AuditActWord, audit.AuditAct),
 }
 
 

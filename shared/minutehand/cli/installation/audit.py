@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -67,7 +67,7 @@ def list_(
     page = shell.scheduler.audit(
         schedule=schedule,
         actor=actor,
-        act=act,
+        act=cast(Any, act),
         run_id=run_id,
         call=call,
         since=since,

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
-from minutehand.domain.audit import AuditAct, checked_actor_filter
+from minutehand.domain.audit import AuditAct, AuditActWord, checked_actor_filter
 from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.policies import word
 from minutehand.domain.times import DAY, to_ms
@@ -52,7 +52,7 @@ class AuditMethods(SchedulerBase):
         *,
         schedule: str | None = None,
         actor: str | None = None,
-        act: str | None = None,
+        act: AuditActWord | None = None,
         run_id: str | None = None,
         call: str | None = None,
         since: datetime | None = None,

@@ -293,7 +293,7 @@ UNTYPED: Any = "whsec_x"
         (lambda jobs: webhook_notifier("n", url="https://a.example", signing=UNTYPED, registry=jobs), "signing"),
         (lambda jobs: webhook_notifier("n", url="https://a.example", signing=Secret(env="S"), timeout=0, registry=jobs), "timeout"),
         (lambda jobs: pagerduty_notifier("n", routing_key=UNTYPED, registry=jobs), "routing_key"),
-        (lambda jobs: pagerduty_notifier("n", routing_key=Secret(env="K"), severity="loud", registry=jobs), "severity"),
+        (lambda jobs: pagerduty_notifier("n", routing_key=Secret(env="K"), severity="loud", registry=jobs), "severity"),  # type: ignore[arg-type]
         (lambda jobs: pagerduty_notifier("n", routing_key=Secret(env="K"), url="http://a.example", registry=jobs), "url"),
         (lambda jobs: sns_notifier("n", "arn:aws:sqs:eu-west-1:123456789012:q", registry=jobs), "topic"),
         (lambda jobs: sns_notifier("not a name!", "arn:aws:sns:eu-west-1:123456789012:t", registry=jobs), "job"),
