@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args, get_origin
 import minutehand
 from minutehand import errors, settings, testing
 from minutehand.apply import schema
-from minutehand.cli.app import whole
+from minutehand.cli.app import COMMANDS, whole
 from minutehand.cli.exits import ExitCode
 from minutehand.domain import audit, options, policies, run, schedule
 from minutehand.domain.history import entry, transition_line
@@ -152,8 +152,12 @@ def transitions_table() -> Iterator[str]:
 
 
 def commands() -> Iterator[str]:
-    """The command line."""
+    """The command line, in the groups of its help."""
+    panel = ""
     for path, command in leaves(whole(), ("minutehand",)):
+        if (heading := COMMANDS[path[1]].panel) != panel:
+            panel = heading
+            yield f"## {panel}\n"
         context = command.make_context(path[-1], [], resilient_parsing=True)
         usage = command.collect_usage_pieces(context)
         yield f"### `{' '.join((*path, *usage))}`\n\n{inspect.cleandoc(command.help or '')}\n"

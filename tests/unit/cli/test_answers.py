@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from minutehand import Context
 from minutehand.cli.app import run
+from minutehand.errors import Unavailable
 from minutehand.testing import Crash
 
 from tests.support.scenes.world import World
@@ -48,7 +49,18 @@ class TestCreate:
         words = ("schedules", "create", "s", "note", "0 9 * * *", "--client-token", "t")
         lines(*words)
         lines("schedules", "pause", "s")
-        assert lines(*words)[1:] == ["no next fire: it is PAUSED"]
+        assert lines(*words)[1:] == ["no next fire: it is not ACTIVE any more"]
+
+    def test_it_is_created_all_the_same_if_its_fire_cannot_be_read(
+        self, world: World, lines: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise Unavailable("no answer")
+
+        monkeypatch.setattr(type(world.scheduler), "preview", fail)
+        created, unknown = lines("schedules", "create", "s", "note", "0 9 * * *")
+        assert created.startswith("created s")
+        assert unknown == "next fire unknown: no answer"
 
     def test_json_has_the_schedule(self, lines: Callable[..., list[str]]) -> None:
         (line,) = lines("--json", "schedules", "create", "s", "note", "0 9 * * *")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
+from minutehand import Retry, cli
 from minutehand.cli.app import run
-from minutehand.cli.installation import audit, queues, workers
-from minutehand.cli.runs import dead, listing, running
-from minutehand.cli.schedules import backfills, showing
+from minutehand.cli.installation import audit
+from minutehand.cli.schedules import showing
 from minutehand.cli.shell import Shell, console, text_of
 from minutehand.cli.tables import Column, fitted
 from minutehand.settings import Settings
@@ -85,24 +87,22 @@ class Line:
     failed: int = 100_000
     start: datetime = NOW
     end: datetime = NOW
+    retry: Retry = Retry(max_attempts=5)  # noqa: RUF009 (it is frozen)
+    timeout: float = 600.0
+
+    def __getattr__(self, name: str) -> str:
+        return f"a {name}"
 
 
-TABLES = {
-    "audit": audit._LISTED,
-    "backfill runs": backfills._RUNS,
-    "backfills": [Column("day") if column.name == "id" else column for column in backfills._LISTED],
-    "dead": dead._COLUMNS,
-    "described runs": showing._RUNS,
-    "failing": showing.FAILING,
-    "found": listing._FOUND,
-    "queues": queues._COLUMNS,
-    "redriven": dead._COLUMNS_REDRIVEN,
-    "revisions": showing._REVISIONS,
-    "running": running._COLUMNS,
-    "runs": listing._COLUMNS,
-    "schedules": showing.LISTED,
-    "workers": workers._COLUMNS,
-}
+def tables() -> Iterator[tuple[str, Sequence[Column]]]:
+    """Every tuple of columns in a module of the command line."""
+    for found in walk_packages(cli.__path__, "minutehand.cli."):
+        for name, value in vars(import_module(found.name)).items():
+            if isinstance(value, tuple) and value and all(isinstance(column, Column) for column in value):
+                yield f"{found.name.removeprefix('minutehand.cli.')}.{name}", value
+
+
+TABLES = dict(tables())
 
 
 class Terminal(io.StringIO):
@@ -133,7 +133,6 @@ class Screen:
 
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Screen]:
-    monkeypatch.setattr(Line, "day", "2026-11-22", raising=False)
     return lambda width, **how: Screen(monkeypatch, width, **how)
 
 
@@ -155,6 +154,11 @@ def test_a_listing_fits_eighty_columns_and_says_what_it_leaves_out(name: str, sc
     if "id" in {column.name for column in TABLES[name]}:
         assert RUN in shown.lines[1], "whole, to be copied"
     assert "state" in kept or "state" not in {column.name for column in TABLES[name]}
+
+
+def test_the_tables_are_found() -> None:
+    assert {"schedules.showing.LISTED", "runs.listing._COLUMNS", "installation.jobs._COLUMNS"} <= set(TABLES)
+    assert len(TABLES) >= 15
 
 
 def test_schedules_keep_state_and_next_fire(screen: Callable[..., Screen]) -> None:

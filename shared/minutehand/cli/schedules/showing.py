@@ -5,7 +5,7 @@ from __future__ import annotations
 from minutehand.cli.shell import Shell, text_of
 from minutehand.cli.spoken import away, day_and_time, fire, lateness
 from minutehand.cli.tables import Column
-from minutehand.errors import Unavailable
+from minutehand.errors import MinutehandError
 from minutehand.sdk.schedule_views import Schedule, ScheduleDescription
 
 _NAMED = (
@@ -52,11 +52,11 @@ def show_created(shell: Shell, made: Schedule) -> None:
         return
     shell.say(f"created {made.name}: {made.job}, {made.expression}, {made.timezone}")
     try:
-        now = shell.scheduler.get_schedule(made.name)
-    except Unavailable:  # it is created all the same
-        shell.say("next fire unknown: AWS did not answer")
-        return
-    shell.say(f"next fire {fire(now.next_fires[0])}" if now.next_fires else f"no next fire: it is {now.state}")
+        upcoming = shell.scheduler.preview(made.name, 1)
+    except MinutehandError as problem:  # it is created all the same
+        shell.say(f"next fire unknown: {problem}")
+    else:  # without one, the call repeated an earlier one by its token
+        shell.say(f"next fire {fire(upcoming[0])}" if upcoming else "no next fire: it is not ACTIVE any more")
 
 
 def show_schedule(shell: Shell, found: Schedule) -> None:
