@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -23,13 +21,14 @@ from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Definition, Head, ScheduleState
-from minutehand.errors import InvalidInput, MinutehandError, NotFound, UnknownJobWarning
+from minutehand.errors import InvalidInput, MinutehandError, NotFound
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.owner.catalogue import KnownNames
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
+from minutehand.sdk.known_jobs import warn_unknown
 from minutehand.sdk.requests import PendingPayload, token_of
 from minutehand.settings import Settings, from_environment
 
@@ -49,14 +48,6 @@ def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
         "is not declared",
         f"known queues: {', '.join((DEFAULT_QUEUE, *known))}; declare it beside its jobs, Queue({name!r}), and deploy",
     )
-
-
-def _warn(text: str) -> None:
-    """An UnknownJobWarning that names the first line outside of this package."""
-    level, frame = 2, sys._getframe(1)  # noqa: SLF001 (what ``warnings`` itself does)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("minutehand."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, UnknownJobWarning, stacklevel=level)
 
 
 class SchedulerBase:
@@ -88,7 +79,7 @@ class SchedulerBase:
         self._clock = clock
         self._strict = check_flag("strict", strict)
         self._known_names = KnownNames(services, clock)
-        self._on_unknown: Callable[[str], None] = _warn
+        self._on_unknown: Callable[[str], None] = warn_unknown
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
 
     def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:

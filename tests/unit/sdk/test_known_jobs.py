@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Registry, Scheduler
+from minutehand import AsyncScheduler, Registry, Scheduler
 from minutehand.apply.plan import ApplyAction
 from minutehand.declare import declaration
 from minutehand.domain.job_catalogue import PublishedJob, sets_of
@@ -131,6 +132,31 @@ def test_a_scheduler_can_be_made_strict_for_one_call(world: World) -> None:
     assert len(warned(lambda: owner.submit("notte"))) == 1
     with pytest.raises(InvalidInput, match="strict"):
         owner.strictly(strict="yes")  # type: ignore[arg-type]
+
+
+def test_a_coroutine_is_warned_at_the_line_that_awaits(world: World) -> None:
+    publish(world, "note")
+
+    async def main() -> None:
+        async with AsyncScheduler.of(owner_of(world)) as scheduler:
+            await scheduler.submit("notte")
+            await scheduler.submit("nott")
+            assert [job.name for job in await scheduler.jobs()] == ["note"]
+            with pytest.raises(InvalidInput):
+                await scheduler.strictly().submit("notte")
+
+    assert len(warned(lambda: asyncio.run(main()))) == 2
+
+
+def test_by_default_a_warning_is_shown_once_a_line(world: World) -> None:
+    publish(world, "note")
+    owner = owner_of(world)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            owner.submit("only-once")
+        owner.submit("only-once")
+    assert len(caught) == 2
 
 
 # What it costs.

@@ -15,6 +15,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from minutehand.concurrency.forks import PerProcess
+from minutehand.sdk.known_jobs import awaited_here
 from minutehand.sdk.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class AsyncBase:
     _threads: CallThreads
 
     async def _run(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        return await self._threads.run(partial(getattr(self._scheduler, method), *args, **kwargs))
+        with awaited_here():
+            return await self._threads.run(partial(getattr(self._scheduler, method), *args, **kwargs))
 
 
 def awaited(
