@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
     """How a command ended."""
 
     DONE = 0  # success
-    FAILED = 1  # refused (the error names option and remedy), or failed in part; `apply`, `audit`, `doctor`, `import`, `local`: see there
+    FAILED = 1  # refused (the error names option and remedy), a part failed, or `apply`, `audit`, `doctor`, `import`, `local` found faults
     USAGE = 2  # there is no such command or option, or an argument is missing
     NOT_FOUND = 3  # there is no such schedule, run or backfill; or nothing matched, and `--expect` was given
     CONFLICT = 4  # another call was first, or the name or key is taken: read again, then decide

@@ -22,7 +22,8 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "each": ("count",),
     "between[0]": ("after",),
     "between[1]": ("before",),
-    "name": ("name", "schedule"),
+    "name": ("name", "schedule", "target"),
+    "run_id": ("run_id", "target", "name"),
     "id": ("backfill",),
 }
 # Methods of the SDK that errors name, and their commands.
@@ -47,9 +48,14 @@ COMMANDS: Mapping[str, str] = {
     "update_schedule": "schedules update",
     "upsert_schedule": "schedules upsert",
 }
-# What only a program can do.
-_PHRASES: Mapping[str, str] = {
+# What only a program can do, or writes in another form.
+PHRASES: Mapping[str, str] = {
     "pass strict=False to Scheduler": "leave --strict out",
+    ", or None for no limit": "; without it there is no limit",
+    "give seconds >= 0 or a timedelta": "give a time from now, e.g. 5m",
+    "pass an aware datetime.datetime": "write e.g. 2026-12-24T18:00:00Z",
+    'use ("key", "value"), or "key" for any value': "write key=value, or key for any value",
+    'use {"key": "value"}, or {"key": None} to remove one': "give --set key=value, or --remove key",
     "pass Schedule.revision": "give the revision that `minutehand schedules get` prints",
 }
 _CALL = re.compile(r"\b(\w+)\(([^()]*)\)")
@@ -76,16 +82,19 @@ class Wording:
         """The same error in these words."""
         if isinstance(problem, InvalidInput):
             field = self._field(problem)
-            if isinstance(problem.value, datetime) and isinstance(given := self._given.get(field), str):
+            if not isinstance(problem.value, str) and isinstance(given := self._given.get(field), str):
                 problem = InvalidInput(field, given, problem.problem, problem.remedy)
-            return problem.reworded(field, self.text)
+            reworded = problem.reworded(field, self.text)
+            if field in self._given and (problem.value is None or problem.value is True):  # not given, or a flag
+                reworded.args = (f"{field}: {reworded.problem}; {reworded.remedy}",)
+            return reworded
         said = copy(problem)
         said.args = (self.text(str(problem)),)
         return said
 
     def text(self, text: str) -> str:
         """An error's text in these words."""
-        for phrase, said in _PHRASES.items():
+        for phrase, said in PHRASES.items():
             text = text.replace(phrase, said)
         text = _BEGINNING.sub(lambda found: self._of(found[1]) or found[1], text)
         return _WORD.sub(self._option, _CALL.sub(_command, text))
@@ -99,6 +108,8 @@ class Wording:
         return problem.field if typed is None else typed + (path or "")
 
     def _of(self, name: str) -> str | None:
+        """The option or argument that stands for a parameter of the SDK or of the command; None: it has none."""
+        name = name.replace("-", "_")
         return next((self._typed[one] for one in (*PARAMETERS.get(name, ()), name) if one in self._typed), None)
 
     def _option(self, found: re.Match[str]) -> str:
@@ -110,7 +121,7 @@ class Wording:
 
 
 def _word_of(param: Any) -> str:
-    """What the help calls a parameter: its longest option, or the argument's word in capitals."""
+    """What the help calls a parameter: its first option, or the argument's word in capitals."""
     return str(param.opts[0] if param.param_type_name == "option" else param.metavar or param.name)
 
 

@@ -117,8 +117,8 @@ def test_purge(say: Say, dead: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("redrive",), "since=None: is missing"),
-        (("purge",), "until=None: is missing"),
+        (("redrive",), "--since: is missing"),
+        (("purge",), "--until: is missing"),
         (("list", "--since", "tuesday"), "since='tuesday': is not a date and time"),
         (("list", "--since", "2026-01-01T00:00:00"), "since=.*has no time zone"),
         (("redrive", "x"), "RUN='x'"),

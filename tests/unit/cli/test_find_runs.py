@@ -110,5 +110,5 @@ def test_statistics_and_a_rebuild(say: Say) -> None:
 
 @pytest.mark.cloud
 def test_options_for_one_schedule_are_refused(say: Say) -> None:
-    with pytest.raises(InvalidInput, match="--oldest-first=True: is for the fires of one schedule"):
+    with pytest.raises(InvalidInput, match="--oldest-first: is for the fires of one schedule"):
         say("runs", "list", "--oldest-first")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import minutehand
 import pytest
-from minutehand import Scheduler
+from minutehand import Retry, Scheduler
 from minutehand.cli.app import run, whole
-from minutehand.cli.wording import COMMANDS, PARAMETERS, Wording
+from minutehand.cli.schedules.options import RETRY, RULE
+from minutehand.cli.wording import COMMANDS, PARAMETERS, PHRASES, Wording
+from minutehand.domain.options import Options, OptionWords
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, MinutehandError, NotFound
+from minutehand.sdk.requests import ScheduleWords
+from minutehand.timing import Rule
 
 from tests.support.scenes.world import World
 
@@ -66,6 +73,15 @@ REFUSED = [
     ("backfills get", "s a,b", "BACKFILL"),
     ("backfills runs", "a,b x", "NAME"),
     ("runs list", "s --cursor x", "--cursor"),
+    ("runs list", "--oldest-first", "--oldest-first"),
+    ("runs tail", "a,b", "TARGET"),
+    ("runs tail", "x#y", "TARGET"),
+    ("runs cancel", "", "RUN"),
+    ("why", "x#y", "NAME|RUN"),
+    ("why", "s", "--at"),
+    ("schedules list", "--tag =x", "--tag"),
+    ("schedules bulk", "trigger --prefix a --note x", "--note"),
+    ("import crontab", "no-such-file", "FILE"),
     ("runs list", "a,b", "NAME"),
     ("runs show", "x", "RUN"),
     ("runs wait", "acme/~a#once --timeout 0", "--timeout"),
@@ -105,8 +121,8 @@ def test_a_refusal_names_what_was_typed(
     typed = {"*": every, "''": ""}
     assert run([*command.split(), *(typed.get(word, word) for word in words.split())]) == 1
     said = capsys.readouterr().err
-    assert re.match(rf"error: {re.escape(field)}=", said), said
-    assert "datetime.datetime" not in said, "what was typed"
+    assert re.match(rf"error: {re.escape(field)}(=|: )", said), said
+    assert not re.search(r"\b(datetime|timedelta|None|True|False)\b|\(['\"]", said), "as one types it"
     params = leaf(command).params
     assert field in {one.opts[0] if field.startswith("--") else one.metavar for one in params}, "and it exists"
 
@@ -184,3 +200,107 @@ def test_the_tables_name_what_there_is() -> None:
         assert leaf(command).params
     every = {str(one.name) for words in {words for words, _, _ in REFUSED} for one in leaf(words).params}
     assert {name for names in PARAMETERS.values() for name in names} <= every
+
+
+# Every command, and everything that an error may name.
+
+# Parameters of methods that no option stands for: how a command follows and stops a call, and what it passes by itself.
+BY_ITSELF = {
+    *(
+        "on_progress",
+        "on_change",
+        "stop",
+        "newest_first",
+        "next_fires",
+        "plan",
+        "declarations",
+        "managed_by",
+        "between",
+    ),
+}
+# Calls that only look something up, with values that were checked or are the command's own.
+LOOKUPS = {("schedules describe", "stats"), ("schedules backfill", "get_backfill"), ("runs tail", "list_runs")}
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield " ".join(path), command
+    for name, child in (children or {}).items():
+        yield from leaves(child, (*path, name))
+
+
+def methods_of(command: Any) -> set[str]:
+    """The methods of Scheduler that a command calls, itself or by functions of its module."""
+    function = inspect.unwrap(command.callback)
+    module = ast.parse(inspect.getsource(inspect.getmodule(function)))  # type: ignore[arg-type]
+    functions = {node.name: node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)}
+    called, seen, names = set[str](), set[str](), [function.__name__]
+    while names:
+        name = names.pop()
+        if name in seen or name not in functions:
+            continue
+        seen.add(name)
+        for node in ast.walk(functions[name]):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("scheduler"):
+                called.add(node.attr)
+            elif isinstance(node, ast.Name):
+                names.append(node.id)
+    return called & {name for name in dir(Scheduler) if not name.startswith("_")}
+
+
+def test_of_every_command_each_parameter_of_its_calls_has_an_option_or_an_argument() -> None:
+    missing, found = [], 0
+    for path, command in leaves(whole()):
+        words = Wording(command.params)
+        for method in methods_of(command) - {called for where, called in LOOKUPS if where == path}:
+            for name in set(inspect.signature(getattr(Scheduler, method)).parameters) - BY_ITSELF - {"self", "words"}:
+                found += 1
+                said = str(words.error(InvalidInput(name, "x", "is wrong", "correct it"))).partition("=")[0]
+                if not (said.startswith("--") or said.isupper()):
+                    missing.append((path, method, name))
+    assert found > 150
+    assert not [one for one in missing if one != ("dead redrive", "redrive", "cursor")], "its cursor is its own"
+
+
+def test_every_word_of_a_definition_has_its_option() -> None:
+    words = Wording(leaf("schedules create").params)
+    sources = (Retry, Rule, ScheduleWords)
+    names = {name for kind in sources for name in inspect.get_annotations(kind)}
+    names |= set(inspect.get_annotations(Options)) | set(inspect.get_annotations(OptionWords))
+    mapped = {name for name in names if str(words.error(InvalidInput(name, "x", "y", "z"))).startswith("--")}
+    unmapped = {name for name in names - mapped if not name.startswith("_")}
+    # The expression is an argument, the retry stands for its options, and the others are for programs.
+    of_programs = {"retry_on", "never_on", "always_on", "by_status", "plan", "last", "seed"}
+    assert unmapped == {"expression", "retry", *of_programs}
+    for table in (RETRY, RULE):
+        for option, name in table.items():
+            typed = {str(one.name): one.opts[0] for one in leaf("schedules create").params}[option]
+            value = datetime(2026, 1, 1, tzinfo=UTC) if name == "start" else "x"
+            assert str(words.error(InvalidInput(name, value, "y", "z"))).startswith(f"{typed}=")
+
+
+def test_every_field_that_a_command_itself_refuses_is_one_of_its_words() -> None:
+    """Literal fields in the modules of the command line."""
+    typed = {word for _, command in leaves(whole()) for one in command.params for word in (str(one.name), *one.opts)}
+    root = Path(minutehand.__file__).parent / "cli"
+    fields = {
+        node.args[0].value
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "InvalidInput"
+        if isinstance(node.args[0], ast.Constant)
+    }
+    assert "--delay" in fields
+    assert fields - typed <= {"argument"}
+
+
+def test_a_parameter_of_a_worker_is_its_option() -> None:
+    found = Wording(leaf("worker").params).error(InvalidInput("max_memory", 1, "is less than the worker", "give more"))
+    assert str(found) == "--max-memory=1: is less than the worker; give more"
+
+
+def test_every_phrase_that_is_said_otherwise_is_still_said() -> None:
+    sources = Path(minutehand.__file__).parent.rglob("*.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in sources if path.name != "wording.py")
+    assert {phrase for phrase in PHRASES if phrase not in text} == set()

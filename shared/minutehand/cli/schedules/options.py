@@ -102,14 +102,14 @@ _OPTIONS = OptionSpec.all(
     ("on_recovery", str, "Notify on the first success after an incident, likewise."),
     ("expect_success_within", Seconds, "Time without a success, e.g. 26h, after which an incident opens."),
 )
-_RETRY = {
+RETRY = {
     "max_attempts": "max_attempts",
     "backoff": "backoff",
     "retry_base": "base",
     "retry_cap": "cap",
     "retry_within": "within",
 }
-_RULE = {word.name: word.name for word in _TIMES} | {"rule_start": "start", "rule_end": "end"}
+RULE = {word.name: word.name for word in _TIMES} | {"rule_start": "start", "rule_end": "end"}
 WORDS = (*_LABELS, *_TIMES, *_EXECUTION, *_OPTIONS)
 _FILTERS = OptionSpec.all(
     "Which schedules",
@@ -187,8 +187,8 @@ with_purge_filters = _with_options(_DEAD_FILTERS[:-1], _parse_filter)  # a purge
 def parse_options(words: Mapping[str, Any], *, unset: Iterable[str] | None = None) -> ParsedOptions:
     """The options that were given. Raises InvalidInput."""
     given = {name: value for name, value in words.items() if value not in (None, [])}
-    rule = {argument: given.pop(name) for name, argument in _RULE.items() if name in given}
-    retry = {argument: given.pop(name) for name, argument in _RETRY.items() if name in given}
+    rule = {argument: given.pop(name) for name, argument in RULE.items() if name in given}
+    retry = {argument: given.pop(name) for name, argument in RETRY.items() if name in given}
     if retry:
         given["retry"] = Retry(**retry)
     if "tags" in given:
