@@ -186,6 +186,37 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         '        self._store("append", [self._row(page, body=True) for page in large])  # before what names them\n',
         "",
     ),
+    # Events and lines.
+    (
+        "an incident that nobody is told of is no event",
+        "undertaker/incidents.py",
+        "        if to is None and SCHEDULE_EVENTS.get(event.kind) not in services.schedule_events:\n",
+        "        if to is None:\n",
+    ),
+    (
+        "an event has another id whenever it is made",
+        "domain/history/outgoing_event.py",
+        "f'{line.ref}#{line.sequence}'",
+        "f'{line.ref}#{id(line)}'",
+    ),
+    (
+        "a run that was cancelled is no event",
+        "domain/history/outgoing_event.py",
+        "        TransitionKind.CANCELLED,\n",
+        "",
+    ),
+    (
+        "a new notice is not in the stream",
+        "dynamodb/history/stream_records.py",
+        '        if not (record.get("eventName") == _PUT if is_notice else is_run(ref)):\n',
+        "        if not is_run(ref):\n",
+    ),
+    (
+        "an act writes no line",
+        "dynamodb/audit.py",
+        "if tables.transact(verb, [*writes, *line_writes(line)], about):",
+        "if tables.transact(verb, writes, about):",
+    ),
     # The rebuild.
     (
         "a correction holds against later changes",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from minutehand.domain.audit import digest_of
-from minutehand.domain.history.outgoing_event import EVENT_TYPES, RUN_EVENTS, OutgoingEvent
+from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.notice import RECORD, SCHEDULE_EVENTS, Notice
 from minutehand.dynamodb.records import record_of
@@ -23,7 +23,7 @@ from minutehand.testing import Detail
 from tests.support.histories.acts import kind, told
 from tests.support.histories.simulator import Process, Stage
 
-ENDS = frozenset(str(word).upper() for word in RUN_EVENTS)  # states that are events
+ENDS = frozenset({"SUCCEEDED", "DEAD", "LOST", "EXPIRED", "CANCELLED"})  # states that are events
 Place = tuple[str, str]  # of a line or an act: which, and on what
 
 

@@ -9,16 +9,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from minutehand import Scheduler
 from minutehand.daemon.roles import run_historian
+from minutehand.domain.audit import role
 from minutehand.domain.times import DAY, SECOND
+from minutehand.fires.context import FireContext
 from minutehand.historian.archive_reader import ArchiveFilter, read_archive
 from minutehand.ports.services import Services
 from minutehand.ready_jobs.http.webhook import signature
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings
+from minutehand.state.ending import bury
 from minutehand.state.lease import succeed
+from minutehand.undertaker.incidents import record_dead_run
 
-from tests.support.builders import a_run
+from tests.support.builders import BOOM, a_run
 from tests.support.http_endpoint import serving
 from tests.support.lease_steps import lease_of
 
@@ -63,6 +68,47 @@ def test_ends_reach_a_webhook_that_was_down_and_the_archive_did_not_wait(
     at = int(asked.headers["webhook-timestamp"])
     assert asked.headers["webhook-signature"] == signature(KEY, asked.headers["webhook-id"], at, asked.body)
     assert json.loads(asked.body)["data"]["run"] == run
+
+
+def test_an_incident_reaches_a_webhook(local_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a ticker writes it that was told of events: its record is in the stream."""
+    monkeypatch.setenv("ACME_HOOK", f"whsec_{base64.b64encode(KEY).decode()}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", str(local_settings.endpoint))
+    stop = threading.Event()
+    with serving() as receiver:
+        settings = replace(
+            local_settings,
+            events=f"webhook:{receiver.url}/hook",
+            event_types="schedule.failing",
+            event_secret="env:ACME_HOOK",
+            event_networks="127.0.0.0/8",
+        )
+        services = connect(settings)
+        _create_and_fail(services)
+        process = threading.Thread(target=run_historian, args=(settings,), kwargs={"stop": stop, "period": 0.1})
+        process.start()
+        try:
+            assert waited_for(lambda: bool(receiver.asked))
+        finally:
+            stop.set()
+            process.join()
+    document = json.loads(receiver.asked[0].body)
+    assert (document["type"], document["data"]["schedule"]) == ("schedule.failing", "s")
+    assert document["id"] == receiver.asked[0].headers["webhook-id"]
+
+
+def _create_and_fail(services: Services) -> None:
+    """A schedule that tells nobody, and a run of it that has failed for good."""
+    now = system_clock() // SECOND * SECOND
+    Scheduler("acme", services=services).create_schedule("s", "j", "0 0 1 1 *")
+    run = a_run(now - SECOND, owner="acme/s")
+    services.ledger.claim([run])
+    leased = lease_of(services, run)
+    buried = bury(fence=leased.fence, now=now, expires=now + DAY, reason="failed", failure=BOOM)
+    moved = services.ledger.move(run.ref, buried)
+    assert moved.run is not None
+    context = FireContext(services=services, clock=system_clock, caller=role("undertaker"))
+    assert record_dead_run(moved.run, context).put
 
 
 def _ended(services: Services) -> str:

@@ -38,6 +38,7 @@ class Time:
     """Seconds that were counted."""
 
     now = 0.0
+    factor = 1  # by which the processor is slower
 
     def __call__(self) -> float:
         return self.now
@@ -69,18 +70,18 @@ class TimedColumns(PageColumns):
 
     def __init__(self, body: bytes) -> None:
         super().__init__(body)
-        time.now += COLUMN * len(self.places)
+        time.now += time.factor * COLUMN * len(self.places)
 
     def entries(self, tenant: str, **how: Any) -> list[HistoryEntry]:
         between = (place for place in self.places if how["first"] <= place <= how["last"])
-        time.now += ENTRY * sum(1 for _ in between)
+        time.now += time.factor * ENTRY * sum(1 for _ in between)
         return super().entries(tenant, **how)
 
 
 class TimedMerge(Merge):
     def add(self, entries: Iterable[HistoryEntry], last: int) -> None:
         found = list(entries)
-        time.now += HELD * len(found)
+        time.now += time.factor * HELD * len(found)
         super().add(found, last)
 
 
@@ -145,7 +146,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def folded() -> tuple[Bench, int]:
+def folded() -> tuple[TimedBench, int]:
     """An hour with 15,000 runs, in parts of 12,000 and 3,000, and some minutes of the next one."""
     bench = TimedBench()
     runs = bench.written(ends(Random(3), TENANT, 15_000 / 3_600, T0, 4_000, fire))
@@ -155,7 +156,7 @@ def folded() -> tuple[Bench, int]:
 
 
 @pytest.fixture(scope="module")
-def spread() -> tuple[Bench, int]:
+def spread() -> tuple[TimedBench, int]:
     """Two minutes with 150 runs a second: large pages in eight partitions, bodies beside them."""
     bench = TimedBench()
     return bench, bench.written(ends(Random(4), TENANT, 150, T0 + HOUR, 120, fire))
@@ -176,6 +177,29 @@ def test_no_call_goes_beyond_its_bounds(
         assert found == runs
     else:
         assert sum(seconds) / len(seconds) > 0.1 or len(seconds) <= 2, "no call ends for nothing"
+
+
+def test_on_a_slow_processor_a_call_stops_within_a_part(
+    folded: tuple[TimedBench, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "factor", 4)
+    found, seconds = calls(folded[0], prefix="team-3/schedule-0003")
+    assert found > 20
+    assert max(seconds) <= 0.3
+
+
+def test_runs_that_ended_at_the_same_time_are_found_once_each() -> None:
+    """A thousand of them end within such a time."""
+    bench = TimedBench()
+    changes = [
+        replace(change, new=replace(change.new, ended_at=change.new.ended_at // 10_000 * 10_000))
+        for change in ends(Random(6), TENANT, 30, T0, 100, fire)
+        if change.new is not None and change.new.ended_at is not None
+    ]
+    runs = bench.written(changes)
+    bench.move_to(T0 + DAY)
+    assert fold(bench.services, clock=bench.clock, budget=DAY).hours == 1
+    assert calls(bench)[0] == runs > 2 * read.WINDOW
 
 
 def test_the_open_runs_are_read_in_small_steps(timed: Iterator[list[ReadMeter]]) -> None:
