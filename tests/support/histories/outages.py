@@ -29,3 +29,8 @@ class Outages(Rich):
         if due and self.stage.strikes("outage", OUTAGE):
             self.next_tick += self.dice.choice([3, 8, 15]) * MINUTE
         super()._arrivals(quiet)
+
+    def rest(self) -> None:
+        """Enough workers come to get the backlog done before the end."""
+        super().rest()
+        self.crew = 12
