@@ -40,6 +40,7 @@ WORDS += [
     "*",
     "%s",
 ]
+WORDS += ["-3d", "3h", "+1h30m", "-999999999999w", "yesterday", "tomorrow 25:61", "today 09:00", "5m", "-0s", "1.5ms"]
 WORDS += ["@/nowhere", "@", "/dev/null", "--help", "--json", "s", "acme/s#1", "W10=", "\r\n", "a\tb", "\x1b[31m", "\\"]
 COMMANDS = [
     ("schedules", "create", "new", "note", "* * * * *", "--payload", "{}", "--timezone", "UTC", "--tag", "a=b"),
@@ -48,6 +49,9 @@ COMMANDS = [
     ("schedules", "show", "s"),
     ("schedules", "pause", "s", "--note", "why", "--until", "2099-01-01T00:00:00Z"),
     ("schedules", "resume", "s"),
+    ("schedules", "backfill", "s", "-3d", "now", "--zone", "Europe/Berlin", "--dry-run"),
+    ("schedules", "preview", "s", "--after", "2d", "--count", "3"),
+    ("freeze", "yesterday", "--yes"),
     ("schedules", "delete", "gone", "--yes"),
     ("runs", "list", "s", "--after", "2026-01-01T00:00:00Z", "--limit", "5", "--cursor", "x"),
     ("runs", "show", "acme/s#000000000000001"),

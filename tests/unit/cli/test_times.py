@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from minutehand.cli.app import run, whole
 from minutehand.cli.durations import duration_words, parse_duration
+from minutehand.cli.installation.audit import _date
 from minutehand.cli.moments import is_ago, is_relative, needs_zone, read_time
 from minutehand.cli.typed import Duration
 from minutehand.errors import InvalidInput
@@ -177,6 +178,17 @@ class TestCommands:
         definition = memory.scheduler.describe_schedule("t").definition
         assert (definition.policies["timeout"], definition.rule.window) == (120, 600)
         assert re.search(r"due +2026-05-04 12:05:00Z", capsys.readouterr().out)
+
+    def test_a_day_may_be_relative(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("minutehand.cli.installation.audit.utc_now", lambda: NOW)
+        words = ("today", "yesterday", "-2d", "2d", "2036-05-01")
+        assert [_date(word).day for word in words] == [4, 3, 2, 2, 1]
+
+    def test_an_hour_ago_is_no_help(self, memory: World, capsys: pytest.CaptureFixture[str]) -> None:
+        """Its last letter is an option, elsewhere."""
+        memory.wait(3 * 86_400)
+        assert run(["schedules", "backfill", "s", "-1d", "-3h", "--dry-run"]) == 0
+        assert "Usage" not in capsys.readouterr().out
 
     def test_a_duration_may_not_be_seconds_alone_nor_a_time_in_a_form_of_its_own(self) -> None:
         numbers = {word for word, shown in _parameters() if "<float" in shown or "<datetime" in shown}

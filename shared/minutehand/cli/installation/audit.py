@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, cast
 
 import typer
 
 from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.banner import configure_logs
+from minutehand.cli.moments import is_relative, read_time
 from minutehand.cli.parameters import Cursor, Limit, matching
 from minutehand.cli.shell import Shell
 from minutehand.cli.tables import Column
-from minutehand.cli.typed import PAST
+from minutehand.cli.typed import PAST, utc_now
 from minutehand.daemon.roles import run_auditor
 from minutehand.errors import InvalidInput
 
@@ -81,7 +82,7 @@ def list_(
 @app.command()
 def verify(
     shell: Shell,
-    day: Annotated[str | None, typer.Option(help="This day alone (UTC), e.g. 2026-12-24.")] = None,
+    day: Annotated[str | None, typer.Option(help="This day alone (UTC), e.g. yesterday, -3d, 2026-12-24.")] = None,
     since: Annotated[
         datetime | None, PAST, typer.Option(help="From this time on, e.g. -3d. Default: 30 days ago.")
     ] = None,
@@ -105,7 +106,9 @@ def verify(
 
 
 def _date(text: str) -> date:
+    if is_relative(text):
+        return read_time(text, "--day", utc_now(), zone=UTC, unsigned="-").moment.astimezone(UTC).date()
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise InvalidInput("--day", text, "is not a date", "write e.g. 2026-12-24") from None
+        raise InvalidInput("--day", text, "is not a date", "write e.g. 2026-12-24, yesterday, or -3d") from None
