@@ -54,7 +54,7 @@ class Backfill:
     concurrency: int  # maximum number of its concurrent runs
     total: int  # fires in the interval
     there: int | None = None  # dry run only: number of fires that have a run and would be skipped
-    why_nothing: str | None = None  # dry run that would run nothing: the reasons, in sentences
+    why_nothing: Sequence[str] = ()  # dry run that would run nothing: the reasons, in sentences
     under_way: int = 0  # runs that wait or run
     done: int = 0  # runs that ended
     failed: int = 0  # ended runs without success
@@ -150,8 +150,8 @@ class BackfillMethods(SchedulerBase):
         self._check_backfilled(planned, definitions, payload)
         if dry_run:
             existing = count_existing(planned, definitions)
-            reason = why_nothing(planned, definitions, existing, current=current)
-            return _view(planned, there=existing.total(), reason=reason)
+            reasons = why_nothing(planned, definitions, existing, current=current)
+            return _view(planned, there=existing.total(), reasons=reasons)
         text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD)
         return _view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
 
@@ -226,7 +226,7 @@ def _owner(tenant: str, name: str) -> str:
     return schedule_owner(tenant, check_name(name))
 
 
-def _view(backfill: StoredBackfill, *, there: int | None = None, reason: str | None = None) -> Backfill:
+def _view(backfill: StoredBackfill, *, there: int | None = None, reasons: Sequence[str] = ()) -> Backfill:
     planned = there is not None
     return views.view_of(
         Backfill,
@@ -235,7 +235,7 @@ def _view(backfill: StoredBackfill, *, there: int | None = None, reason: str | N
         schedule=backfill.name,
         state=BackfillState.PLANNED if planned else backfill.state,
         there=there,
-        why_nothing=reason,
+        why_nothing=reasons,
         under_way=len(backfill.window),
     )
 

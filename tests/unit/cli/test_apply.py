@@ -87,7 +87,7 @@ def test_a_file_is_shown_applied_changed_and_pruned(said: Say, folder: Path) -> 
     ]
     done = said("apply", "schedules.yaml", "--prune")
     assert done.code == 8
-    assert "Change 1 schedule and delete 1" in done.err
+    assert "Apply 1 change and delete 1 schedule" in done.err
     assert said("--json", "schedules", "get", "nightly").json[0]["expression"] == "30 2 * * *", (
         "nothing before the question"
     )
@@ -136,7 +136,7 @@ def test_at_a_terminal_it_asks_first(
     os.close(ours)
     os.close(theirs)
     assert asked.returncode == code, err
-    assert "Change 2 schedules?" in err
+    assert "Apply 2 changes?" in err
     assert len(said("--json", "schedules", "list").json) == number
 
 

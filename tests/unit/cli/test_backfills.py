@@ -92,7 +92,7 @@ def test_nothing_to_run_is_no_question(said: Say) -> None:
     assert (planned["total"], planned["state"]) == (0, "PLANNED")
     said_why = said("schedules", "backfill", "s", "-10m", "-5m").out
     assert "why nothing  The schedule did not exist before " in said_why
-    assert "Its present definition has 5 fires there: pass --current to run them." in said_why
+    assert "\n             Its present definition has 5 fires there: pass --current to run them." in said_why
 
 
 def test_who_watches_leaves_it_going_by_ctrl_c(said: Say, local_settings: Settings) -> None:

@@ -82,9 +82,13 @@ def _confirm(shell: Shell, plans: Sequence[ApplyPlan], *, prune: bool, yes: bool
     if deletions and not changes:
         shell.confirm(f"Delete {_schedules(deletions)}", yes=yes)
     elif deletions:
-        shell.confirm(f"Change {_schedules(changes)} and delete {deletions}", yes=yes)
+        shell.confirm(f"Apply {_changes(changes)} and delete {_schedules(deletions)}", yes=yes)
     elif changes and shell.can_ask:
-        shell.confirm(f"Change {_schedules(changes)}", yes=yes)
+        shell.confirm(f"Apply {_changes(changes)}", yes=yes)
+
+
+def _changes(number: int) -> str:
+    return f"{number} change{'s' if number > 1 else ''}"
 
 
 def _schedules(number: int) -> str:

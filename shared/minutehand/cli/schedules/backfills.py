@@ -83,7 +83,7 @@ def start(
     how |= {"expected_revision": expected_revision, "client_token": client_token, **payload_of(payload)}
     planned = shell.scheduler.backfill(name, begin, end, **how, dry_run=True)
     missing = planned.total - (planned.there or 0)
-    planned = replace(planned, why_nothing=planned.why_nothing and shell.words.text(planned.why_nothing))
+    planned = replace(planned, why_nothing=[shell.words.text(reason) for reason in planned.why_nothing])
     if dry_run or not (missing or client_token):  # with a token the backfill may have been started before
         shell.show(planned)
         shell.matched(missing)

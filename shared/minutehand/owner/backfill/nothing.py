@@ -6,7 +6,7 @@ Each sentence is made from what is stored: revisions, rules, rows of the ledger.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from minutehand.domain.run import RunState
@@ -26,15 +26,15 @@ _AROUND = 400 * DAY  # ms, in which the fires before and after the interval are 
 
 def why_nothing(
     planned: StoredBackfill, mover: BackfillMover, existing: Counter[RunState], *, current: bool
-) -> str | None:
-    """The reasons, as sentences; None if there is something to run. ``existing`` counts the runs of its fires by state."""
+) -> Sequence[str]:
+    """The reasons, as sentences; none if there is something to run. ``existing`` counts the runs of its fires by state."""
     if existing.total() < planned.total:
-        return None
+        return ()
     if planned.total:
         states = ", ".join(f"{number:,} {state}" for state, number in existing.most_common())
         there = "Its fire has a run" if planned.total == 1 else f"All {planned.total:,} fires have runs"
-        return f"{there} ({states}): redrive() repeats a run that failed, replay_run() any run that has ended."
-    return " ".join(_of_current(planned, mover) if current else _of_their_time(planned, mover))
+        return (f"{there} ({states}): redrive() repeats a run that failed, replay_run() any run that has ended.",)
+    return (*(_of_current(planned, mover) if current else _of_their_time(planned, mover)),)
 
 
 def _of_current(planned: StoredBackfill, mover: BackfillMover) -> Iterator[str]:
