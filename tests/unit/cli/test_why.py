@@ -80,7 +80,7 @@ def test_as_json(say: Say) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("why", "daily"), "--at=None: is missing; say when the fire was due"),
+        (("why", "daily"), "--at: is missing; say when the fire was due"),
         (("why", "daily", "--at", "nine"), "is not a date and time"),
         (("why", "acme/daily#001777885200000", "--at", "2026-05-04T09:00:00Z"), "was given with the id of a run"),
         (("why", "dialy", "--at", "2026-05-04T09:00:00Z"), "did you mean 'daily'?"),
