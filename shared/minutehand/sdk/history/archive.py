@@ -89,12 +89,9 @@ class ArchiveMethods(SchedulerBase):
 def _kind(kind: object) -> TransitionKind:
     from minutehand.domain.history.transition_line import TransitionKind  # noqa: PLC0415 (as above)
 
-    try:
-        return TransitionKind(kind)  # type: ignore[arg-type]
-    except ValueError:
-        raise InvalidInput(
-            "kind", kind, "is not a kind of transition", f"use one of {', '.join(TransitionKind)}"
-        ) from None
+    if isinstance(kind, str) and kind in TransitionKind.__members__.values():
+        return TransitionKind(kind)
+    raise InvalidInput("kind", kind, "is not a kind of transition", f"use one of {', '.join(TransitionKind)}")
 
 
 def _lifetime(run: RunRow, now: int) -> tuple[int, int]:
