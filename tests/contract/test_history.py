@@ -32,6 +32,11 @@ def some(count: int, *, at: int = NOON, job: str = "report") -> list[PagePut]:
     return list(pages_of(Book.ENDED, [entry_of(run, run.due, 2) for run in runs], NOW, 90 * DAY))
 
 
+def hours_of(services: Services) -> dict[int, Hour]:
+    """The folded hours of the day, by hour."""
+    return {hour.number: hour for hour in services.history.hours("acme", Book.ENDED, TODAY, ReadMeter())}
+
+
 def listed(services: Services, search: Search | None = None) -> list[int]:
     reading = Reading(
         services.history, "acme", Book.ENDED, search or Search(), after=0, upto=NOON + DAY, meter=ReadMeter()
@@ -109,14 +114,25 @@ def test_an_hour_is_read_as_it_was_folded(services: Services) -> None:
         services.history.fold("acme", Book.ENDED, TODAY, hour, NOON + 90 * DAY)
         services.history.note_folded("acme", Book.ENDED, TODAY, hour.folded)
         (day,) = services.history.days("acme", Book.ENDED, first=0, last=TODAY, meter=ReadMeter())
-        found = services.history.hours("acme", Book.ENDED, TODAY, ReadMeter())[HOUR_OF_DAY]
+        found = hours_of(services)[HOUR_OF_DAY]
         assert day.folded == found.folded == hour.folded
         assert [one.summary for one in found.pages] == [page.summary]
         assert services.history.bodies(found.pages, ReadMeter()) == [page.body]
         assert len(listed(services)) == count
     older = Hour(number=HOUR_OF_DAY, folded=NOW // HOUR)
     services.history.fold("acme", Book.ENDED, TODAY, older, NOON + 90 * DAY)  # by a process that stalled
-    assert services.history.hours("acme", Book.ENDED, TODAY, ReadMeter())[HOUR_OF_DAY].folded > older.folded
+    assert hours_of(services)[HOUR_OF_DAY].folded > older.folded
+
+
+def test_many_folded_hours_are_read_the_latest_first_as_they_are_asked_for(services: Services) -> None:
+    for number in range(24):
+        services.history.fold("acme", Book.ENDED, TODAY, Hour(number=number, folded=NOW // HOUR), NOON + 90 * DAY)
+    meter = ReadMeter()
+    found = services.history.hours("acme", Book.ENDED, TODAY, meter, last=22)
+    assert next(found).number == 22
+    assert meter.requests == 1
+    assert [hour.number for hour in found] == list(range(21, -1, -1))
+    assert meter.requests in (2, 3)
 
 
 def test_pages_are_read_between_two_places(services: Services) -> None:

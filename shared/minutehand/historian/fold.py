@@ -105,7 +105,7 @@ class _Folding:
         return True
 
     def _hours(self, tenant: str, book: Book, day: Day) -> None:
-        indexes = self._history.hours(tenant, book, day.number, ReadMeter())
+        indexes = {hour.number: hour for hour in self._history.hours(tenant, book, day.number, ReadMeter())}
         closed = min(self._closed, day.number * 24 + 24)
         for number in range(24):
             hour, index = day.number * 24 + number, indexes.get(number)

@@ -8,7 +8,7 @@ once no page is left that reaches to its place.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter, neg
@@ -122,13 +122,13 @@ class Reading:
             return
         days = self._history.days(self._tenant, self._book, first=first // DAY, last=last // DAY, meter=self._meter)
         for day in days:
-            hours = self._hours(day, first, last) if day.folded else {}
+            hours = self._hours(day, first, last) if day.folded else iter(())
             for segment in _segments_of(day, hours, every=self._appended):
                 if segment.first <= last and segment.last >= first:
                     yield replace(segment, first=max(segment.first, first))
 
-    def _hours(self, day: Day, first: int, last: int) -> Mapping[int, Hour]:
-        """The folded hours of a day that have places in ``[first, last]``."""
+    def _hours(self, day: Day, first: int, last: int) -> Iterator[Hour]:
+        """The folded hours of a day that have places in ``[first, last]``, the latest first."""
         begin = day.number * 24
         span = {"first": max(first // HOUR - begin, 0), "last": min(last // HOUR - begin, 23)}
         return self._history.hours(self._tenant, self._book, day.number, self._meter, **span)
@@ -227,19 +227,26 @@ class _Streams:
         return max((head.last for head, _ in self._heads), default=None)
 
 
-def _segments_of(day: Day, hours: Mapping[int, Hour], *, every: bool) -> Sequence[_Segment]:
+def _segments_of(day: Day, hours: Iterator[Hour], *, every: bool) -> Iterator[_Segment]:
     """The segments of a day, the latest first. Neighbouring hours that are read as they were appended are one segment."""
-    found: list[_Segment] = []
+    joined: _Segment | None = None
+    upcoming = next(hours, None)
     for number in range(23, -1, -1):
-        begin, index = (day.number * 24 + number) * HOUR, hours.get(number)
+        begin, index = (day.number * 24 + number) * HOUR, None
+        if upcoming is not None and upcoming.number == number:
+            index, upcoming = upcoming, None
         is_settled = begin // HOUR + 1 <= day.folded
         folded = index.folded if index else day.folded if is_settled else 0
         appended = every or not is_settled or day.late.get(number, 0) > folded or (index is not None and index.kept)
         pages = index if index is not None and index.pages else None
+        if pages is None and appended:
+            joined = replace(joined, first=begin) if joined else _Segment(day, begin, begin + HOUR - 1)
+        elif joined is not None:
+            yield joined
+            joined = None
         if pages is not None:
-            found.append(_Segment(day, begin, begin + HOUR - 1, pages, appended))
-        elif appended and found and found[-1].index is None and found[-1].first == begin + HOUR:
-            found[-1] = replace(found[-1], first=begin)
-        elif appended:
-            found.append(_Segment(day, begin, begin + HOUR - 1))
-    return found
+            yield _Segment(day, begin, begin + HOUR - 1, pages, appended)
+        if index is not None:  # the next one is read once this one is done with
+            upcoming = next(hours, None)
+    if joined is not None:
+        yield joined

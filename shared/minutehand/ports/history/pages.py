@@ -105,8 +105,8 @@ class History(Protocol):
 
     def hours(
         self, tenant: str, book: Book, day: int, meter: ReadMeter, *, first: int = 0, last: int = 23
-    ) -> Mapping[int, Hour]:
-        """The folded ones among these hours of a day."""
+    ) -> Iterator[Hour]:
+        """The folded ones among these hours of a day, the latest first, read as they are asked for."""
 
     def pages(
         self, tenant: str, book: Book, day: int, spreads: int, *, first: int, last: int, meter: ReadMeter
