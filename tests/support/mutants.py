@@ -61,6 +61,7 @@ AHEAD = ("tests/unit/worker/test_ahead.py",)
 HISTORY = (
     "tests/unit/history/test_entries.py",  # what takes a batch that ends between two writes of one millisecond
     "tests/unit/historian/test_archive.py",
+    "tests/unit/sdk/test_list_runs.py",
     "tests/proof/test_recorded.py",
 )
 FEED = ("tests/unit/historian/test_deliver.py", "tests/unit/historian/test_follow.py")

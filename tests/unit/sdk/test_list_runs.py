@@ -403,3 +403,12 @@ def test_without_a_history_the_error_says_so(world: World) -> None:
     with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
         owner.list_runs(failed=True)
     assert owner.list_runs("billing/a").items
+
+
+def test_what_waits_for_another_attempt_of_one_schedule_is_listed_once(world: World) -> None:
+    """It is in the ledger, where a schedule's open runs are read, and in the book of open runs."""
+    world.owner.create_schedule("stubborn", "retries", "* * * * *")
+    world.live(3)
+    waiting = [run.id for run in world.owner.list_runs("stubborn", kind="fire").items if run.state == "RETRYING"]
+    assert len(waiting) == len(set(waiting)) >= 2
+    assert set(waiting) <= {run.id for run in world.owner.list_runs(prefix="stubborn", state="RETRYING").items}
