@@ -162,7 +162,7 @@ def commands() -> Iterator[str]:
         usage = command.collect_usage_pieces(context)
         yield f"### `{' '.join((*path, *usage))}`\n\n{inspect.cleandoc(command.help or '')}\n"
         options = [record for option in command.params if (record := option.get_help_record(context))]
-        options = [(name, what) for name, what in options if name != "--help"]
+        options = [(name, what) for name, what in options if not name.startswith("--help")]
         if options:
             yield "| option | |\n|---|---|"
             yield from (f"| `{_escaped(name)}` | {_cell(what)} |" for name, what in options)

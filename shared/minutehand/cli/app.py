@@ -21,7 +21,7 @@ import typer.core
 import typer.main
 
 from minutehand.cli.exits import ExitCode, NotConfirmed, code_of
-from minutehand.cli.parameters import everywhere
+from minutehand.cli.parameters import HELP, everywhere
 from minutehand.cli.shell import Shell, print_json
 from minutehand.domain.audit import checked_reason, claimed_actor
 from minutehand.domain.names import check_tenant
@@ -155,7 +155,7 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Run this job at that time, once, and tell me what happened.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["--help", "-h"]},  # of every command: contexts inherit it
+    context_settings={"help_option_names": HELP},
     pretty_exceptions_enable=False,
     rich_markup_mode=_MARKUP,
 )

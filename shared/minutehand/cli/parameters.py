@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from minutehand.cli.shell import Shell
 
 Command = Callable[..., Any]
+HELP = ["--help", "-h"]  # of every command and group
 
 Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, as submit and list print it.")]
@@ -192,7 +193,9 @@ def everywhere(app: typer.Typer) -> typer.Typer:
         if command.callback is not None:
             command.callback = with_shell(command.callback)
             command.cls = TypedCommand
+            command.context_settings = {**(command.context_settings or {}), "help_option_names": HELP}
     for group in app.registered_groups:
+        group.context_settings = {"help_option_names": HELP}
         if group.typer_instance is not None:
             everywhere(group.typer_instance)
     return app
