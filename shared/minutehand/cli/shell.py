@@ -155,11 +155,13 @@ class Shell:
             self.remark(table.remark)
 
     def page(self, page: Page, columns: Sequence[Column | str]) -> None:
-        """A page of objects as ``list`` shows them, and how to list further ones; or that there are none."""
+        """A page of objects as ``list`` shows them, and on standard error how to list further ones, or that there are none."""
         self.list(page.items, columns)
         is_last = page.cursor is None and not getattr(page, "unlisted", 0)
         self.matched(len(page.items) if is_last else 1)
-        if page.cursor is not None:
+        if page.cursor is not None and self.as_json:
+            print_json({"cursor": with_anchor(page.cursor, self.anchor)}, to=sys.stderr)
+        elif page.cursor is not None:
             self.remark(f"there are more: {self.continued(page.cursor)}, or raise --limit")
 
     def matched(self, number: int) -> None:

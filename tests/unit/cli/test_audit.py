@@ -46,6 +46,9 @@ def test_the_cursor_that_is_printed_continues_with_the_same_words(said: Say) -> 
         "audit", "list", "--since", "-3h", "--until", "now", "--limit", "1", "--cursor", cursor, "--json"
     ).json
     assert [line["act"] for line in listed] == ["create"]
+    words = ("--json", "audit", "list", "--since", "-3h", "--until", "now", "--limit", "1")
+    for_programs = json.loads(said(*words).err)["cursor"]
+    assert [line["act"] for line in said(*words, "--cursor", for_programs).json] == ["create"]
 
 
 def test_it_verifies_and_says_what_it_found(said: Say, local_settings: Settings) -> None:
