@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from minutehand.domain.redaction import USUAL, Redact
-from minutehand.errors import JobError
+from minutehand.errors import InvalidInput, JobError
 from minutehand.payload_types import hints
 from minutehand.payload_types.hints import Unresolved
 from minutehand.payload_types.refusals import refusal
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
     from minutehand.domain.job import Job
 
@@ -109,11 +109,20 @@ class PayloadType:
             return json.loads(text)
         from pydantic import ValidationError  # noqa: PLC0415 (as above)
 
-        rules = {**self._rules, "extra": "forbid"} if new and self._rules else self._rules
+        if self._rules:
+            # A stored payload, too, is first read as a new one was checked: which member of a union it is may depend on its fields.
+            try:
+                return adapter.validate_json(text, **self._rules, extra="forbid")
+            except ValidationError as problem:
+                if new:
+                    raise self._refused(problem, text, redact) from None
         try:
-            return adapter.validate_json(text, **rules)
+            return adapter.validate_json(text, **self._rules)
         except ValidationError as problem:
-            raise refusal(problem.errors(include_url=False, include_context=False), text, self._job, redact) from None
+            raise self._refused(problem, text, redact) from None
+
+    def _refused(self, problem: ValidationError, text: str, redact: Redact) -> InvalidInput:
+        return refusal(problem.errors(include_url=False, include_context=False), text, self._job, redact)
 
     def schema(self) -> Mapping[str, Any] | None:
         """Its JSON Schema (2020-12); None for a plain payload, or a type that has none."""
@@ -166,9 +175,8 @@ def _dumper(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-_known: WeakKeyDictionary[Callable[..., Any], PayloadType] = (
-    WeakKeyDictionary()
-)  # so that a fork has the adapters of its parent
+# By function and name of the job, so that a fork has the adapters of its parent; a function may be two jobs.
+_known: WeakKeyDictionary[Callable[..., Any], dict[str, PayloadType]] = WeakKeyDictionary()
 
 
 def payload_type_of(
@@ -181,14 +189,12 @@ def payload_type_of(
     annotation = hints.annotation_of(function)
     if annotation is inspect.Parameter.empty or hints.is_plain_text(annotation):
         return None
-    try:
-        found = _known.get(function)
-    except TypeError:  # an object that cannot be hashed or referred to weakly
-        found = None
-    if found is None:
-        found = PayloadType(annotation, function, job, names or {})
-        with contextlib.suppress(TypeError):
-            _known[function] = found
+    of_function: dict[str, PayloadType] = {}
+    with contextlib.suppress(TypeError):  # an object that cannot be hashed or referred to weakly
+        of_function = _known.setdefault(function, of_function)
+    if job not in of_function:
+        of_function[job] = PayloadType(annotation, function, job, names or {})
+    found = of_function[job]
     return None if found.is_known and found.is_plain else found
 
 

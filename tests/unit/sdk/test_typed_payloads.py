@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 import pytest
 from minutehand import Context, Redact, Registry, Retry, RunState, Scheduler, schedule
@@ -373,3 +373,50 @@ def test_a_class_method_is_a_function_too() -> None:
     harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
     harness.scheduler.submit(Mailer.mail, Letter(to="Ada"))
     assert [run.state for run in harness.advance()] == ["SUCCEEDED"]
+
+
+@dataclass
+class Narrow:
+    x: int
+
+
+@dataclass
+class Wide:
+    x: int
+    y: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "payload", "got"),
+    [
+        (Narrow | dict[str, Any], {"x": 1, "y": 2}, {"x": 1, "y": 2}),
+        (Narrow | dict[str, Any], {"x": 1}, Narrow(1)),
+        (list[Narrow | dict[str, Any]], [{"x": 1, "y": 2}, {"x": 1}], [{"x": 1, "y": 2}, Narrow(1)]),
+        (Annotated[Narrow | Wide, Field(union_mode="left_to_right")], {"x": 1, "y": 2}, Wide(1, 2)),
+    ],
+)
+def test_the_worker_takes_the_member_of_a_union_that_the_door_took(annotation: Any, payload: Any, got: Any) -> None:
+    jobs, seen = Registry(), list[Any]()
+
+    def take(ctx: Context, payload: Any) -> None:
+        seen.append(payload)
+
+    take.__annotations__["payload"] = annotation
+    jobs.job("take")(take)
+    harness = Harness(jobs, at=datetime(2036, 5, 4, tzinfo=UTC))
+    harness.scheduler.submit("take", payload)
+    harness.advance(seconds=1)
+    assert seen == [got], "no field is lost on the way"
+
+
+def test_a_function_that_is_two_jobs_is_refused_by_the_name_that_was_called() -> None:
+    jobs = Registry()
+
+    def take(ctx: Context, payload: Narrow) -> None: ...
+
+    for name in ("one", "two"):
+        jobs.job(name)(take)
+    scheduler = Harness(jobs, at=datetime(2036, 5, 4, tzinfo=UTC)).scheduler
+    for name in ("one", "two"):
+        with pytest.raises(InvalidInput, match=f"does not fit '{name}'"):
+            scheduler.submit(name, {"x": "text"})
