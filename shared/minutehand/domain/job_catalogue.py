@@ -22,7 +22,7 @@ from typing import Any
 
 from minutehand.domain.job import Job
 from minutehand.domain.policies import Policies
-from minutehand.domain.times import DAY, HOUR, MINUTE
+from minutehand.domain.times import DAY, HOUR, MINUTE, from_ms
 
 OWNER = "~minutehand/~jobs"  # of all rows; no tenant's: `~` begins no name
 KEY = "~jobs~"  # a key is this and the digest
@@ -155,10 +155,16 @@ def parse_set(body: Mapping[str, Any]) -> JobSet:
         for name, job in found.items()
     }
     versions = tuple(
-        Sighting(version=str(one["version"]), since=int(one["since"]), seen_at=int(one["seen_at"]))
+        Sighting(version=str(one["version"]), since=_instant(one["since"]), seen_at=_instant(one["seen_at"]))
         for one in body["versions"]
     )
-    return JobSet(jobs=jobs, since=int(body["since"]), seen_at=int(body["seen_at"]), versions=versions)
+    return JobSet(jobs=jobs, since=_instant(body["since"]), seen_at=_instant(body["seen_at"]), versions=versions)
+
+
+def _instant(value: Any) -> int:
+    """UTC ms that are within the calendar: whoever shows one need not ask."""
+    from_ms(int(value))
+    return int(value)
 
 
 def sets_of(jobs: Iterable[PublishedJob], version: str | None, now: int) -> Iterator[JobSet]:

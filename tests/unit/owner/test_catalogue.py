@@ -269,7 +269,15 @@ def test_a_write_whose_answer_was_lost_stands(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"jobs": "no base64 %"}, {"jobs": "QUJD"}, {"since": 1, "seen_at": "x", "versions": [], "jobs": None}]
+    "body",
+    [
+        {},
+        {"jobs": "no base64 %"},
+        {"jobs": "QUJD"},
+        {"since": 1, "seen_at": "x", "versions": [], "jobs": None},
+        {**JobSet.of([a_job("b")], "1", NOON).body(), "seen_at": 10**18},
+        {**JobSet.of([a_job("b")], "1", NOON).body(), "versions": [{"version": "1", "since": 1, "seen_at": -(10**18)}]},
+    ],
 )
 def test_a_row_that_cannot_be_read_hides_no_other(world: World, body: dict[str, Any]) -> None:
     with pytest.raises(GARBAGE):
@@ -289,6 +297,13 @@ def test_a_damaged_row_of_the_same_set_is_written_over(world: World) -> None:
 def test_a_later_releases_row_is_read_without_what_is_new() -> None:
     written = JobSet.of([a_job("a", queue="q")], "1", NOON).body()
     assert parse_set({**written, "new": 1}).jobs["a"].queue == "q"
+
+
+@pytest.mark.parametrize("policies", [{"retry": 7}, {"isolation": "planet"}, {"retry": {"max_attempts": 0}}])
+def test_a_job_whose_policies_cannot_be_read_hides_no_other(world: World, policies: dict[str, Any]) -> None:
+    publisher(world.services, [a_job("b", policies=policies), "a"]).publish(NOON)
+    assert [job.name for job in world.scheduler.jobs()] == ["a"]
+    assert known(world) == ["a", "b"], "it is known nevertheless"
 
 
 # How seldom it is read.

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from minutehand.domain.job_catalogue import CatalogueEntry
+from minutehand.domain.message import GARBAGE
 from minutehand.domain.policies import Delivery, Isolation, Retry, Start, parse_policies
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.times import from_ms
+from minutehand.errors import MinutehandError
 from minutehand.owner.queues import FoundQueue
 from minutehand.sdk.views import Page, view_of
 from minutehand.state.backpressure import QueueDepth
 from minutehand.state.worker_record import RunAtHand, WorkerKind, WorkerRow, WorkerState
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +114,15 @@ class JobView:
 
     def __str__(self) -> str:
         return self.name
+
+
+def job_views(entries: Iterable[CatalogueEntry]) -> Iterator[JobView]:
+    """Without jobs whose policies this release cannot read, which are logged: a worker of a later one may have published them."""
+    for entry in entries:
+        try:
+            yield job_view(entry)
+        except (MinutehandError, *GARBAGE) as problem:
+            log.error("jobs.job_unreadable", extra={"job": entry.job.name, "error": str(problem)})
 
 
 def job_view(entry: CatalogueEntry) -> JobView:

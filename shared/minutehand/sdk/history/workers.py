@@ -70,9 +70,9 @@ class InstallationMethods(SchedulerBase):
         list 100 days after the last worker that knew it. Costs one query. Raises Unavailable, Misconfigured.
         """
         from minutehand.owner.catalogue import read_catalogue  # noqa: PLC0415 (as above)
-        from minutehand.sdk.history.worker_views import job_view  # noqa: PLC0415 (as above)
+        from minutehand.sdk.history.worker_views import job_views  # noqa: PLC0415 (as above)
 
-        return [job_view(entry) for entry in read_catalogue(self._services, self._clock()).entries.values()]
+        return list(job_views(read_catalogue(self._services, self._clock()).entries.values()))
 
     def _check_queue(self, name: str) -> None:
         """Raises InvalidInput if there is no such queue, as far as this role may know."""
