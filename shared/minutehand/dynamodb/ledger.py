@@ -114,13 +114,13 @@ class RowLedger:
     ) -> TransitionResult:
         writes = [_write(ref, transition), entry_put(put), entry_delete(remove)]
         applied = transact(self._tables, transition.name, writes, f"run {ref}", line)
-        return _result(transition, (applied, self._tables.get("moved", RUNS, **_key(ref))))
+        return _result(transition, (applied, self._whole("moved", ref)))
 
     def _moved(self, ref: RunRef, transition: Transition, line: AuditLineRow | None) -> Answer:
         if line is None:
             return self._tables.write(transition.name, _write(ref, transition), returning=True)
         applied = transact(self._tables, transition.name, [_write(ref, transition)], f"run {ref}", line)
-        return applied, self._tables.get("moved", RUNS, **_key(ref))  # a transaction returns no row
+        return applied, self._whole("moved", ref)  # a transaction returns no row
 
     def move_all(self, moves: Moves) -> Mapping[RunRef, bool]:
         return {
@@ -151,11 +151,15 @@ class RowLedger:
     # Reads.
 
     def read(self, ref: RunRef) -> RunRow | None:
-        row = self._tables.get("read", RUNS, **_key(ref))
-        if row is not None and "payload_beside" in row:
-            sibling = self._tables.get("read_payload", RUNS, **_key(_payload_ref(ref)))
-            row = _with_payload(row, sibling)
+        row = self._whole("read", ref)
         return None if row is None else run_of(row)
+
+    def _whole(self, verb: str, ref: RunRef) -> Row | None:
+        """A run's row with the payload that lies beside it."""
+        row = self._tables.get(verb, RUNS, **_key(ref))
+        if row is None or "payload_beside" not in row:
+            return row
+        return _with_payload(row, self._tables.get("read_payload", RUNS, **_key(_payload_ref(ref))))
 
     def look(self, refs: Sequence[RunRef], *, whole: bool = False) -> BatchReadResult:
         rows, unread = self._read_all("look", list(dict.fromkeys(refs)))

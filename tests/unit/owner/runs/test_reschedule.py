@@ -63,6 +63,14 @@ def test_it_may_move_to_and_fro_and_out_of_reach() -> None:
     assert world.memory.entries() == []
 
 
+def test_the_moved_run_is_shown_with_a_payload_that_lies_beside_it() -> None:
+    world = World()
+    payload = {"text": "x" * 3_000}
+    run = world.scheduler.submit("note", payload, delay=FAR)
+    assert world.scheduler.reschedule(run.id, delay=500).payload == payload
+    assert world.scheduler.cancel_run(run.id).payload == payload
+
+
 def test_a_message_of_the_old_time_is_dropped() -> None:
     """The message is in the queue already, and comes at the old time, or early, or late."""
     world = World()
