@@ -9,9 +9,9 @@ UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 FORMS = "90s, 5m, 1h30m or 2d"  # for remedies
 _PART = r"\d{1,12}(?:\.\d{1,9})?(?:ms|[smhdw])"
 PATTERN = rf"(?:{_PART})+"  # without a sign
-_PARTS = re.compile(r"([\d.]+)(ms|[smhdw])")
-_NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,9})?")
-_WHOLE = re.compile(rf"(-?)({PATTERN})", re.IGNORECASE)
+_PARTS = re.compile(r"([\d.]+)(ms|[smhdw])", re.ASCII)
+_NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,9})?", re.ASCII)
+_WHOLE = re.compile(rf"(-?)({PATTERN})", re.IGNORECASE | re.ASCII)
 
 
 def parse_duration(text: str) -> float | None:

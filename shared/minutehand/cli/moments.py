@@ -10,9 +10,9 @@ from minutehand.cli.durations import PATTERN, parse_duration
 from minutehand.errors import InvalidInput
 
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
-_DAY = re.compile(rf"({'|'.join(_DAYS)})(?:[ T](\d{{1,2}}):(\d\d)(?::(\d\d))?)?", re.IGNORECASE)
-_FROM_NOW = re.compile(rf"([-+]?)({PATTERN})", re.IGNORECASE)
-_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
+_DAY = re.compile(rf"({'|'.join(_DAYS)})(?:[ T](\d{{1,2}}):(\d\d)(?::(\d\d))?)?", re.IGNORECASE | re.ASCII)
+_FROM_NOW = re.compile(rf"([-+]?)({PATTERN})", re.IGNORECASE | re.ASCII)
+_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d)?", re.ASCII)
 WORDS = "now, -3d, +1h, yesterday, 'tomorrow 09:00'"
 
 

@@ -54,6 +54,13 @@ class TestTimes:
     def test_may_be_relative(self, text: str, moment: datetime) -> None:
         assert read_time(text, "--since", NOW, zone=BERLIN).moment == moment
 
+    @pytest.mark.parametrize("text", ["-3\u017f", "ye\u017fterday", "-\u0663d", "tomorrow \u0660\u0669:00"])
+    def test_letters_and_digits_are_those_of_ascii(self, text: str) -> None:
+        """A long s is an s to a regular expression that ignores case, and an Arabic three is a digit."""
+        with pytest.raises(InvalidInput, match="is not a date and time"):
+            read_time(text, "--since", NOW, zone=BERLIN)
+        assert parse_duration(text.lstrip("-")) is None
+
     @pytest.mark.parametrize(("unsigned", "hours"), [("-", -3), ("+", 3)])
     def test_a_duration_without_a_sign_points_as_its_option_does(self, unsigned: str, hours: int) -> None:
         assert read_time("3h", "--since", NOW, unsigned=unsigned).moment == NOW + timedelta(hours=hours)
