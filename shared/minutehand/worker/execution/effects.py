@@ -57,7 +57,8 @@ class Effects:
         self._under_way: dict[str, StepLock] = {}  # steps, by name
         self._beside: SiblingRows | None = None
         self._steps: dict[str, str] = {}  # recorded by this attempt
-        self._committed: set[str] = set()  # steps of transactions that this attempt made or found
+        self._stepped: set[str] = set()  # steps that this attempt ran or found
+        self._committed: set[str] = set()  # steps of transactions, likewise
 
     # Steps.
 
@@ -76,16 +77,22 @@ class Effects:
             other.over.result()
             self.raise_if_cancelled()
         with self._at(name):
+            self._refuse_name_of(self._committed, name)
             known = self._recorded(name)
-            return self._record(name, _plain(name, function())) if known is None else json.loads(known)
+            found = self._record(name, _plain(name, function())) if known is None else json.loads(known)
+            self._stepped.add(name)
+            return found
 
     async def _step_async(self, name: str, function: Callable[[], Any]) -> Any:
         while (other := self._come_to(name)) is not None:
             await asyncio.shield(asyncio.wrap_future(other.over))
             self.raise_if_cancelled()
         with self._at(name):
+            self._refuse_name_of(self._committed, name)
             known = self._recorded(name)
-            return self._record(name, await function()) if known is None else json.loads(known)
+            found = self._record(name, await function()) if known is None else json.loads(known)
+            self._stepped.add(name)
+            return found
 
     def _come_to(self, name: str) -> StepLock | None:
         """Somebody else who is at the step, and has to be waited for; None: this caller has it now, and goes on with ``_at``."""
@@ -132,12 +139,16 @@ class Effects:
                 raise _in_itself(step)
             other.over.result()
         with self._at(step):
-            if step in self._steps or step in self._committed:
-                remedy = "give every step and transaction of a run a name of its own: transaction(items, step='…')"
-                raise InvalidInput("step", step, "was recorded by this attempt already", remedy)
+            self._refuse_name_of(self._stepped | self._committed, step)
             known = self._recorded(step) or self._commit(step, text, checked)
             self._committed.add(step)
             return json.loads(known)
+
+    def _refuse_name_of(self, used: set[str], name: str) -> None:
+        """What is recorded under a name says whether the items are written, so a step and a transaction may not share one."""
+        if name in used:
+            remedy = "give every step and transaction of a run a name of its own: transaction(items, step='…')"
+            raise InvalidInput("step", name, "was recorded by this attempt already", remedy)
 
     def _commit(self, step: str, text: str, items: Items) -> str:
         with self._forgetting_on_failure():

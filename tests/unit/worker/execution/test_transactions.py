@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +57,7 @@ def test_several_have_names_of_their_own() -> None:
         ctx.transaction([put("a")], step="first")
         ctx.transaction([put("b")], step="second")
         ctx.step("third", lambda: 3)
-        for step in ("first", "second", *(("third",) if ctx.attempt == 1 else ())):
+        for step in ("first", "second", "third"):
             with pytest.raises(InvalidInput, match="was recorded by this attempt already; give every step") as caught:
                 ctx.transaction([put("c")], step=step)
             problems.append(str(caught.value))
@@ -65,7 +66,44 @@ def test_several_have_names_of_their_own() -> None:
 
     assert ended(world, world.scheduler.submit("book")).state is RunState.SUCCEEDED
     assert table.written == ["a", "b"]
-    assert len(problems) == 5
+    assert len(problems) == 6
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+def test_a_step_with_the_name_of_a_transaction_does_not_run(awaits: bool) -> None:
+    """Its result could not be recorded, which would look like a lost lease."""
+    world, table = a_world()
+    ran: list[int] = []
+
+    def plain() -> None:
+        ran.append(1)
+
+    async def awaited() -> None:
+        ran.append(2)
+
+    @world.jobs.job("book")
+    def book(ctx: Context, payload: Any) -> None:
+        ctx.transaction([put("a")], step="same")
+        with pytest.raises(InvalidInput, match="was recorded by this attempt already; give every step"):
+            asyncio.run(ctx.step("same", awaited)) if awaits else ctx.step("same", plain)
+
+    assert ended(world, world.scheduler.submit("book")).state is RunState.SUCCEEDED
+    assert (table.written, ran) == (["a"], [])
+
+
+def test_a_transaction_with_the_name_of_an_earlier_attempts_step_is_refused() -> None:
+    """The step's record would say that the items are written."""
+    world, table = a_world()
+
+    @world.jobs.job("book", retry=SOON)
+    def book(ctx: Context, payload: Any) -> None:
+        ctx.step("same", lambda: 1)
+        if ctx.attempt == 1:
+            raise ConnectionError
+        ctx.transaction([put("a")], step="same")
+
+    run = ended(world, world.scheduler.submit("book"))
+    assert (run.state, run.error_type, table.written) == (RunState.DEAD, "InvalidInput", [])
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
