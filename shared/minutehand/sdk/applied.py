@@ -75,9 +75,12 @@ class _ClaimLostError(Exception):
     """Another worker has the record, or may have it."""
 
 
-def note_applied(scheduler: Scheduler, package: str, jobs: Registry) -> None:
-    """Say that somebody has applied a package's declarations by hand, in case workers apply them as well. Raises Unavailable."""
-    StartApplication(scheduler, package, jobs, by="apply").note()
+def note_applied(scheduler: Scheduler, package: str, jobs: Registry) -> bool:
+    """Say that somebody has applied a package's declarations by hand, in case workers apply them as well. Raises Unavailable.
+
+    Returns whether that was news. Then a worker may have been at another set until now, and who applies compares once more.
+    """
+    return StartApplication(scheduler, package, jobs, by="apply").note()
 
 
 def declared_in(package: str, jobs: Registry) -> list[Declaration]:
@@ -136,15 +139,21 @@ class StartApplication:
                 return self._apply()
         raise Conflict(f"the declarations of {self.package!r}: others wrote their record {_RACES} times; try again")
 
-    def note(self) -> None:
-        """Somebody has applied the set by hand: it is the current one from now on, if workers apply this package's sets at all."""
+    def note(self) -> bool:
+        """Somebody has applied the set by hand: it is the current one from now on, if workers apply this package's sets at all.
+
+        Whether the record did not say so.
+        """
         for _ in range(_RACES):
             stand = self._read()
             if stand is None or (stand.current == self._digest and stand.done):
-                return
+                return False
             done = replace(stand.claimed(self._digest, self._by, 0), done=True)
             if self._write(done):
-                return
+                return True
+        raise Conflict(
+            f"the declarations of {self.package!r}: others wrote their record {_RACES} times; apply them again"
+        )
 
     def _read(self) -> _Stand | None:
         there = self._services.records.read(*self._place)
@@ -188,9 +197,11 @@ class StartApplication:
         return ApplyReport(turn=ApplyTurn.APPLIED, changed=changed, left=_left(plan))
 
     def _keep_claim(self, change: PlannedChange) -> None:
-        """Before each change: renew the claim in its second half; that fails once another worker has it."""
+        """Before each change: look whether the claim was taken, which who applies by hand does at any time; renew it in its second half."""
         del change
-        now = self._clock()
+        now, there = self._clock(), self._services.records.read(*self._place)
+        if there is None or there.version != self._record.version:
+            raise _ClaimLostError
         if now > int(self._record.body["until"]) - CLAIM // 2:
             self._rewrite(until=now + CLAIM)
 

@@ -244,3 +244,21 @@ def test_applying_by_hand_makes_an_older_set_the_current_one(folder: Path, local
     assert said("apply", "acme_declared", "--yes").code == 0
     (found,) = Scheduler(settings=local_settings).list_schedules().items
     assert found.expression == "0 9 * * MON-FRI"
+
+
+def test_what_a_worker_changed_meanwhile_is_changed_back(
+    folder: Path, local_settings: Settings, said: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was at another set, and lost its claim when this one became the current one."""
+    declared = (folder / "acme_declared.py").read_text()
+    (folder / "acme_declared.py").write_text("@schedule".join(declared.split("@schedule", 2)[:2]))
+    owner = Scheduler(settings=local_settings)
+
+    def noted(*_: object) -> bool:
+        owner.update_schedule("morning", expression="0 8 * * MON-FRI")
+        return True
+
+    monkeypatch.setattr("minutehand.cli.schedules.apply.note_applied", noted)
+    assert said("apply", "acme_declared", "--yes").code == 0
+    (found,) = owner.list_schedules().items
+    assert found.expression == "0 9 * * MON-FRI"

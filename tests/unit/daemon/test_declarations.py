@@ -90,6 +90,19 @@ def test_who_applies_an_old_set_by_hand_makes_it_the_current_one() -> None:
     assert names(world) == {"a": "0 9 * * *"}
 
 
+def test_a_worker_at_another_set_stops_when_one_is_applied_by_hand() -> None:
+    """A roll-back while the workers of the new release start: all but the change that is under way stays as it was."""
+    world, old, new = World(), declared("a", "b", "c"), declared("a", "b", "c", expression="0 10 * * *")
+    applying(world, old).look()
+    by_hand = Scheduler("acme", jobs=old, services=world.process(), clock=world.clock)
+    news: list[bool] = []
+    faults = Faults().at("arm", before=lambda: news.append(note_applied(by_hand, "acme.jobs", old)))
+    assert applying(world, new, "w2", faults).look().turn is ApplyTurn.ELSEWHERE
+    assert sorted(names(world).values()) == ["0 10 * * *", "0 9 * * *", "0 9 * * *"]
+    assert (news, note_applied(by_hand, "acme.jobs", old)) == ([True], False)
+    assert applying(world, new, "w2").look().turn is ApplyTurn.REPLACED
+
+
 def test_applying_by_hand_leaves_no_record_where_workers_do_not_apply() -> None:
     world, jobs, faults = World(), declared("a"), Faults()
     scheduler = Scheduler("acme", jobs=jobs, services=world.process(faults), clock=world.clock)

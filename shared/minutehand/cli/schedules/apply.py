@@ -69,8 +69,10 @@ def apply(
     if not dry_run:
         _confirm(shell, plans, prune=prune, yes=yes)
         failed += sum(_carry_out(shell, scheduler, plan, prune=prune) for plan in plans)
-        if not failed and known is not None and source in documents:
-            note_applied(scheduler, source, known)
+        if not failed and known is not None and source in documents and note_applied(scheduler, source, known):
+            # A worker that was at another set has made its last change.
+            again = scheduler.compare_declared(documents[source], managed_by=source, adopt=adopt)
+            failed += _carry_out(shell, scheduler, again, prune=False)
     if failed:
         raise typer.Exit(ExitCode.FAILED)
 
