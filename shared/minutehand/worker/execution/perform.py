@@ -95,12 +95,11 @@ def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
 
 def call(leased: LeasedRun, context: Context) -> AttemptResult:
     """Call the job's function in this thread."""
-    text, kind = leased.payload or "null", leased.job.payload_type
     try:
-        payload = json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
-    except (InvalidInput, JobError) as problem:  # it would fit no better the next time
-        return Failed(replace(failure_of(problem, leased.policies.retry), permanent=True))
-    try:
+        try:
+            payload = payload_of(leased)
+        except (InvalidInput, JobError) as problem:  # it would fit no better the next time
+            return Failed(replace(failure_of(problem, leased.policies.retry), permanent=True))
         result = leased.job.function(context, payload)
         if result is not None and inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
@@ -110,6 +109,12 @@ def call(leased: LeasedRun, context: Context) -> AttemptResult:
         claim = next((kind.__name__ for kind in (RunCancelled, LeaseLost) if isinstance(problem, kind)), "")
         return Failed(failure_of(problem, leased.policies.retry), claim)
     return returned(result)
+
+
+def payload_of(leased: LeasedRun) -> Any:
+    """The payload as the job takes it. Raises InvalidInput or JobError if it does not fit the job, ValueError if it is no JSON."""
+    text, kind = leased.payload or "null", leased.job.payload_type
+    return json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
 
 
 async def _awaited(result: Any) -> Any:
