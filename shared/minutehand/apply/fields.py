@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 from minutehand.declare import declaration
@@ -107,7 +108,10 @@ def _known(words: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
         raise InvalidInput("", words, "is not a mapping", f"write some of {', '.join(names)} below it")
     for word in words:
         if word not in names:
-            raise InvalidInput(str(word), words[word], "is not known here", f"use some of {', '.join(names)}")
+            near = get_close_matches(str(word), names, n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"use some of {', '.join(names)}"
+            # Without its value, which may be a payload, or a part of one at the wrong depth, with secrets.
+            raise InvalidInput(str(word), "…", "is not known here", remedy)
     return words
 
 

@@ -144,6 +144,17 @@ def test_an_error_names_file_line_field_and_remedy(text: str, place: str, what: 
     assert what in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("word", "remedy"),
+    [("paylod: {api_key: hunter2}", "did you mean 'payload'?"), ("key: hunter2", "use some of job, expression")],
+)
+def test_of_an_unknown_word_the_value_is_not_shown(word: str, remedy: str) -> None:
+    with pytest.raises(InvalidInput, match="is not known here") as refused:
+        read(HEAD + f"    {word}\n", "f.yaml")
+    assert "hunter2" not in f"{refused.value} {refused.value.value}"
+    assert remedy in str(refused.value)
+
+
 def test_a_bad_expression_keeps_its_position() -> None:
     with pytest.raises(ExpressionError) as refused:
         read(HEAD.replace("0 9", "0 25"), "f.yaml")
