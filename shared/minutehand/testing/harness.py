@@ -16,7 +16,7 @@ from typing import Any
 from minutehand.domain.job_catalogue import PublishedJob, sets_of
 from minutehand.domain.message import decode
 from minutehand.domain.notice import SCHEDULE_EVENTS, Notice
-from minutehand.domain.times import MINUTE, SECOND, to_ms
+from minutehand.domain.times import HOUR, MINUTE, SECOND, to_ms
 from minutehand.errors import InvalidInput, Unreadable
 from minutehand.fires.context import LOOKAHEAD
 from minutehand.historian.follow import StreamFollower
@@ -62,6 +62,7 @@ class BeatingClock(ManualClock):
         return any(heartbeat.leased() for heartbeat in self.heartbeats)
 
 
+_AWAY = 12 * HOUR  # ms: half of the time for which a stream keeps a change
 _MOST = 1_000_000  # steps of one ``advance``: ends the test of a job that submits itself for ever
 
 
@@ -144,12 +145,12 @@ class Harness:
             if not self._work(touched):
                 upcoming = self._upcoming()
                 if upcoming > self._target:
-                    self.clock.reach(self._target)
+                    self._reach(self._target)
                     self._follow()
                     return [self.run(run_id) for run_id in touched]
                 if upcoming - self._followed >= MINUTE:
                     self._follow()
-                self.clock.reach(upcoming)
+                self._reach(upcoming)
         raise RuntimeError(f"{_MOST:,} steps did not reach {at.isoformat()}: does a job submit itself for ever?")
 
     def heartbeat(self) -> None:
@@ -201,6 +202,13 @@ class Harness:
         for follower in self._followers:
             while follower.poll().has_more:
                 pass
+
+    def _reach(self, ms: int) -> None:
+        """Set the clock, with a look at the stream every few hours: a historian that was away for a day suspects a gap."""
+        while ms - self.clock() > _AWAY:
+            self.clock.reach(self.clock() + _AWAY)
+            self._follow()
+        self.clock.reach(ms)
 
     def _early(self, delivery: RawMessage) -> int:
         """Seconds for which a message is hidden whose run may not start before the target."""

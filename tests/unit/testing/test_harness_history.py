@@ -24,3 +24,14 @@ def test_when_time_has_passed_every_change_was_delivered_once(monkeypatch: pytes
         seen += [change.sequence for change in harness.memory.changes(max(seen, default=0))]
         assert set(seen) <= set(consumer.handled)
     assert len(consumer.handled) == len(set(consumer.handled)) >= 3 * 24 * 4
+
+
+@pytest.mark.parametrize("days", [3, 30])
+def test_days_without_a_fire_are_no_gap_in_the_history(caplog: pytest.LogCaptureFixture, days: int) -> None:
+    jobs = Registry()
+    jobs.job("greet")(lambda ctx, payload: None)
+    harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC), events=True)
+    harness.scheduler.create_schedule("hello", "greet", "0 9 * * MON")
+    for _ in range(4):
+        harness.advance(days=days)
+    assert "historian.gap" not in caplog.messages
