@@ -72,7 +72,10 @@ def read_time(
         if moment.tzinfo is not None:
             return ReadTime(moment)
         if not is_named:
-            raise InvalidInput(field, text, "has no time zone", f"write e.g. {text}Z, or give {option} Europe/Berlin")
+            example = text if ":" in text else f"{text}T00:00:00"  # a Z behind a date alone is no ISO 8601
+            raise InvalidInput(
+                field, text, "has no time zone", f"write e.g. {example}Z, or give {option} Europe/Berlin"
+            )
         return ReadTime(_in(moment, zone), in_zone=True)
     except OverflowError:
         raise InvalidInput(field, text, "is too far from now", "write a nearer time, e.g. -90d") from None

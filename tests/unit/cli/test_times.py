@@ -80,8 +80,10 @@ class TestTimes:
     def test_without_an_offset_it_takes_a_zone_by_name(self) -> None:
         found = read_time("2036-05-04 14:00", "--at", NOW, zone=BERLIN, is_named=True)
         assert (found.moment, found.in_zone) == (NOW, True)
-        with pytest.raises(InvalidInput, match=r"has no time zone; write .* or give --zone"):
-            read_time("2036-05-04", "--at", NOW, zone=BERLIN)
+        for text, example in (("2036-05-04", "2036-05-04T00:00:00Z"), ("2036-05-04 14:00", "2036-05-04 14:00Z")):
+            with pytest.raises(InvalidInput, match=rf"has no time zone; write e.g. {example}, or give --zone"):
+                read_time(text, "--at", NOW, zone=BERLIN)
+            assert read_time(example, "--at", NOW).moment.tzinfo is UTC
 
     @pytest.mark.parametrize(
         ("text", "problem"),
