@@ -46,7 +46,8 @@ def dead(facts: Facts, run: RunRow) -> Judgement:
     words, cause = _DEAD.get(reason, (reason, Cause.FAILURE if run.attempt else None))
     text = f"It is DEAD since {show(run.ended_at or 0)}: {words.format(job=run.job) if reason in _DEAD else words}."
     if failure is not None and reason != _UNKNOWN_JOB:
-        text = f"{text} Its last error was {failure.kind}: {failure.message}"
+        error = f"{failure.kind}: {failure.message}".removesuffix(": ").removesuffix(".")
+        text = f"{text} Its last error was {error}."
     said = [of_run(run, text, cause), *_until_end(facts, run), *attempts(facts, run)]
     return Verdict.DEAD, [*said, *_redriven(facts, run), *_buried(run)]
 

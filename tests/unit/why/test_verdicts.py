@@ -645,6 +645,10 @@ def test_each_verdict(story: Story) -> None:
     assert all(sentence.source and sentence.text.strip() == sentence.text for sentence in answer.sentences)
 
 
+def test_the_last_error_of_a_dead_run_is_a_sentence_of_its_own() -> None:
+    assert "Its last error was ValueError: boom." in str(failed_for_good(Stage()))
+
+
 # Which fire or run is meant.
 
 
