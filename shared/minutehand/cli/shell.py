@@ -226,7 +226,7 @@ class Shell:
             rich.TimeRemainingColumn(),
         )
         with rich.Progress(
-            *columns, console=screen, transient=True, disable=self.as_json or not screen.is_terminal
+            *columns, console=screen, transient=True, disable=self.as_json or not screen.is_terminal or total == 0
         ) as bar:
             task = bar.add_task(title, total=total)
             yield lambda done: bar.update(task, completed=done)

@@ -220,6 +220,15 @@ class TestLooks:
             advance(5)
         assert capsys.readouterr() == ("", "")
 
+    def test_nothing_to_do_has_no_progress(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")  # for rich it is a terminal then
+        for total, is_drawn in ((1, True), (0, False)):
+            with Shell(Settings()).progress("working", total):
+                pass
+            assert bool(capsys.readouterr().err) is is_drawn
+
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_completes_commands(shell: str) -> None:
