@@ -16,7 +16,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,7 @@ _TEXT = 200_000  # characters of JSON of one row's jobs, before they are compres
 _SCHEMA = 8_000  # characters of the JSON schema of a payload; a longer one is left out
 _VERSIONS = 20  # of a row
 _NAMED = 10  # jobs in a message
+_ALIKE = 0.15  # of a likeness from 0 to 1: a name that is less alike than the nearest by more is not named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +235,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """A remedy for a name that is not known: names like it, else some that there are."""
     names = sorted(set(known))
     near = get_close_matches(name, names, n=3)
-    if near:
+    if near:  # names of one package are all alike: beside a mistyped name the others are no help
+        likeness = [SequenceMatcher(None, one, name).ratio() for one in near]
+        near = [one for one, like in zip(near, likeness, strict=True) if like >= max(likeness) - _ALIKE]
         return f"did you mean {' or '.join(map(repr, near))}?"
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"known jobs: {', '.join(names[:_NAMED]) or 'none'}{more}"

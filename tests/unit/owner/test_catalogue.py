@@ -370,5 +370,8 @@ def test_the_bounds_fit_each_other() -> None:
     assert RETRY < REFRESH < SILENT < SUPERSEDED < STALE < KEPT
     assert replace(JobSet.of([], "", NOON), seen_at=NOON).expires == NOON + KEPT
     assert job_catalogue.nearest("reports.dialy", ["reports.daily", "x"]) == "did you mean 'reports.daily'?"
+    billing = ["billing.broken", "billing.invoice", "billing.slow"]
+    assert job_catalogue.nearest("billing.invoce", billing) == "did you mean 'billing.invoice'?"
+    assert job_catalogue.nearest("job.c", ["job.a", "job.b"]) == "did you mean 'job.b' or 'job.a'?"
     assert job_catalogue.nearest("q", [f"job-{n:02}" for n in range(12)]).endswith("job-09 and 2 more")
     assert job_catalogue.nearest("q", []) == "known jobs: none"
