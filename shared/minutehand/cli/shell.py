@@ -211,7 +211,12 @@ class Shell:
             return
         if not self.can_ask:
             raise NotConfirmed(f"{what}: there is no terminal to confirm it; give --yes")
-        if not typer.confirm(f"{printable(what)}?", err=True):
+        try:
+            agreed = typer.confirm(f"{printable(what)}?", err=True)
+        except typer.Abort:
+            typer.echo(err=True)  # the cursor stands behind the question
+            raise
+        if not agreed:
             raise NotConfirmed(f"{what}: not confirmed, nothing was changed")
 
     @contextmanager

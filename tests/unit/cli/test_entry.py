@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from minutehand import errors
 from minutehand.cli.app import COMMANDS as LISTED
 from minutehand.cli.app import whole
@@ -219,6 +221,17 @@ class TestLooks:
         with Shell(Settings()).progress("working", 10) as advance:
             advance(5)
         assert capsys.readouterr() == ("", "")
+
+    def test_a_question_that_is_left_ends_its_line(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Shell, "can_ask", True)
+        monkeypatch.setattr(sys, "stdin", io.StringIO())  # its end is as Ctrl-C
+        with pytest.raises(typer.Abort):
+            Shell(Settings()).confirm("Delete it", yes=False)
+        said = capsys.readouterr().err
+        assert said.startswith("Delete it?")
+        assert said.endswith("\n")
 
     def test_nothing_to_do_has_no_progress(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
