@@ -154,7 +154,8 @@ def with_shell(function: Command) -> Command:
             raise words.error(problem) from problem
 
     zone_help = (
-        "IANA time zone of times that name none, e.g. Europe/Berlin. Default: the schedule's, or this machine's."
+        "IANA time zone of times that name none, e.g. Europe/Berlin. Default of words such as 'tomorrow 09:00': the schedule's, or "
+        "this machine's. A date needs one."
     )
     added = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
