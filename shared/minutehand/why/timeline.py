@@ -40,10 +40,12 @@ def by(row: Revision | Head | Freeze | RunRow | AuditLineRow) -> str:
     return f" by {row.actor}" if row.actor else ""
 
 
-def closing_act(facts: Facts, closed: Revision) -> AuditLineRow | None:
-    """The pause or deletion that ended a revision."""
+def closing_act(facts: Facts, closed: Revision, *, drained: bool = False) -> AuditLineRow | None:
+    """The pause or deletion that ended a revision; ``drained``: that drained it, whatever has ended it anew since."""
     ended = closed.active_until or 0
-    lines = (one for one in facts.acts if one.act in _STOPPING and one.before == closed.number)
+    lines = [one for one in facts.acts if one.act in _STOPPING and one.before == closed.number]
+    if drained or closed.closed_by in (ClosedBy.DRAINED, ClosedBy.PAUSED):  # a deletion came later, if there was one
+        lines = [one for one in lines if one.act is AuditAct.PAUSE] or lines
     return min(lines, key=lambda line: abs(line.at - ended), default=None)
 
 

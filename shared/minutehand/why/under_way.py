@@ -64,7 +64,7 @@ def how_closed(facts: Facts, closed: Revision, *, drained: bool = False) -> tupl
     """What ended a revision. ``drained``: it was drained then, whatever has ended it anew since."""
     if closed.closed_by is not ClosedBy.DRAINED and not drained:
         return CLOSED[closed.closed_by or ClosedBy.REPLACED]
-    line, head = closing_act(facts, closed), facts.head
+    line, head = closing_act(facts, closed, drained=True), facts.head
     if line is not None:
         deleted = line.act is AuditAct.DELETE
     elif head is not None and head.revision == closed.number and closed.closed_by is ClosedBy.DRAINED:
