@@ -62,6 +62,7 @@ HISTORY = (
     "tests/unit/history/test_entries.py",  # what takes a batch that ends between two writes of one millisecond
     "tests/unit/historian/test_archive.py",
     "tests/unit/sdk/test_list_runs.py",
+    "tests/unit/sdk/test_rebuild_history.py",
     "tests/proof/test_recorded.py",
 )
 FEED = ("tests/unit/historian/test_deliver.py", "tests/unit/historian/test_follow.py")

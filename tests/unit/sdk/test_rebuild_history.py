@@ -6,8 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from minutehand import Scheduler, Settings
+from minutehand.domain.run import RunState
+from minutehand.domain.times import DAY
 from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.historian.follow import StreamFollower
+from minutehand.state.before_start import refuse, take_over
 from minutehand.testing import ManualClock, Memory
+
+from tests.support.builders import a_run
 
 START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -26,6 +32,25 @@ def test_runs_of_a_time_without_a_historian_are_listed_afterwards() -> None:
     assert owners[0].rebuild_history(since=START - timedelta(hours=1), all_tenants=True).added == 3
     assert {run.id for run in owners[1].list_runs().items} == set(runs[3:])
     assert owners[0].rebuild_history(since=START + timedelta(hours=1)).added == 0
+
+
+def test_an_end_that_holds_no_more_is_withdrawn() -> None:
+    """The historian saw the end of a run, and not that it was taken over."""
+    clock = ManualClock(START)
+    memory = Memory(clock)
+    services = memory.connect()
+    owner = Scheduler("acme", services=services, clock=clock)
+    run, now = a_run(clock()), clock()
+    services.ledger.claim([run])
+    refusal = refuse(to=RunState.CANCELLED, revision=1, now=now, expires=now + DAY, reason="paused")
+    services.ledger.move(run.ref, refusal)
+    while StreamFollower(services, clock).poll().has_more:
+        pass
+    assert [each.state for each in owner.list_runs().items] == ["CANCELLED"]
+    over = take_over(revision=2, job="report", not_before=now, now=now, seen=RunState.CANCELLED)
+    assert services.ledger.move(run.ref, over).applied
+    assert owner.rebuild_history(since=START - timedelta(hours=1)).corrected == 1
+    assert owner.list_runs().items == []
 
 
 def test_bad_calls_are_refused() -> None:
