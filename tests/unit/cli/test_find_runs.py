@@ -55,7 +55,8 @@ def test_failed_runs_of_a_job_are_found(say: Say) -> None:
 @pytest.mark.usefixtures("history")
 def test_a_search_goes_on_until_it_has_enough(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minutehand.sdk.history.finding.MOST_UNITS", 0)  # a page of an answer ends as soon as it may
-    assert len(say("--json", "runs", "list", "--limit", "7").splitlines()) == 7
+    *runs, more = say("--json", "runs", "list", "--limit", "7").splitlines()
+    assert (len(runs), [*json.loads(more)]) == (7, ["cursor"])
     assert len(say("--json", "runs", "list").splitlines()) == 10
     text = say("runs", "list", "--limit", "3", "--all-tenants")
     assert "default" in text
@@ -69,7 +70,7 @@ def test_the_cursor_that_is_printed_continues_with_the_same_words(say: Say, opti
     found, cursor = list[str](), tuple[str, ...]()
     for _ in range(4):
         lines = say("--json", "runs", "list", "--limit", "3", *options, *cursor).splitlines()
-        found += [json.loads(line)["id"] for line in lines if line.startswith("{")]
+        found += [json.loads(line)["id"] for line in lines if line.startswith('{"id"')]
         text = say("runs", "list", "--limit", "3", *options, *cursor)
         cursor = ("--cursor", text.partition("--cursor '")[2].partition("'")[0])
     assert cursor == ("--cursor", "")

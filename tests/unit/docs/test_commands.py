@@ -45,7 +45,7 @@ def check_make(words: list[str]) -> None:
 def check_minutehand(words: list[str]) -> None:
     """Click parses it, group by group, as it would; nothing is executed."""
     command: Any = whole()
-    context = command.context_class(command, info_name="minutehand")
+    context = command.context_class(command, info_name="minutehand", **command.context_settings)
     while True:
         is_group = hasattr(command, "commands")
         words = click.Command.parse_args(command, context, words) if is_group else command.parse_args(context, words)
@@ -54,7 +54,7 @@ def check_minutehand(words: list[str]) -> None:
         name = words.pop(0)
         assert name in command.commands, f"minutehand {name}: there is no such command"
         command = command.commands[name]
-        context = command.context_class(command, info_name=name, parent=context)
+        context = command.context_class(command, info_name=name, parent=context, **command.context_settings)
 
 
 def check_cdk(words: list[str]) -> None:

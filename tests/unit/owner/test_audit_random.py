@@ -93,7 +93,7 @@ class Witness:
 @pytest.fixture
 def witness(monkeypatch: pytest.MonkeyPatch) -> Witness:
     seen = Witness()
-    apply, real = MemoryTables._apply, MemoryTables.commit
+    apply, real = MemoryTables._apply, MemoryTables._commit_rows
 
     def one(self: MemoryTables, write: Any) -> Any:
         key = (write.table.suffix, *write.key.values())
@@ -105,33 +105,19 @@ def witness(monkeypatch: pytest.MonkeyPatch) -> Witness:
 
     transacting: list[bool] = []
 
-    def many(self: MemoryTables, verb: str, writes: Any, items: Any, about: str) -> frozenset[int]:
-        calls = self._calls
-
-        class Once:
-            @staticmethod
-            def one(operation: str, place: str, name: str, effect: Any, *items: Any, **how: Any) -> Any:
-                def watched() -> frozenset[int]:
-                    before = {(w.table.suffix, *w.key.values()): self._stored(w.table, w.key) for w in writes}
-                    transacting.append(True)
-                    try:
-                        refused: frozenset[int] = effect()
-                    finally:
-                        transacting.pop()
-                    if not refused:
-                        seen.saw(before, writes, self)
-                    return refused
-
-                return calls.one(operation, place, name, watched, *items, **how)
-
-        self._calls = Once()  # type: ignore[assignment]
+    def many(self: MemoryTables, writes: Any, items: Any) -> frozenset[int]:
+        before = {(w.table.suffix, *w.key.values()): self._stored(w.table, w.key) for w in writes}
+        transacting.append(True)
         try:
-            return real(self, verb, writes, items, about)
+            refused = real(self, writes, items)
         finally:
-            self._calls = calls
+            transacting.pop()
+        if not refused:
+            seen.saw(before, writes, self)
+        return refused
 
     monkeypatch.setattr(MemoryTables, "_apply", one)
-    monkeypatch.setattr(MemoryTables, "commit", many)
+    monkeypatch.setattr(MemoryTables, "_commit_rows", many)
     return seen
 
 

@@ -113,17 +113,18 @@ class MemoryTables(RowTables):
         self, verb: str, writes: Sequence[RowWrite], items: Sequence[Mapping[str, Any]], about: str
     ) -> frozenset[int]:
         del about
-
-        def apply() -> frozenset[int]:
-            refused = {place for place, write in enumerate(writes) if not self._holds(write)}
-            refused |= {len(writes) + place for place in ([] if refused or not items else self._commit_items(items))}
-            for write in () if refused else writes:
-                if write.kind != "check":
-                    self._apply(write)
-            return frozenset(refused)
-
         place, item = writes[0].table.suffix, _item(writes[0].table, writes[0].row)
-        return self._calls.one("TransactWriteItems", place, verb, apply, item, token=True)
+        effect = partial(self._commit_rows, writes, items)
+        return self._calls.one("TransactWriteItems", place, verb, effect, item, token=True)
+
+    def _commit_rows(self, writes: Sequence[RowWrite], items: Sequence[Mapping[str, Any]]) -> frozenset[int]:
+        """Apply all writes, or none. The places of those that are refused, behind the writes those of ``items``."""
+        refused = {place for place, write in enumerate(writes) if not self._holds(write)}
+        refused |= {len(writes) + place for place in ([] if refused or not items else self._commit_items(items))}
+        for write in () if refused else writes:
+            if write.kind != "check":
+                self._apply(write)
+        return frozenset(refused)
 
 
 def _item(table: TableDefinition, row: Mapping[str, Any]) -> Any:
