@@ -52,7 +52,8 @@ def calendar(name: str) -> Holidays:
         parts = ", ".join(f"{found[1]}-{part}" for part in known[found[1]])
         remedy = f"give one of {parts}" if parts else f"give {found[1]!r}"
         raise ExpressionError("calendar", name, f"{found[1]} has no subdivision {found[2]!r}", remedy)
-    return Holidays(package.country_holidays(found[1], subdiv=found[2]))
+    # Without a language their names would be in that of the machine.
+    return Holidays(package.country_holidays(found[1], subdiv=found[2], language="en_US"))
 
 
 def extra(package: str, name: str, field: str, value: str) -> ModuleType:
