@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
-from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.errors import MinutehandError
 
+from tests.support.builders import a_notice
 from tests.support.engines import Engine
 from tests.support.topics import a_topic
 
-NOTICE = Notice(
-    kind=NoticeKind.FAILURE,
-    tenant="acme",
+NOTICE = a_notice(
     schedule="reports/daily",
-    job="report",
     incident="failure-1",
     began="2026-05-04T12:00:00.000Z",
     at="2026-05-04T12:00:00.000Z",
-    count=1,
     text="acme/reports/daily fails: ünsäglich.",
     run="acme/reports/daily#000001777896000000",
 )

@@ -12,18 +12,16 @@ from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.ready_jobs.notifiers import sns_notifier
 from minutehand.testing import Harness
 
+from tests.support.builders import a_notice
 from tests.support.engines import Engine
 from tests.support.topics import a_topic
 
-NOTICE = Notice(
+NOTICE = a_notice(
     kind=NoticeKind.RECOVERY,
-    tenant="acme",
     schedule="reports/daily",
-    job="report",
     incident="failure-1",
     began="2026-05-04T12:00:00.000Z",
     at="2026-05-04T13:00:00.000Z",
-    count=1,
     text="acme/reports/daily has recovered.",
 )
 

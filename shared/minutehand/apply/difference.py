@@ -14,7 +14,7 @@ from minutehand.domain.redaction import MASK, Redact
 _PLAIN = re.compile(r"[A-Za-z_][\w-]*")  # a key that needs no quotes in a path
 
 
-class ChangeKind(StrEnum):
+class DifferenceKind(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
@@ -25,9 +25,9 @@ class PayloadChange:
     """One difference of two payloads. Sensitive values are masked."""
 
     path: str  # such as ``payload.regions[2].name``
-    kind: ChangeKind
-    before: Any = None  # JSON; None of what was added
-    after: Any = None  # JSON; None of what was removed
+    kind: DifferenceKind
+    before: Any = None  # the JSON value in the old payload; None if the kind is ADDED
+    after: Any = None  # the JSON value in the new payload; None if the kind is REMOVED
 
 
 def payload_changes(before: Any, after: Any, redact: Redact) -> list[PayloadChange]:
@@ -37,7 +37,7 @@ def payload_changes(before: Any, after: Any, redact: Redact) -> list[PayloadChan
     found = [*_changes(first, second, redact, "payload")]
     if found or same_json(before, after):
         return found
-    return [PayloadChange(path="payload", kind=ChangeKind.CHANGED, before=before, after=after)]  # null and {}
+    return [PayloadChange(path="payload", kind=DifferenceKind.CHANGED, before=before, after=after)]  # null and {}
 
 
 def masked(value: Any, redact: Redact) -> Any:
@@ -68,7 +68,7 @@ def _changes(before: Any, after: Any, redact: Redact, path: str) -> Iterator[Pay
         yield from _of_lists(before, after, redact, path)
     elif not same_json(before, after):
         yield PayloadChange(
-            path=path, kind=ChangeKind.CHANGED, before=masked(before, redact), after=masked(after, redact)
+            path=path, kind=DifferenceKind.CHANGED, before=masked(before, redact), after=masked(after, redact)
         )
 
 
@@ -78,17 +78,17 @@ def _of_objects(
     for name in dict.fromkeys((*after, *before)):
         place = f"{path}.{name}" if _PLAIN.fullmatch(name) else f"{path}[{json.dumps(name, ensure_ascii=False)}]"
         if name not in before:
-            yield _one(place, ChangeKind.ADDED, None, {name: after[name]}, redact)
+            yield _one(place, DifferenceKind.ADDED, None, {name: after[name]}, redact)
         elif name not in after:
-            yield _one(place, ChangeKind.REMOVED, {name: before[name]}, None, redact)
+            yield _one(place, DifferenceKind.REMOVED, {name: before[name]}, None, redact)
         elif not redact.hides(name):
             yield from _changes(before[name], after[name], redact, place)
         elif not same_json(before[name], after[name]):
-            yield PayloadChange(path=place, kind=ChangeKind.CHANGED, before=MASK, after=MASK)
+            yield PayloadChange(path=place, kind=DifferenceKind.CHANGED, before=MASK, after=MASK)
 
 
 def _one(
-    place: str, kind: ChangeKind, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, redact: Redact
+    place: str, kind: DifferenceKind, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, redact: Redact
 ) -> PayloadChange:
     """A member that one of the two has."""
     shown = (None if one is None else next(iter(masked(dict(one), redact).values())) for one in (before, after))
@@ -103,9 +103,9 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], redact: Redact, path:
     for at in range(max(len(old), len(new))):
         place = f"{path}[{head + at}]"
         if at >= len(old):
-            yield PayloadChange(path=place, kind=ChangeKind.ADDED, after=masked(new[at], redact))
+            yield PayloadChange(path=place, kind=DifferenceKind.ADDED, after=masked(new[at], redact))
         elif at >= len(new):
-            yield PayloadChange(path=place, kind=ChangeKind.REMOVED, before=masked(old[at], redact))
+            yield PayloadChange(path=place, kind=DifferenceKind.REMOVED, before=masked(old[at], redact))
         else:
             yield from _changes(old[at], new[at], redact, place)
 

@@ -38,7 +38,7 @@ class TypedTime:
     """Marks a parameter that takes a time."""
 
     unsigned: str = ""  # which sign a duration without one has; none: it is refused
-    zone: str | None = None  # of days and times of day; None: as ``TimeReader`` says
+    zone: str | None = None  # of days and times of day; None: as ``TypedReader`` says
 
 
 PAST = TypedTime("-")  # 3d is three days ago

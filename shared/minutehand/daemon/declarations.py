@@ -29,17 +29,16 @@ class DeclarationApplier:
             remedy = "name a package with --jobs, or MINUTEHAND_JOBS"
             raise InvalidInput("apply", True, "was asked of a worker without a package", remedy)
         scheduler = Scheduler(tenant, jobs=jobs, services=services, clock=clock)
-        self._sets = [StartApplication(scheduler, one, jobs, by=by) for one in packages]
+        self._sets = [StartApplication(scheduler, one, jobs, by=by) for one in dict.fromkeys(packages)]
         self._clock = clock
 
     def run(self, stop: threading.Event) -> None:
         """Until every set is applied, by this worker or another, or cannot be, or ``stop``. Raises nothing."""
-        waiting = {one.package: one for one in self._sets}
+        waiting = self._sets
         while waiting and not stop.is_set():
-            later = [again for one in list(waiting.values()) if (again := self._look(one)) is not None]
-            names = {one.package for one, _ in later}
-            waiting = {name: one for name, one in waiting.items() if name in names}
-            if waiting:
+            later = [again for one in waiting if (again := self._look(one)) is not None]
+            waiting = [one for one, _ in later]
+            if later:
                 stop.wait(max(min(at for _, at in later) - self._clock(), SECOND) / SECOND)
 
     def _look(self, found: StartApplication) -> tuple[StartApplication, int] | None:

@@ -161,11 +161,8 @@ def jsonable(value: Any) -> Any:
 
 def _dumped(value: Any) -> Any:
     """A dataclass's instance with the aliases and serialisers of its fields. What its fields should not hold is for the check to say."""
-    return _dumper(_class_of(value)).dump_python(value, mode="json", by_alias=True, warnings=False)
-
-
-def _class_of(value: Any) -> Any:
-    return type(value)
+    kind: Any = type(value)
+    return _dumper(kind).dump_python(value, mode="json", by_alias=True, warnings=False)
 
 
 @lru_cache(maxsize=256)

@@ -33,7 +33,7 @@ from minutehand.ready_jobs.http.guard import AddressGuard, checked_url, guard_of
 from minutehand.ready_jobs.http.request import Request
 from minutehand.ready_jobs.http.secrets import Secret, resolve
 from minutehand.ready_jobs.http.send import send_guarded
-from minutehand.ready_jobs.http.webhook import signature, signing_keys
+from minutehand.ready_jobs.http.webhook import signed_headers, signing_keys
 from minutehand.settings import Settings, from_environment
 from minutehand.sqs.topics import SnsNotices
 
@@ -225,12 +225,11 @@ class _Webhook(_Endpoint):
     signing: Secret
 
     def message(self, notice: Notice) -> _Message:
-        name, at = f"evt_{notice.token}", int(time.time())
+        name = f"evt_{notice.token}"
         kind = SCHEDULE_EVENTS.get(notice.kind, f"schedule.{notice.kind}")
         body = _json({"id": name, "type": kind, "timestamp": notice.at, "data": notice.document()})
         keys = signing_keys(self.signing, allow_env=self.allow_env, setting="signing")
-        signed = " ".join(signature(key, name, at, body.encode()) for key in keys)
-        return _Message(body, {"webhook-id": name, "webhook-timestamp": str(at), "webhook-signature": signed})
+        return _Message(body, signed_headers(keys, name, int(time.time()), body.encode()))
 
 
 class _Slack(_Endpoint):

@@ -66,6 +66,10 @@ class _Stand:
     by: str  # the worker
     earlier: tuple[str, ...] = ()  # digests of sets that were current before, oldest first
 
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> _Stand:
+        return cls(**{**body, "earlier": tuple(body["earlier"])})
+
     def claimed(self, digest: str, by: str, until: int) -> _Stand:
         earlier = [one for one in (*self.earlier, self.current) if one != digest]
         return _Stand(current=digest, done=False, until=until, by=by, earlier=tuple(earlier[-_KEPT:]))
@@ -161,8 +165,7 @@ class StartApplication:
         if there is None:
             return None
         with reading(f"record {self._place[1]}", there.body):
-            given = dict(there.body)
-            stand = _Stand(**given | {"earlier": tuple(given["earlier"])})
+            stand = _Stand.of(there.body)
         return replace(stand, earlier=tuple(one for one in stand.earlier if one))
 
     def _write(self, stand: _Stand) -> bool:
@@ -209,8 +212,7 @@ class StartApplication:
         self._rewrite(done=done, until=self._clock())
 
     def _rewrite(self, **changes: Any) -> None:
-        given = dict(self._record.body) | changes
-        if not self._write(_Stand(**given | {"earlier": tuple(given["earlier"])})):
+        if not self._write(replace(_Stand.of(self._record.body), **changes)):
             raise _ClaimLostError
 
     def _give_back(self) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.apply import schema as schemas
-from minutehand.apply.difference import ChangeKind, PayloadChange, masked, payload_changes
+from minutehand.apply.difference import DifferenceKind, PayloadChange, masked, payload_changes
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from minutehand.cli.exits import ExitCode
@@ -216,9 +216,9 @@ def _show_change(shell: Shell, change: PlannedChange, redact: Redact, *, prune: 
 
 def _line_of(change: PayloadChange) -> str:
     match change.kind:
-        case ChangeKind.ADDED:
+        case DifferenceKind.ADDED:
             return f"+ {change.path}: {_json(change.after)}"
-        case ChangeKind.REMOVED:
+        case DifferenceKind.REMOVED:
             return f"- {change.path}: {_json(change.before)}"
     differs = " (it differs)" if change.before == change.after else ""
     return f"{change.path}: {_json(change.before)} → {_json(change.after)}{differs}"

@@ -91,9 +91,7 @@ class WebhookSink:
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",
             "User-Agent": "minutehand",
-            "webhook-id": event.id,
-            "webhook-timestamp": str(at),
-            "webhook-signature": " ".join(signature(key, event.id, at, body) for key in keys),
+            **signed_headers(keys, event.id, at, body),
         }
         try:
             target = self._guard.admit(self._url)
@@ -137,6 +135,12 @@ def _key(word: str, setting: str) -> bytes:
     if not word.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST_KEY:
         raise Misconfigured(f"{setting}: what lies there is no signing secret; {remedy}")
     return key
+
+
+def signed_headers(keys: Sequence[bytes], event_id: str, at: int, body: bytes) -> dict[str, str]:
+    """The headers of Standard Webhooks, with a signature by each key; ``at`` in epoch seconds."""
+    signatures = " ".join(signature(key, event_id, at, body) for key in keys)
+    return {"webhook-id": event_id, "webhook-timestamp": str(at), "webhook-signature": signatures}
 
 
 def signature(key: bytes, event_id: str, at: int, body: bytes) -> str:

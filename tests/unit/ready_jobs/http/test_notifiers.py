@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Retry, RunState
-from minutehand.domain.notice import Notice, NoticeKind
+from minutehand.domain.notice import Notice
 from minutehand.errors import InvalidInput
 from minutehand.ready_jobs.http import Secret
 from minutehand.ready_jobs.notifiers import (
@@ -25,20 +25,18 @@ from minutehand.ready_jobs.notifiers import (
 )
 from minutehand.testing import Harness
 
+from tests.support.builders import a_notice
 from tests.support.http_endpoint import Endpoint, Handler
 
 KEY, OTHER = b"k" * 24, b"o" * 32
 SIGNING, NEXT = (f"whsec_{base64.b64encode(key).decode()}" for key in (KEY, OTHER))
 LOCAL: Any = {"networks": ("127.0.0.0/8",), "allow_env_secrets": True}
-NOTICE = Notice(
-    kind=NoticeKind.FAILURE,
-    tenant="acme",
+NOTICE = a_notice(
     schedule="invoices",
     job="work",
     incident="failure-1",
     began="2026-05-04T08:00:00.000Z",
     at="2026-05-04T08:00:00.000Z",
-    count=1,
     text="acme/invoices fails: <b>&</b>",
 )
 
