@@ -10,7 +10,7 @@ from minutehand.domain.times import SECOND
 from minutehand.errors import Conflict, InvalidInput, MinutehandError, Unavailable
 from minutehand.jobs import Registry
 from minutehand.ports.services import Clock, Services
-from minutehand.sdk.applied import ApplyReport, ApplyTurn, StartApplication
+from minutehand.sdk.declarations.applied import ApplyReport, ApplyTurn, StartApplication
 from minutehand.sdk.scheduler import Scheduler
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from minutehand.owner import freeze as freezing
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.bulk import BulkMethods
 from minutehand.sdk.dead import DeadRunMethods
-from minutehand.sdk.declared import DeclarationMethods
+from minutehand.sdk.declarations.declared import DeclarationMethods
 from minutehand.sdk.history.archive import ArchiveMethods
 from minutehand.sdk.history.audit import AuditMethods
 from minutehand.sdk.history.finding import FindMethods

@@ -11,7 +11,7 @@ from minutehand.daemon.declarations import DeclarationApplier
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.schedule import ScheduleState
 from minutehand.errors import InvalidInput, Misconfigured, Unavailable
-from minutehand.sdk.applied import CLAIM, ApplyTurn, StartApplication, declared_in, digest_of, note_applied
+from minutehand.sdk.declarations.applied import CLAIM, ApplyTurn, StartApplication, declared_in, digest_of, note_applied
 from minutehand.services import system_clock
 from minutehand.testing import Crash, Memory
 

@@ -23,7 +23,7 @@ from minutehand.domain.redaction import USUAL, Redact
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput, UnknownJobWarning
 from minutehand.jobs import Registry
-from minutehand.sdk.applied import declared_in, note_applied
+from minutehand.sdk.declarations.applied import declared_in, note_applied
 from minutehand.sdk.scheduler import Scheduler
 
 Jobs = Annotated[
