@@ -1,0 +1,148 @@
+"""A tenant's profile: which jobs it may run, and who may do what for it. Pure.
+
+A tenant without a profile has the installation's defaults. The grants of the installation count for every tenant, in addition to its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from minutehand.errors import InvalidInput
+
+INSTALLATION = "~installation"  # stands for a tenant in the profile of the installation; `~` is in no tenant's name
+ALL = "*"  # a pattern that matches every job
+MAX_GRANTS = 100  # of a profile
+MAX_PATTERNS = 100  # jobs of a profile or a grant
+MAX_PATTERN = 300  # characters
+PRINCIPALS = ("iam:", "app:", "key:", "oidc:")  # what a principal begins with: see domain.audit
+_JOBS = re.compile(r"[A-Za-z0-9._:@/*-]{1,200}")
+
+
+class TenantState(StrEnum):
+    """Whether work of a tenant is accepted and started."""
+
+    ACTIVE = "ACTIVE"
+    SUSPENDED = "SUSPENDED"  # nothing is accepted, nothing starts; what is due waits
+    ERASING = "ERASING"  # its data is being removed: nothing is accepted, nothing starts
+    ERASED = "ERASED"  # only the certificate is left; the name is not used again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """What principals may do, for the tenant in whose profile it is."""
+
+    to: str  # principal, or pattern with `*`: "iam:arn:aws:sts::123456789012:assumed-role/deployer/*", "app:alice@acme"
+    can: tuple[str, ...]  # names of roles and of verbs: see domain.access
+    jobs: tuple[str, ...] = (ALL,)  # names and patterns of the jobs that it is limited to
+
+    def is_to(self, principal: str) -> bool:
+        return matches(self.to, principal)
+
+    def covers(self, job: str | None) -> bool:
+        """Whether it counts for a job; None: for all jobs at once."""
+        return ALL in self.jobs if job is None else any(matches(pattern, job) for pattern in self.jobs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantProfile:
+    """A tenant, as its operators declare it. Limits come with the tenants' shares."""
+
+    tenant: str  # its name, or INSTALLATION
+    state: TenantState = TenantState.ACTIVE
+    jobs: tuple[str, ...] | None = None  # names and patterns of the jobs that it may run; None: all
+    grants: tuple[Grant, ...] = ()
+    queue: str | None = None  # declared queue of runs for which neither job nor caller names one; None: the default one
+    note: str | None = None  # why it is suspended, or whose it is
+    version: int = 0  # of the stored row; 0: not stored
+    created_at: int = 0  # UTC ms
+    updated_at: int = 0  # UTC ms
+
+    @property
+    def accepts(self) -> bool:
+        """Whether work is accepted and started."""
+        return self.state is TenantState.ACTIVE
+
+    def may_run(self, job: str, *, by_name: bool) -> bool:
+        """Whether the tenant may run a job. With ``by_name``, patterns with `*` do not count: the job can do anything its payload says."""
+        if self.jobs is None:
+            return True
+        return any(pattern == job if by_name else matches(pattern, job) for pattern in self.jobs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Governance:
+    """What holds for one tenant at one moment: its profile and the installation's."""
+
+    tenant: str
+    own: TenantProfile | None = None  # None: it has none
+    installation: TenantProfile | None = None
+    read_at: int = 0  # UTC ms
+
+    @property
+    def profile(self) -> TenantProfile:
+        """The tenant's profile, or the defaults. The installation is never suspended."""
+        if self.own is not None:
+            return self.own
+        default = self.installation
+        if default is None:
+            return TenantProfile(tenant=self.tenant)
+        return TenantProfile(tenant=self.tenant, jobs=default.jobs, queue=default.queue)
+
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        """The tenant's own and those of the installation. Without any, whoever has the IAM rights may do everything."""
+        return tuple(
+            grant for profile in (self.own, self.installation) if profile is not None for grant in profile.grants
+        )
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a text is the pattern, in which each ``*`` stands for any characters. Takes time in proportion to both lengths."""
+    first, *rest = _parts(pattern)
+    if not rest:
+        return text == first
+    if not text.startswith(first):
+        return False
+    at, last = len(first), rest.pop()
+    for part in rest:  # the leftmost place of each part leaves the most for those behind it
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(text) - len(last) >= at and text.endswith(last)
+
+
+@lru_cache(maxsize=1024)
+def _parts(pattern: str) -> tuple[str, ...]:
+    return tuple(pattern.split("*"))
+
+
+def checked_jobs(jobs: object, field: str = "jobs") -> tuple[str, ...]:
+    """Names and patterns of jobs. Raises InvalidInput."""
+    given = _texts(jobs, field, "names and patterns of jobs, e.g. ['report.*', 'http.get']", MAX_PATTERNS)
+    for pattern in given:
+        if not _JOBS.fullmatch(pattern):
+            raise InvalidInput(
+                field, pattern, "is not a job's name or pattern", "use A-Z a-z 0-9 . _ : @ / - and *, e.g. 'report.*'"
+            )
+    return given
+
+
+def checked_principal(to: object, field: str = "to") -> str:
+    """A principal, or a pattern of principals. Raises InvalidInput."""
+    is_text = isinstance(to, str) and len(to) <= MAX_PATTERN and to.isprintable() and to == to.strip()
+    if not is_text or not any(str(to).startswith(word) and len(str(to)) > len(word) for word in PRINCIPALS):
+        remedy = f"begin it with {', '.join(PRINCIPALS[:-1])} or {PRINCIPALS[-1]}, e.g. 'app:alice@acme'"
+        raise InvalidInput(field, to, "is no principal", remedy)
+    return str(to)
+
+
+def _texts(given: object, field: str, expected: str, most: int) -> tuple[str, ...]:
+    found = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes, dict)) else [None]
+    if len(found) > most or not all(isinstance(text, str) and text for text in found):
+        raise InvalidInput(field, given, "is not a list of texts", f"use at most {most} {expected}")
+    return tuple(map(str, found))
