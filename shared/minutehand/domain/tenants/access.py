@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from minutehand.domain.tenant import Governance, Grant
+from minutehand.domain.tenants.profile import Governance, Grant
 
 
 class Verb(StrEnum):

@@ -36,7 +36,7 @@ class Grant:
     """What principals may do, for the tenant in whose profile it is."""
 
     to: str  # principal, or pattern with `*`: "iam:arn:aws:sts::123456789012:assumed-role/deployer/*", "app:alice@acme"
-    can: tuple[str, ...]  # names of roles and of verbs: see domain.access
+    can: tuple[str, ...]  # names of roles and of verbs: see domain.tenants.access
     jobs: tuple[str, ...] = (ALL,)  # names and patterns of the jobs that it is limited to
 
     def is_to(self, principal: str) -> bool:

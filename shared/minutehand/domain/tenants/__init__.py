@@ -1,0 +1,1 @@
+"""Tenants: their profiles, and who may do what for them."""
