@@ -1,4 +1,5 @@
-"""Completion of names in a shell: of schedules, jobs, runs and queues, by one or two bounded reads.
+"""Completion in a shell: of the words of an option, which are known here; of names of schedules, jobs, runs and queues, by one or
+two bounded reads.
 
 Whatever goes wrong there is nothing to complete: nothing is printed, and a cloud that does not answer is not waited for.
 """
@@ -16,8 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import typer
 
 import minutehand
+from minutehand.domain.history.entry import RunKind
+from minutehand.domain.options import CatchUp, Overlap
+from minutehand.domain.policies import Backoff, Delivery, Start
 from minutehand.domain.queue import DEFAULT_QUEUE
+from minutehand.domain.run import RunState
+from minutehand.domain.schedule import ScheduleState
 from minutehand.settings import Settings, from_environment
+from minutehand.timing.exclusions import OnExcluded
+from minutehand.timing.zones.zone import Gap, Repeated
 
 if TYPE_CHECKING:
     from minutehand import Scheduler
@@ -57,6 +65,28 @@ def complete_targets(context: typer.Context, incomplete: str) -> list[str]:
     return _in_time(context, incomplete, _targets)
 
 
+def complete_states(context: typer.Context, incomplete: str) -> list[str]:
+    """States of schedules or of runs, as the command's group has them."""
+    words = ScheduleState if "schedules" in context.command_path.split() else RunState
+    return [word for word in words if word.startswith(incomplete)]
+
+
+def complete_actions(_: typer.Context, incomplete: str) -> list[str]:
+    """What ``bulk`` does."""
+    from minutehand.sdk.bulk import ACTIONS  # noqa: PLC0415 (the SDK is loaded when a command runs)
+
+    return [word for word in ACTIONS if word.startswith(incomplete)]
+
+
+def _one_of(*words: str) -> Completer:
+    """A completion by fixed words."""
+
+    def complete(_: typer.Context, incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
 Completer = Callable[[typer.Context, str], list[str]]
 # By the name of the parameter; the name of a schedule to create is nobody's yet.
 COMPLETERS: Mapping[str, Completer] = {
@@ -66,6 +96,17 @@ COMPLETERS: Mapping[str, Completer] = {
     "run_id": complete_runs,
     "schedule": complete_schedules,
     "target": complete_targets,
+    "state": complete_states,
+    "kind": _one_of(*RunKind),
+    "delivery": _one_of(*Delivery),
+    "start": _one_of(*Start),
+    "backoff": _one_of(*Backoff),
+    "catch_up": _one_of(*CatchUp),
+    "overlap": _one_of(*Overlap),
+    "on_excluded": _one_of(*get_args(OnExcluded)),
+    "gap": _one_of(*get_args(Gap)),
+    "repeated": _one_of(*get_args(Repeated)),
+    "action": complete_actions,
 }
 _OTHERS: Mapping[tuple[str, str], Completer | None] = {
     ("create", "name"): None,

@@ -67,6 +67,37 @@ class TestCreate:
         assert json.loads(line)["revision"] == 1
 
 
+class TestResume:
+    def test_two_lines_with_the_next_fire(self, lines: Callable[..., list[str]]) -> None:
+        lines("schedules", "create", "s", "note", "0 9 * * *")
+        lines("schedules", "pause", "s")
+        first, second = lines("schedules", "resume", "s")
+        assert first == "s is ACTIVE: note, 0 9 * * *, UTC"
+        assert re.fullmatch(r"next fire \w{3} \d{4}-\d\d-\d\d 09:00 UTC \(in .*\)", second)
+
+    def test_json_has_the_schedule(self, lines: Callable[..., list[str]]) -> None:
+        lines("schedules", "create", "s", "note", "0 9 * * *")
+        lines("schedules", "pause", "s")
+        (line,) = lines("--json", "schedules", "resume", "s")
+        assert json.loads(line)["state"] == "ACTIVE"
+
+
+class TestDeclared:
+    def test_a_change_by_hand_says_that_the_next_apply_takes_it_back(
+        self, world: World, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        world.scheduler.upsert_schedule("s", "note", "0 9 * * *", managed_by="acme.jobs")
+        assert run(("schedules", "update", "s", "--expression", "0 10 * * *")) == 0
+        assert "s is declared by acme.jobs: the next `minutehand apply` of that" in capsys.readouterr().err
+
+    def test_nothing_is_said_of_one_that_nobody_declares(
+        self, world: World, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        world.scheduler.create_schedule("s", "note", "0 9 * * *")
+        assert run(("schedules", "update", "s", "--expression", "0 10 * * *")) == 0
+        assert "declared" not in capsys.readouterr().err
+
+
 class TestShow:
     @pytest.fixture
     def recovered(self, world: World) -> str:

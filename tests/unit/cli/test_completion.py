@@ -76,6 +76,27 @@ def test_every_parameter_of_a_known_name_is_completed_but_the_name_of_a_new_sche
     assert set(completion.COMPLETERS) <= words
 
 
+class TestWords:
+    @pytest.mark.parametrize(
+        ("words", "incomplete", "offered"),
+        [
+            (("schedules", "create"), ("overlap", "buffer"), ["buffer_one", "buffer_all"]),
+            (("schedules", "create"), ("catch_up", "l"), ["latest"]),
+            (("schedules", "list"), ("state", "PA"), ["PAUSED"]),
+            (("runs", "list"), ("state", "SU"), ["SUCCEEDED", "SUPERSEDED"]),
+            (("runs", "list"), ("kind", "one"), ["one-off"]),
+            (("schedules", "bulk"), ("action", "re"), ["resume", "retag"]),
+        ],
+    )
+    def test_of_options_that_take_one_of_a_few(
+        self, words: tuple[str, ...], incomplete: tuple[str, str], offered: list[str]
+    ) -> None:
+        command = dict(leaves(whole()))[words]
+        parameter = next(one for one in command.params if one.name == incomplete[0])
+        context = typer.Context(command, info_name=" ".join(words))
+        assert [item.value for item in parameter.shell_complete(context, incomplete[1])] == offered
+
+
 def test_a_completion_of_its_own_stays() -> None:
     own = typer.Argument(autocompletion=lambda: ["mine"])
     parameter = inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str, own])

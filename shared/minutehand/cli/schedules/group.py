@@ -27,7 +27,15 @@ from minutehand.cli.runs.stats import as_record, list_days
 from minutehand.cli.schedules import backfills
 from minutehand.cli.schedules.options import parse_options, read_tags, with_filters, with_schedule_options
 from minutehand.cli.schedules.preview import of_schedule
-from minutehand.cli.schedules.showing import FAILING, LISTED, show_created, show_description, show_schedule
+from minutehand.cli.schedules.showing import (
+    FAILING,
+    LISTED,
+    show_created,
+    show_description,
+    show_resumed,
+    show_schedule,
+    warn_if_declared,
+)
 from minutehand.cli.shell import Shell, print_json, stop_on_signals, values
 from minutehand.cli.typed import COMING
 from minutehand.errors import InvalidInput, Misconfigured
@@ -113,7 +121,9 @@ def update(
     if not changes:
         raise InvalidInput("name", name, "nothing to change", "give at least one option")
     changes |= {"expected_revision": expected_revision, "client_token": client_token}
-    shell.show(shell.scheduler.strictly(strict=strict).update_schedule(name, **changes))
+    changed = shell.scheduler.strictly(strict=strict).update_schedule(name, **changes)
+    shell.show(changed)
+    warn_if_declared(shell, changed)
 
 
 @app.command()
@@ -172,7 +182,8 @@ def resume(
     shell: Shell, name: Name, expected_revision: ExpectedRevision = None, client_token: ClientToken = None
 ) -> None:
     """Resume a paused schedule from now on."""
-    shell.show(shell.scheduler.resume_schedule(name, expected_revision=expected_revision, client_token=client_token))
+    resumed = shell.scheduler.resume_schedule(name, expected_revision=expected_revision, client_token=client_token)
+    show_resumed(shell, resumed)
 
 
 @app.command()

@@ -51,9 +51,31 @@ def show_created(shell: Shell, made: Schedule) -> None:
         shell.show(made)
         return
     shell.say(f"created {made.name}: {made.job}, {made.expression}, {made.timezone}")
+    _say_next_fire(shell, made.name)
+
+
+def show_resumed(shell: Shell, resumed: Schedule) -> None:
+    """A schedule that is ACTIVE again, and its next fire; as JSON the schedule."""
+    if shell.as_json:
+        shell.show(resumed)
+        return
+    shell.say(f"{resumed.name} is {resumed.state}: {resumed.job}, {resumed.expression}, {resumed.timezone}")
+    _say_next_fire(shell, resumed.name)
+
+
+def warn_if_declared(shell: Shell, changed: Schedule) -> None:
+    """Say that the next ``apply`` takes back what was changed by hand."""
+    if changed.managed_by is not None:
+        shell.warn(
+            f"{changed.name} is declared by {changed.managed_by}: the next `minutehand apply` of that takes this change back; "
+            "change the declaration as well"
+        )
+
+
+def _say_next_fire(shell: Shell, name: str) -> None:
     try:
-        upcoming = shell.scheduler.preview(made.name, 1)
-    except MinutehandError as problem:  # it is created all the same
+        upcoming = shell.scheduler.preview(name, 1)
+    except MinutehandError as problem:  # what the command did is done all the same
         shell.say(f"next fire unknown: {problem}")
     else:  # without one, the call repeated an earlier one by its token
         shell.say(f"next fire {fire(upcoming[0])}" if upcoming else "no next fire: it is not ACTIVE any more")
