@@ -17,15 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import typer
 
 import minutehand
-from minutehand.domain.history.entry import RunKind
-from minutehand.domain.options import CatchUp, Overlap
-from minutehand.domain.policies import Backoff, Delivery, Start
 from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.domain.run import RunState
-from minutehand.domain.schedule import ScheduleState
 from minutehand.settings import Settings, from_environment
-from minutehand.timing.exclusions import OnExcluded
-from minutehand.timing.zones.zone import Gap, Repeated
 
 if TYPE_CHECKING:
     from minutehand import Scheduler
@@ -65,29 +58,47 @@ def complete_targets(context: typer.Context, incomplete: str) -> list[str]:
     return _in_time(context, incomplete, _targets)
 
 
-def complete_states(context: typer.Context, incomplete: str) -> list[str]:
-    """States of schedules or of runs, as the command's group has them."""
-    words = ScheduleState if "schedules" in context.command_path.split() else RunState
-    return [word for word in words if word.startswith(incomplete)]
+def complete_words(parameter: str) -> Completer:
+    """Completion of an option that takes one of a few words."""
 
-
-def complete_actions(_: typer.Context, incomplete: str) -> list[str]:
-    """What ``bulk`` does."""
-    from minutehand.sdk.bulk import ACTIONS  # noqa: PLC0415 (the SDK is loaded when a command runs)
-
-    return [word for word in ACTIONS if word.startswith(incomplete)]
-
-
-def _one_of(*words: str) -> Completer:
-    """A completion by fixed words."""
-
-    def complete(_: typer.Context, incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        # States are those of schedules or of runs, as the command's group has them.
+        name = "run_state" if parameter == "state" and "schedules" not in context.command_path.split() else parameter
+        return [word for word in _words()[name] if word.startswith(incomplete)]
 
     return complete
 
 
+def _words() -> Mapping[str, Iterable[str]]:
+    """The words of each option, from modules that few commands load."""
+    from minutehand.domain.history.entry import RunKind  # noqa: PLC0415 (as said)
+    from minutehand.domain.options import CatchUp, Overlap  # noqa: PLC0415
+    from minutehand.domain.policies import Backoff, Delivery, Start  # noqa: PLC0415
+    from minutehand.domain.run import RunState  # noqa: PLC0415
+    from minutehand.domain.schedule import ScheduleState  # noqa: PLC0415
+    from minutehand.sdk.bulk import ACTIONS  # noqa: PLC0415
+    from minutehand.timing.exclusions import OnExcluded  # noqa: PLC0415
+    from minutehand.timing.zones.zone import Gap, Repeated  # noqa: PLC0415
+
+    literals = {"on_excluded": OnExcluded, "gap": Gap, "repeated": Repeated}
+    return {name: get_args(words) for name, words in literals.items()} | {
+        "action": tuple(ACTIONS),
+        "backoff": tuple(Backoff),
+        "catch_up": tuple(CatchUp),
+        "delivery": tuple(Delivery),
+        "kind": tuple(RunKind),
+        "overlap": tuple(Overlap),
+        "run_state": tuple(RunState),
+        "start": tuple(Start),
+        "state": tuple(ScheduleState),
+    }
+
+
 Completer = Callable[[typer.Context, str], list[str]]
+_WITH_WORDS = (
+    *("action", "backoff", "catch_up", "delivery", "gap", "kind"),
+    *("on_excluded", "overlap", "repeated", "start", "state"),
+)
 # By the name of the parameter; the name of a schedule to create is nobody's yet.
 COMPLETERS: Mapping[str, Completer] = {
     "job": complete_jobs,
@@ -96,17 +107,7 @@ COMPLETERS: Mapping[str, Completer] = {
     "run_id": complete_runs,
     "schedule": complete_schedules,
     "target": complete_targets,
-    "state": complete_states,
-    "kind": _one_of(*RunKind),
-    "delivery": _one_of(*Delivery),
-    "start": _one_of(*Start),
-    "backoff": _one_of(*Backoff),
-    "catch_up": _one_of(*CatchUp),
-    "overlap": _one_of(*Overlap),
-    "on_excluded": _one_of(*get_args(OnExcluded)),
-    "gap": _one_of(*get_args(Gap)),
-    "repeated": _one_of(*get_args(Repeated)),
-    "action": complete_actions,
+    **{name: complete_words(name) for name in _WITH_WORDS},
 }
 _OTHERS: Mapping[tuple[str, str], Completer | None] = {
     ("create", "name"): None,
