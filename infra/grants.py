@@ -10,6 +10,7 @@ from minutehand.domain.audit import ANCHORS
 from minutehand.domain.history.archive_keys import tenant_prefix
 from minutehand.domain.job_catalogue import OWNER as CATALOGUE
 from minutehand.domain.names import check_tenant
+from minutehand.domain.tenants.profile import INSTALLATION
 
 from .queues import InstallationQueues
 from .store import ARCHIVED, BATCH, DELETE, PAYLOADS, READ, RESULTS, InstallationStore
@@ -59,6 +60,11 @@ class TenantKeys:
         return ARCHIVED if self.tenant is None else f"{tenant_prefix(self.tenant)}*"
 
     @property
+    def profiles(self) -> Sequence[str]:
+        """Its own, and the installation's, whose defaults and grants hold for every tenant."""
+        return () if self.tenant is None else (self.tenant, INSTALLATION)
+
+    @property
     def audit(self) -> Sequence[str]:
         return () if self.tenant is None else (f"{self.tenant}#*",)
 
@@ -77,6 +83,7 @@ def allow_reading(
     store.allow(grantee, "history", READ, keys=keys.history)
     store.allow(grantee, "runs", READ, keys=keys.ledger and (*keys.ledger, *_SHARED))
     store.allow(grantee, "audit", ("dynamodb:Query",), keys=keys.audit)
+    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",), keys=keys.profiles)
     store.allow(grantee, "agenda", _GET)  # whether a chain is waiting: its shards hold the entries of all tenants
     for objects in (PAYLOADS, RESULTS):
         store.allow_objects(grantee, "s3:GetObject", keys.objects(objects))

@@ -198,6 +198,7 @@ def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: Instal
     """Allow the calls of a worker, in a function or in a container. It cannot change a schedule."""
     store.allow(grantee, "runs", READ, WRITE, PARTIQL)
     store.allow(grantee, "revisions", READ)
+    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",))  # their profiles, with the revisions
     store.allow(grantee, "schedules", ("dynamodb:GetItem",))  # whether a triggered or backfilled schedule still exists
     store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH_WRITES)
     store.allow_reads(grantee, PAYLOADS, RESULTS)  # of the results its own checkpoints

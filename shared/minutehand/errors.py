@@ -60,6 +60,14 @@ class Conflict(MinutehandError):
     """Another call changed the schedule first: read it again, then decide."""
 
 
+class Forbidden(MinutehandError):
+    """The caller may not do this, or nobody may at present; nothing was done."""
+
+
+class TenantSuspended(Forbidden):
+    """The tenant is suspended, is being erased or was erased: it takes no new work."""
+
+
 class Unavailable(MinutehandError):
     """A table or queue throttled, timed out or failed, also after retries. The request itself is valid as far as known."""
 

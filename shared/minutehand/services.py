@@ -20,6 +20,7 @@ from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import RUNS, TABLES, TableDefinition
+from minutehand.dynamodb.tenants import RowTenants
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
 from minutehand.sqs.queues import SqsDeadQueue, SqsWorkQueue
@@ -47,8 +48,9 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         return TableClient(dynamodb, settings.table(each.suffix), backoff=backoff, pool=pool())
 
     tables = DynamoTables({each: table(each) for each in TABLES}, batched=settings.claim_by == "partiql")
+    tenants = RowTenants(tables)
     return Services(
-        schedules=RowSchedules(tables),
+        schedules=RowSchedules(tables, tenants),
         ledger=RowLedger(tables, retention=retention),
         agenda=RowAgenda(tables, shards=settings.shards),
         work=SqsWorkQueue(
@@ -67,6 +69,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             dynamodb, settings.table(RUNS.suffix), lambda: Client("dynamodbstreams", settings, session)
         ),
         audit=RowAudit(tables),
+        tenants=tenants,
         identity=CallerIdentity(settings, session),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         archive=BucketArchive(

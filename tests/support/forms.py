@@ -19,6 +19,7 @@ import boto3
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.aws import BatchBackoff
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
+from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
 from minutehand.dynamodb.tables import TABLES
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.marks import (
@@ -41,6 +42,16 @@ from minutehand.undertaker.bury import bury_one
 RELEASE = "0.1"
 FOLDER = Path(__file__).parents[1] / "data" / "forms"
 START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)  # what expires by it must not expire under a test
+PROFILE = TenantProfile(
+    tenant="beta",
+    state=TenantState.SUSPENDED,
+    jobs=("report.*",),
+    grants=(Grant(to="app:alice@acme", can=("operator",), jobs=("report.*",)),),
+    queue="bulk",
+    note="unpaid",
+    created_at=1,
+    updated_at=2,
+)
 WORDS = {
     *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "expect", "config", "lock", "dead"),
     *(
@@ -123,6 +134,7 @@ class Story:
         self.live(minutes=1)
         owner.skip_next("daily")
         owner.freeze(START + timedelta(days=1), note="quiet")
+        self.services.tenants.put(PROFILE, expected=0)
         self.follow()
         return self.items() | {"messages": list(self.bodies.values())}
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from minutehand.aws.client import Client
 from minutehand.aws.errors import ServiceError, translated
+from minutehand.dynamodb.tables import TABLES
 from minutehand.settings import Settings
 
 # Operations that ask for another action than their own name, or for one for each item.
@@ -24,7 +25,7 @@ _TRANSACTION = {
 }
 _PARTIQL = {"INSERT": "PartiQLInsert", "UPDATE": "PartiQLUpdate", "DELETE": "PartiQLDelete", "SELECT": "PartiQLSelect"}
 _SQS = {"send_message_batch": "SendMessage", "delete_message_batch": "DeleteMessage"}
-_HASH_KEYS = {"schedules": "tenant", "revisions": "owner", "agenda": "shard", "runs": "owner", "audit": "partition"}
+_HASH_KEYS = {table.suffix: table.hash_key for table in TABLES}
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
     "agenda": ("get_item", "query", "put_item", "batch_write_item"),
     "runs": ("get_item", "batch_get_item", "query", "put_item", "update_item", "batch_execute_statement"),
     "audit": ("get_item", "query", "put_item"),
+    "tenants": ("batch_get_item",),
 }
 
 
@@ -196,7 +197,7 @@ def no_row(table: TableDefinition, tenant: str) -> Key:
 
 
 def _partition(table: TableDefinition, tenant: str) -> str:
-    return {"schedules": tenant, "agenda": "~doctor", "audit": f"{tenant}#2~doctor"}.get(
+    return {"schedules": tenant, "agenda": "~doctor", "audit": f"{tenant}#2~doctor", "tenants": tenant}.get(
         table.suffix, f"{tenant}/~doctor"
     )
 

@@ -14,7 +14,7 @@ from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.run import RunState
 from minutehand.dynamodb.rows import encode, present, to_item, to_row
 from minutehand.dynamodb.table_client import TableClient
-from minutehand.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition
+from minutehand.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition, TableRow
 from minutehand.dynamodb.transactions import Items, check_tables, send
 from minutehand.errors import Unavailable
 from minutehand.state.transition import (
@@ -87,10 +87,16 @@ class DynamoTables(RowTables):
         item: dict[str, Any] | None = answer.get("Item")
         return item
 
-    def read(self, verb: str, table: TableDefinition, keys: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    def read_across(self, verb: str, keys: Sequence[TableRow]) -> tuple[list[TableRow], list[TableRow]]:
         del verb
-        items, unread = self._tables[table].read(map(to_item, keys))
-        return [to_row(item) for item in items], [to_row(key) for key in unread]
+        if not keys:
+            return [], []
+        first = self._tables[keys[0][0]]
+        named = {self._tables[table].name: table for table, _ in keys}
+        items, unread = first.read([(self._tables[table].name, to_item(key)) for table, key in keys])
+        return [(named[name], to_row(item)) for name, item in items], [
+            (named[name], to_row(key)) for name, key in unread
+        ]
 
     # Writes.
 

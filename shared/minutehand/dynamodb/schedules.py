@@ -7,8 +7,8 @@ revision belongs to a head. In a row None stands for an attribute that is not st
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from minutehand.domain.audit import AuditLineRow
@@ -30,6 +30,7 @@ from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.records import dead_put, record_write
 from minutehand.dynamodb.rows import readable, reads
 from minutehand.dynamodb.tables import REVISIONS, SCHEDULES, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
+from minutehand.dynamodb.tenants import RowTenants
 from minutehand.errors import Unavailable, Unreadable
 from minutehand.ports.records import Record, RowPage
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
@@ -46,27 +47,19 @@ _OPEN = any_of(Absent("active_until"), Compare("closed_by", "=", str(ClosedBy.DR
 class RowSchedules:
     """Schedules in the rows of tables."""
 
-    def __init__(self, tables: RowTables) -> None:
-        self._tables = tables
+    def __init__(self, tables: RowTables, tenants: RowTenants | None = None) -> None:
+        self._tables, self._tenants = tables, tenants or RowTenants(tables)
 
     # Reads.
 
-    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
-        rows, unread = self._tables.read("revisions", REVISIONS, [_key(*key) for key in sorted(set(keys))])
-        found: dict[RevisionKey, Revision] = {}
-        frozen: dict[str, Freeze] = {}
-        broken: dict[RevisionKey, Exception] = {}
-        for row in rows:
-            key = _key_of(row)
-            try:
-                if is_freeze(key):
-                    freeze = freeze_of(row)
-                    frozen[freeze.tenant] = freeze
-                else:
-                    found[key] = revision_of(row)
-            except Unreadable as problem:  # one bad row stops no other
-                broken[key] = problem
-        return RevisionBatch(found=found, broken=broken, unanswered=frozenset(map(_key_of, unread)), frozen=frozen)
+    def revisions(self, keys: Iterable[RevisionKey], *, tenants: Collection[str] = (), now: int = 0) -> RevisionBatch:
+        profiles = self._tenants.along(tenants, now)
+        wanted = [(REVISIONS, _key(*key)) for key in sorted(set(keys))]
+        rows, unread = self._tables.read_across("revisions", [*wanted, *profiles])
+        batch = _revision_batch([row for table, row in rows if table is REVISIONS])
+        unanswered = frozenset(_key_of(key) for table, key in unread if table is REVISIONS)
+        governance = self._tenants.governed(tenants, rows, unread, profiles, now)
+        return replace(batch, unanswered=unanswered, governance=governance)
 
     def head(self, tenant: str, name: str) -> Head | None:
         row = self._tables.get("head", SCHEDULES, tenant=tenant, name=name)
@@ -148,6 +141,24 @@ class RowSchedules:
     def freeze(self, freeze: Freeze, line: AuditLineRow) -> None:
         write = RowWrite(table=REVISIONS, row=freeze_row(freeze))
         transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", line)
+
+
+def _revision_batch(rows: Iterable[Row]) -> RevisionBatch:
+    """Revisions and freezes from their rows."""
+    found: dict[RevisionKey, Revision] = {}
+    frozen: dict[str, Freeze] = {}
+    broken: dict[RevisionKey, Exception] = {}
+    for row in rows:
+        key = _key_of(row)
+        try:
+            if is_freeze(key):
+                freeze = freeze_of(row)
+                frozen[freeze.tenant] = freeze
+            else:
+                found[key] = revision_of(row)
+        except Unreadable as problem:  # one bad row stops no other
+            broken[key] = problem
+    return RevisionBatch(found=found, broken=broken, frozen=frozen)
 
 
 def _heads(rows: Iterable[Row]) -> Iterator[Head]:

@@ -23,6 +23,8 @@ STATEMENTS = 25  # of one BatchExecuteStatement
 READS = 100  # keys of one BatchGetItem
 WRITES = 25  # requests of one BatchWriteItem
 
+NamedItem = tuple[str, Item]  # an item, or its key, with the name of its table
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -67,15 +69,18 @@ class TableClient:
                     log.error("statement.failed", extra={"code": error["Code"], "error": error.get("Message")})
         return results, left, throttled
 
-    def read(self, keys: Iterable[Item]) -> tuple[list[Item], list[Item]]:
-        """Read items strongly: those found, and the keys that were not answered."""
+    def read(self, keys: Iterable[NamedItem]) -> tuple[list[NamedItem], list[NamedItem]]:
+        """Read items of any tables (by their names) strongly: those found, and the keys that were not answered."""
         return self._in_rounds(list(keys), READS, self._read_once, self.pool)
 
-    def _read_once(self, keys: list[Item]) -> tuple[list[Item], list[Item], int]:
-        wanted = {self.name: {"Keys": keys, "ConsistentRead": True}}
+    def _read_once(self, keys: list[NamedItem]) -> tuple[list[NamedItem], list[NamedItem], int]:
+        wanted: dict[str, Any] = {}
+        for name, key in keys:
+            wanted.setdefault(name, {"Keys": [], "ConsistentRead": True})["Keys"].append(key)
         answer = self.client.call_once("batch_get_item", RequestItems=wanted)
-        unread = answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
-        return answer["Responses"].get(self.name, []), unread, len(unread)
+        found = [(name, item) for name, items in answer["Responses"].items() for item in items]
+        unread = [(name, key) for name, left in answer.get("UnprocessedKeys", {}).items() for key in left["Keys"]]
+        return found, unread, len(unread)
 
     def write(self, requests: Mapping[str, dict[str, Any]]) -> frozenset[str]:
         """Unconditional puts and deletes by their range key: the keys that were accepted."""

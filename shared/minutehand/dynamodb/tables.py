@@ -56,9 +56,11 @@ AGENDA = TableDefinition(suffix="agenda", hash_key="shard", range_key="entry")
 RUNS = TableDefinition(suffix="runs", hash_key="owner", range_key="key", ttl="ttl", stream=True)
 HISTORY = TableDefinition(suffix="history", hash_key="partition", range_key="key", ttl="ttl")
 AUDIT = TableDefinition(suffix="audit", hash_key="partition", range_key="key")
-TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS, HISTORY, AUDIT)
+TENANTS = TableDefinition(suffix="tenants", hash_key="tenant", range_key="item")
+TABLES = (SCHEDULES, REVISIONS, AGENDA, RUNS, HISTORY, AUDIT, TENANTS)
 
 Row = dict[str, Any]  # attributes by name
+TableRow = tuple[TableDefinition, Row]  # a row, or its key, of one of several tables
 Answer = tuple[bool, Row | None]  # of a write: whether it was applied; and the row as it is now, as far as it is known
 
 
@@ -138,9 +140,14 @@ class RowTables(ABC):
     def get(self, verb: str, table: TableDefinition, **key: str | int) -> Row | None:
         """A row by its key."""
 
-    @abstractmethod
     def read(self, verb: str, table: TableDefinition, keys: Sequence[Row]) -> tuple[list[Row], list[Row]]:
         """Rows by their keys, each named once, in batches: those found, and the keys that were not answered."""
+        found, unread = self.read_across(verb, [(table, key) for key in keys])
+        return [row for _, row in found], [key for _, key in unread]
+
+    @abstractmethod
+    def read_across(self, verb: str, keys: Sequence[TableRow]) -> tuple[list[TableRow], list[TableRow]]:
+        """As ``read``, of several tables in the same batches. One that does not answer leaves all keys of its batch unanswered."""
 
     @abstractmethod
     def write(self, verb: str, write: RowWrite, *, returning: bool = False) -> Answer:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.run import AgendaEntry, DeadRunRow
 from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState
+from minutehand.domain.tenants.profile import Governance
 from minutehand.ports.records import Record, RowPage
 
 RevisionKey = tuple[str, int]  # owner, number
@@ -22,6 +23,9 @@ class RevisionBatch:
     unanswered: frozenset[RevisionKey] = frozenset()
     broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
     frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, where freeze_key() was among the keys
+    governance: Mapping[str, Governance] = field(
+        default_factory=dict
+    )  # of the tenants asked for, as far as it is known
     read_at: int = 0  # UTC ms, by the reader's clock
 
 
@@ -49,8 +53,12 @@ class ScheduleStore(Protocol):
     def heads(self, names: Iterable[tuple[str, str]]) -> Sequence[Head]:
         """The heads of schedules (tenant, name) that exist, in batches. Raises Unavailable if not all were answered."""
 
-    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
-        """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys."""
+    def revisions(self, keys: Iterable[RevisionKey], *, tenants: Collection[str] = (), now: int = 0) -> RevisionBatch:
+        """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys.
+
+        Also what holds for ``tenants`` at ``now`` (UTC ms), as ``TenantStore.governance`` gives it: a profile that is not known yet, or
+        was read a while ago, is read in the same requests.
+        """
 
     def freeze(self, freeze: Freeze, line: AuditLineRow) -> None:
         """Put a tenant's freeze in place of the stored one, with the act's line. One that has ended stands for none."""

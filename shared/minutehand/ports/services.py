@@ -16,6 +16,7 @@ from minutehand.ports.notices import Notices
 from minutehand.ports.payloads import Payloads
 from minutehand.ports.records import Records
 from minutehand.ports.schedules import ScheduleStore
+from minutehand.ports.tenants import TenantStore
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.backpressure import Limits
 
@@ -44,6 +45,7 @@ class Services:
     history: History
     stream: RunStream
     audit: Audit
+    tenants: TenantStore
     identity: Callable[[], str]  # of this process: "iam:<ARN>", resolved with the first act
     notices: Notices
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed

@@ -83,7 +83,8 @@ def test_many_batches_against_constant_errors_share_the_quota_of_retries(service
     service.always = FAILED
     client, backoff = without_waits(Client("dynamodb", settings)), BatchBackoff(wait=lambda _: None)
     for _ in range(100):
-        assert TableClient(client, "t", backoff=backoff).read([{"key": {"S": "k"}}]) == ([], [{"key": {"S": "k"}}])
+        wanted = [("t", {"key": {"S": "k"}})]
+        assert TableClient(client, "t", backoff=backoff).read(wanted) == ([], wanted)
     assert 100 < len(service.requests) <= 120, "a hundred first requests, and 20 retries at the most"
 
 

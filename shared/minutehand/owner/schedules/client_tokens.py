@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -200,12 +200,12 @@ class HeadCache:
         known = self._heads.pop((tenant, name), None)
         return self._schedules.head(tenant, name) if known is None else known
 
-    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
+    def revisions(self, keys: Iterable[RevisionKey], *, tenants: Collection[str] = (), now: int = 0) -> RevisionBatch:
         wanted = set(keys)
         known = {key: found for key in wanted if (found := self._revisions.pop(key, None)) is not None}
-        if len(known) == len(wanted):
+        if len(known) == len(wanted) and not tenants:
             return RevisionBatch(found=known)
-        answer = self._schedules.revisions(wanted - known.keys())
+        answer = self._schedules.revisions(wanted - known.keys(), tenants=tenants, now=now)
         return replace(answer, found={**known, **answer.found})
 
     def __getattr__(self, name: str) -> Any:

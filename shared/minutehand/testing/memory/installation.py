@@ -34,6 +34,7 @@ from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key
 from minutehand.dynamodb.schedules import RowSchedules, head_of, head_row, revision_of, revision_row
 from minutehand.dynamodb.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES, TABLES, Row
+from minutehand.dynamodb.tenants import RowTenants
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Clock, Services
 from minutehand.sqs.routing import DEAD, WORK, Stripe
@@ -152,8 +153,9 @@ class Memory:
             MemoryTables(calls, self._tables, self._commit_items),
             Receiver(calls, self._clock, self._idle),
         )
+        tenants = RowTenants(tables)
         return Services(
-            schedules=RowSchedules(tables),
+            schedules=RowSchedules(tables, tenants),
             ledger=RowLedger(tables, retention=self._retention),
             agenda=RowAgenda(tables, shards=self._shards),
             work=MemoryWorkQueue(
@@ -171,6 +173,7 @@ class Memory:
             stream=MemoryRunStream(calls, self._runs, shards=self.stream_shards),
             archive=MemoryArchive(calls, self.archived),
             audit=RowAudit(tables),
+            tenants=tenants,
             identity=lambda: IDENTITY,
             notices=MemoryNotices(calls, self.published),
             retention=self._retention,

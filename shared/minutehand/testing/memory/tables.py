@@ -11,7 +11,17 @@ from minutehand.domain.names import RunRef
 from minutehand.dynamodb.dynamo_tables import statement
 from minutehand.dynamodb.rows import present
 from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
-from minutehand.dynamodb.tables import AGENDA, RUNS, Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition
+from minutehand.dynamodb.tables import (
+    AGENDA,
+    RUNS,
+    Answer,
+    Row,
+    RowQuery,
+    RowTables,
+    RowWrite,
+    TableDefinition,
+    TableRow,
+)
 from minutehand.state.transition import Change, Condition, Once, Plus, holds
 from minutehand.testing.memory.calls import Calls, MemoryTable
 from minutehand.testing.memory.job_tables import no_tables
@@ -52,13 +62,12 @@ class MemoryTables(RowTables):
     def get(self, verb: str, table: TableDefinition, **key: str | int) -> Row | None:
         return self._calls.one("GetItem", table.suffix, verb, lambda: self._stored(table, key), _item(table, key))
 
-    def read(self, verb: str, table: TableDefinition, keys: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-        items = [_item(table, key) for key in keys]
-        rows = self._calls.many(
-            "BatchGetItem", table.suffix, verb, items, lambda i: self._stored(table, keys[i]), most=READS
-        )
-        unread = [key for i, key in enumerate(keys) if i not in rows]
-        return [row for row in rows.values() if row is not None], unread
+    def read_across(self, verb: str, keys: Sequence[TableRow]) -> tuple[list[TableRow], list[TableRow]]:
+        items = [_item(table, key) for table, key in keys]
+        place = keys[0][0].suffix if keys else ""
+        rows = self._calls.many("BatchGetItem", place, verb, items, lambda i: self._stored(*keys[i]), most=READS)
+        found = [(keys[i][0], row) for i, row in rows.items() if row is not None]
+        return found, [key for i, key in enumerate(keys) if i not in rows]
 
     def _stored(self, table: TableDefinition, key: Row) -> Row | None:
         return self._content[table].get(*table.key_of(key).values())

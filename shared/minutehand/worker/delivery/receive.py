@@ -80,12 +80,13 @@ def _rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult
 
 
 def _revisions(worker: WorkerContext, messages: Sequence[Message], rows: BatchReadResult) -> RevisionBatch:
-    """The revisions of runs of schedules, and the freezes of all tenants, in one batch."""
+    """The revisions of runs of schedules, and the freezes and profiles of all tenants, in one batch."""
+    tenants, now = {message.run.tenant for message in messages}, worker.clock()
     keys = {(message.run.owner, message.revision) for message in messages if not message.run.is_one_off}
-    keys |= {freeze_key(tenant) for tenant in {message.run.tenant for message in messages}}
+    keys |= {freeze_key(tenant) for tenant in tenants}
     keys |= {(ref.owner, run.defined_by) for ref, run in rows.found.items() if run.defined_by}
     try:
-        read = worker.services.schedules.revisions(keys) if keys else RevisionBatch()
+        read = worker.services.schedules.revisions(keys, tenants=tenants, now=now) if keys else RevisionBatch()
     except Exception:  # whatever it is, the messages must not stay hidden for it
         log.exception("work.revisions_unread")
         read = RevisionBatch(unanswered=frozenset(keys))
