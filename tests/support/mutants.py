@@ -690,8 +690,8 @@ MUTANTS = (
     Mutant(
         "ignore UnprocessedKeys",
         "dynamodb/table_client.py",
-        'answer.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])',
-        "[]",
+        'answer.get("UnprocessedKeys", {}).items()',
+        "()",
         CONTRACT,
     ),
     Mutant(
