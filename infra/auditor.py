@@ -42,6 +42,7 @@ class AuditorFunction(Construct):
         )
         store.allow(self.function, "schedules", READ, SCAN)
         store.allow(self.function, "revisions", READ)
+        store.allow(self.function, "tenants", ("dynamodb:BatchGetItem",))  # runs of suspended ones are not sent again
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
         store.allow(self.function, "history", READ, WRITE, BATCH, DELETE)

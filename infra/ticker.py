@@ -64,6 +64,7 @@ class TickerFunction(Construct):
         )
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "revisions", READ, WRITE)  # the end of a timed pause makes a revision
+        store.allow(self.function, "tenants", ("dynamodb:BatchGetItem",))  # whether those are suspended whose runs wait
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"))
         store.allow_lines(self.function)  # of ends: of timed pauses, and of schedules without a further fire

@@ -22,6 +22,8 @@ def resend(run: RunRow, services: Services, clock: Clock) -> bool:
     """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
     if freeze_of(run.ref.tenant, services, clock) is not None:
         return False  # workers keep its message in the queue until the freeze ends
+    if not services.tenants.governance(run.ref.tenant, clock()).profile.accepts:
+        return False  # likewise, until the tenant is resumed
     message = message_of(run, services)
     if message is None or not send([message], services.work, clock)[0] or waits_in_turn(run):
         return False

@@ -121,7 +121,7 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
 
     Read from the ledger, not from SQS: the oldest message of a queue may belong to a job that has been running for an hour.
     """
-    asked = _sampled(queue, entries, services)
+    asked = _sampled(queue, entries, services, now)
     waiting = []
     for revision in asked:
         last = next((run for run in services.ledger.latest(revision.owner, upto=now - waits) if run.ref.is_fire), None)
@@ -130,7 +130,7 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
     return min(waiting) if len(waiting) * 2 > len(asked) else None
 
 
-def _sampled(queue: str | None, entries: Iterable[AgendaEntry], services: Services) -> list[Revision]:
+def _sampled(queue: str | None, entries: Iterable[AgendaEntry], services: Services, now: int) -> list[Revision]:
     """Some of the queue's schedules whose runs wait for nothing but a worker."""
     chains = list(islice((e.id for e in entries if e.kind is EntryKind.CHAIN and e.queue == queue), _SAMPLE))
     keys = {
@@ -138,12 +138,13 @@ def _sampled(queue: str | None, entries: Iterable[AgendaEntry], services: Servic
         for owner, _, number in (identity.rpartition("#") for identity in chains)
         if number.isdigit()
     }
-    tenants = {freeze_key(owner.partition("/")[0]) for owner, _ in keys}
-    answer = services.schedules.revisions(keys | tenants)
+    tenants = {owner.partition("/")[0] for owner, _ in keys}
+    answer = services.schedules.revisions(keys | set(map(freeze_key, tenants)), tenants=tenants, now=now)
+    stopped = answer.frozen.keys() | {of for of, found in answer.governance.items() if not found.profile.accepts}
     return [  # a QUEUED run of an exclusive schedule may wait for its turn, not for a worker
         revision
         for revision in answer.found.values()
-        if not revision.definition.options.is_exclusive and revision.tenant not in answer.frozen
+        if not revision.definition.options.is_exclusive and revision.tenant not in stopped
     ]
 
 
@@ -154,7 +155,7 @@ def longest_wait(queue: str | None, entries: Iterable[AgendaEntry], services: Se
     """
     waiting = [
         now - run.due
-        for revision in _sampled(queue, entries, services)
+        for revision in _sampled(queue, entries, services, now)
         for run in takewhile(_waits, islice(services.ledger.latest(revision.owner, upto=now), _DEPTH))
     ]
     return max(waiting, default=None)

@@ -375,7 +375,7 @@ def test_a_revision_that_cannot_be_read_leaves_the_message() -> None:
     world.scheduler.create_schedule("s", "note", "at(2026-05-04T12:01:00)")
     world.wait(60)
     (outcome,) = world.work(world.worker(Faults().at("revisions", before=fails, times=None)))
-    assert (outcome.action, outcome.why) == ("kept", "revision_unread")
+    assert (outcome.action, outcome.why) == ("kept", "tenant_unread")
     world.live(20)
     assert world.began() == [60]
 
@@ -391,7 +391,7 @@ def test_a_permission_that_is_missing_leaves_the_message_where_it_can_be_seen() 
 
     worker = world.worker(Faults().at("revisions", before=denied))
     (outcome,) = world.work(worker)
-    assert (outcome.action, outcome.why) == ("kept", "revision_unread")
+    assert (outcome.action, outcome.why) == ("kept", "tenant_unread")
     assert worker.heartbeat.all() == []
     world.live(20)
     assert world.began() == [60]

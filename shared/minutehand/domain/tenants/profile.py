@@ -66,6 +66,11 @@ class TenantProfile:
         """Whether work is accepted and started."""
         return self.state is TenantState.ACTIVE
 
+    @property
+    def is_erased(self) -> bool:
+        """Whether its data is gone, or going."""
+        return self.state in (TenantState.ERASING, TenantState.ERASED)
+
     def may_run(self, job: str, *, by_name: bool) -> bool:
         """Whether the tenant may run a job. With ``by_name``, patterns with `*` do not count: the job can do anything its payload says."""
         if self.jobs is None:

@@ -23,16 +23,15 @@ from minutehand.state.refusal import Refusal, deaths, refused_by
 from minutehand.state.run_spec import RunSpec
 from minutehand.worker.admission.overlap import acquire_slot
 from minutehand.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
+from minutehand.worker.admission.tenant_state import RETURN, UNREAD, out_of_bounds, suspended
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
 FRESH = 5 * SECOND  # how long a worker believes what it read; a batch has started by then, mostly
-RETURN = 5 * MINUTE  # after which the message of a frozen run comes back at the latest: a thaw takes effect within that
 PATIENCE = 15 * MINUTE  # how long a run waits for a worker that knows its job
 UNKNOWN_DELAY = 30 * SECOND  # before it is offered again
-_UNREAD = 10 * SECOND  # before a message comes back whose revision, or whose tenant's freeze, could not be read
 _LATER = 60 * SECOND  # before a message comes back that this release cannot read
 _QUARANTINE_TAKEN = 10 * SECOND  # before a message comes back whose run found another suspect in the quarantine
 _AHEAD = 10  # later revisions that are read at once
@@ -45,6 +44,10 @@ def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcom
     message = received.message
     if message is None:
         return _unreadable(worker, received)
+    return out_of_bounds(worker, received, message) or _admit(worker, received, message)
+
+
+def _admit(worker: WorkerContext, received: ReceivedMessage, message: Message) -> ReadyRun | Outcome:
     spec = received.spec
     if spec is None or (message.run.is_fire and received.revision is None):
         return _unfounded(worker, received, message)
@@ -70,7 +73,7 @@ def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcom
 
 def _unfounded(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
     """The run's row, or the revision that defines it, was not read or does not exist."""
-    ref, again = message.run, worker.clock() + _UNREAD
+    ref, again = message.run, worker.clock() + UNREAD
     if ref in received.rows.unanswered or (ref.is_one_off and received.row is not None):  # or its policies are garbage
         log.warning("run.unread", extra={"run_id": str(ref)})
         return Outcome.kept(message, "run_unread", at=again)
@@ -235,12 +238,12 @@ def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     if now - revisions.read_at > FRESH:
         revisions = worker.services.schedules.revisions([key])
     if key in revisions.unanswered or key in revisions.broken:
-        return Outcome.kept(message, "freeze_unread", at=now + _UNREAD)
+        return Outcome.kept(message, "freeze_unread", at=now + UNREAD)
     freeze = revisions.frozen.get(tenant)
     if freeze is None or freeze.until <= now:
         return None
     until = min(freeze.until, now + RETURN) + SECOND  # a second later: an exact message comes that much early
-    return Outcome.postponed(message, "frozen", order=message, at=until, otherwise=now + _UNREAD)
+    return Outcome.postponed(message, "frozen", order=message, at=until, otherwise=now + UNREAD)
 
 
 def freeze_of(tenant: str, services: Services, clock: Clock) -> Freeze | None:
@@ -273,4 +276,4 @@ def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     return Outcome.ended(message, "shadow", RunState.SHADOWED, start_lag=lag)
 
 
-REASONS: tuple[Reason, ...] = (without_payload, not_due, expired, frozen, shadowed, payload_gone)
+REASONS: tuple[Reason, ...] = (without_payload, not_due, expired, frozen, suspended, shadowed, payload_gone)

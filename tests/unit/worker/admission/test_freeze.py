@@ -13,7 +13,8 @@ from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.testing import Crash, Detail
 from minutehand.testing.process import Hand, work_off
-from minutehand.worker.admission.admit import FRESH, RETURN
+from minutehand.worker.admission.admit import FRESH
+from minutehand.worker.admission.tenant_state import RETURN
 from minutehand.worker.delivery.receive import receive
 
 from tests.support.scenes.world import NOON, Faults, World, at, fails

@@ -1,0 +1,49 @@
+"""The state of a run's tenant: of one that was erased nothing is touched, of one that is suspended nothing starts."""
+
+from __future__ import annotations
+
+from minutehand.domain.message import Message
+from minutehand.domain.tenants.profile import Governance
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.ports.tenants import BELIEVED
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.stages import Outcome, ReadyRun, ReceivedMessage
+
+RETURN = (
+    5 * MINUTE
+)  # after which the message of a run comes back that is frozen or suspended: the end of it takes effect within that
+UNREAD = 10 * SECOND  # before a message comes back whose revision, or what holds for its tenant, could not be read
+ERASED = "tenant_erased"
+
+
+def out_of_bounds(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+    """Drop the message of a tenant that is erased, without a write; before all else, because its rows may be gone.
+
+    While it is not known what holds for the tenant, the message comes back.
+    """
+    governance = received.revisions.governance.get(message.run.tenant)
+    if governance is None:
+        return Outcome.kept(message, "tenant_unread", at=worker.clock() + UNREAD)
+    return Outcome.refused(message, ERASED) if governance.profile.is_erased else None
+
+
+def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Send the message back if its tenant is suspended. Raises Unavailable, Unreadable."""
+    message, profile = ready.message, governance_of(worker, ready).profile
+    if profile.accepts:
+        return None
+    if profile.is_erased:
+        return Outcome.refused(message, ERASED)
+    now = worker.clock()
+    at = now + RETURN + SECOND  # a second later: an exact message comes that much early
+    return Outcome.postponed(message, "tenant_suspended", order=message, at=at, otherwise=now + UNREAD)
+
+
+def governance_of(worker: WorkerContext, ready: ReadyRun) -> Governance:
+    """What holds for the run's tenant, not older than 5 s when its job begins. Raises Unavailable, Unreadable."""
+    tenant, now = ready.message.run.tenant, worker.clock()
+    begins = max(now, ready.message.not_before)  # a run that is leased ahead waits for its instant
+    read = ready.received.revisions.governance.get(tenant)
+    if read is None or begins - read.read_at > BELIEVED:
+        return worker.services.tenants.governance(tenant, now)
+    return read
