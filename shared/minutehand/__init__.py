@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from minutehand.domain.redaction import Redact
     from minutehand.domain.run import RunState
     from minutehand.domain.schedule import ScheduleState
+    from minutehand.domain.tenants.profile import Grant, TenantState
     from minutehand.jobs import Queue, Registry, job, load
     from minutehand.sdk.asynchronous.scheduler import AsyncScheduler
     from minutehand.sdk.history.worker_views import JobView, QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.sdk.schedule_views import Schedule
     from minutehand.sdk.scheduler import Scheduler
+    from minutehand.sdk.tenants.tenant_views import Tenant
+    from minutehand.sdk.tenants.tenants import Tenants
     from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
     from minutehand.settings import Settings
     from minutehand.timing import Rule, next_fires
@@ -39,6 +42,7 @@ __all__ = [
     "Context",
     "DeadRun",
     "Delivery",
+    "Grant",
     "JobView",
     "Page",
     "Queue",
@@ -59,6 +63,9 @@ __all__ = [
     "Sentence",
     "Settings",
     "Start",
+    "Tenant",
+    "TenantState",
+    "Tenants",
     "Verdict",
     "Worker",
     "WorkerRun",
@@ -77,10 +84,13 @@ _NAMES_BY_HOME = {
     "domain.redaction": "Redact",
     "domain.run": "RunState",
     "domain.schedule": "ScheduleState",
+    "domain.tenants.profile": "Grant TenantState",
     "jobs": "Queue Registry job load",
     "sdk.asynchronous.scheduler": "AsyncScheduler",
     "sdk.scheduler": "Scheduler",
     "sdk.schedule_views": "Schedule",
+    "sdk.tenants.tenant_views": "Tenant",
+    "sdk.tenants.tenants": "Tenants",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
     "sdk.history.worker_views": "JobView QueueStripe QueueView RunningPage Worker WorkerRun",
     "settings": "Settings",

@@ -68,6 +68,12 @@ class AuditAct(StrEnum):
     CANCEL_BACKFILL = "cancel-backfill"
     FREEZE = "freeze"
     THAW = "thaw"
+    CREATE_TENANT = "create-tenant"
+    SET_TENANT = "set-tenant"
+    SUSPEND_TENANT = "suspend-tenant"
+    RESUME_TENANT = "resume-tenant"
+    GRANT = "grant"
+    REVOKE = "revoke"
 
 
 AuditActWord = (
@@ -94,6 +100,12 @@ AuditActWord = (
         "cancel-backfill",
         "freeze",
         "thaw",
+        "create-tenant",
+        "set-tenant",
+        "suspend-tenant",
+        "resume-tenant",
+        "grant",
+        "revoke",
     ]
 )
 

@@ -40,6 +40,7 @@ class Grant:
     jobs: tuple[str, ...] = (ALL,)  # names and patterns of the jobs that it is limited to
 
     def is_to(self, principal: str) -> bool:
+        """Whether it is a principal's."""
         return matches(self.to, principal)
 
     def covers(self, job: str | None) -> bool:

@@ -1,0 +1,44 @@
+"""What operators see of a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
+from minutehand.domain.times import from_ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tenant:
+    """A tenant's profile; that of ``~installation`` holds for tenants without one."""
+
+    name: str
+    state: TenantState
+    jobs: (
+        Sequence[str] | None
+    )  # names and patterns of the jobs that it may run; None: those of the installation, or all
+    grants: Sequence[Grant]  # who may do what
+    queue: (
+        str | None
+    )  # of runs for which neither job nor caller names one; None: the installation's, or the default queue
+    note: str | None  # why it is suspended, or whose it is
+    version: int  # counts the changes
+    created_at: datetime  # UTC
+    updated_at: datetime  # UTC
+
+
+def tenant_view(profile: TenantProfile) -> Tenant:
+    """The public form of a profile."""
+    return Tenant(
+        name=profile.tenant,
+        state=profile.state,
+        jobs=profile.jobs,
+        grants=profile.grants,
+        queue=profile.queue,
+        note=profile.note,
+        version=profile.version,
+        created_at=from_ms(profile.created_at),
+        updated_at=from_ms(profile.updated_at),
+    )

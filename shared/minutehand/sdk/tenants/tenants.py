@@ -1,0 +1,228 @@
+"""The SDK for operators of an installation: which tenants there are, what they may run, and who may act for them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
+
+from minutehand.arguments import MAX_DESCRIPTION, checked_text
+from minutehand.clock import system_clock
+from minutehand.domain.audit import AuditAct, Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
+from minutehand.domain.names import check_whole
+from minutehand.domain.queue import check_queue
+from minutehand.domain.tenants.access import Verb
+from minutehand.domain.tenants.editing import (
+    checked_grant,
+    checked_holder,
+    checked_size,
+    with_grant,
+    with_jobs,
+    without_grant,
+)
+from minutehand.domain.tenants.profile import ALL, INSTALLATION, TenantProfile, checked_jobs, checked_principal
+from minutehand.errors import NotFound
+from minutehand.fires.context import FireContext
+from minutehand.owner import tenants as acts
+from minutehand.ports.services import Clock, Services
+from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
+from minutehand.settings import Settings, from_environment
+
+UNSET: Any = object()  # default of an argument for which None is a value
+_VERSIONS = 10**15  # larger than every version
+
+
+class Tenants:
+    """The tenants of an installation.
+
+    A tenant needs no profile: without one it has the defaults of the installation, which are in the profile of ``"~installation"``,
+    and without that it may run all jobs. Changes take effect at once in this process and within 5 s in all others. Each has a line in
+    the audit. The other arguments are those of ``Scheduler``. Any number of threads may share one.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings | None = None,
+        endpoint: str | None = None,
+        prefix: str | None = None,
+        actor: str | None = None,
+        via: ViaWord = Via.SDK,
+        services: Services | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        given = settings or from_environment()
+        given = replace(given.at(endpoint), prefix=prefix or given.prefix)
+        if services is None:
+            from minutehand.services import connect  # noqa: PLC0415 (adapters and clients: imported with the first call to AWS)
+
+            services = connect(given)
+        field, claimed = ("actor", actor) if actor is not None else ("MINUTEHAND_ACTOR", given.actor)
+        self._caller = Caller(actor=claimed_actor(claimed, field), via=checked_via(via))
+        self._services, self._clock = services, clock
+
+    def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
+        """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; see ``Scheduler.acting_as``. Raises InvalidInput."""
+        given: dict[str, Any] = {
+            "actor": claimed_actor(actor),
+            "reason": checked_reason(reason),
+            "via": None if via is None else checked_via(via),
+        }
+        caller = replace(self._caller, **{name: value for name, value in given.items() if value is not None})
+        other = copy(self)
+        vars(other).update(_caller=caller)
+        return other
+
+    # Reads.
+
+    def get(self, tenant: str) -> Tenant:
+        """The profile of a tenant, or of ``"~installation"``. Raises InvalidInput, NotFound, Forbidden, Unavailable."""
+        holder = checked_holder(tenant)
+        self._permit(Verb.READ_TENANT, holder)
+        found = self._services.tenants.profile(holder)
+        if found is None:
+            raise NotFound(
+                f"tenant={tenant!r} has no profile: the defaults of the installation hold for it; create or set gives it one"
+            )
+        return tenant_view(found)
+
+    def list(self) -> Sequence[Tenant]:
+        """All profiles, by name, that of the installation first. Reads the whole table of profiles. Raises Forbidden, Unavailable."""
+        self._permit(Verb.READ_TENANT, INSTALLATION)
+        found = sorted(self._services.tenants.profiles(), key=lambda each: (each.tenant != INSTALLATION, each.tenant))
+        return [tenant_view(profile) for profile in found]
+
+    # Changes.
+
+    def create(
+        self, tenant: str, *, jobs: Sequence[str] | None = None, queue: str | None = None, note: str | None = None
+    ) -> Tenant:
+        """Give a tenant a profile. Work of a tenant without one is accepted too, with the defaults of the installation.
+
+        ``jobs`` are names and patterns (``report.*``) of the jobs that it may run; None: those of the installation, or all. ``queue`` is
+        for runs for which neither job nor caller names one. Raises InvalidInput, AlreadyExists, Forbidden, Unavailable.
+        """
+        holder = checked_holder(tenant)
+        profile = TenantProfile(tenant=holder, jobs=_jobs(jobs), queue=_queue(queue), note=_note(note))
+        self._permit(Verb.MANAGE_TENANTS, holder)
+        return tenant_view(acts.create(profile, self._context))
+
+    def set(
+        self,
+        tenant: str,
+        *,
+        jobs: Sequence[str] | None = UNSET,
+        add_jobs: Sequence[str] = (),
+        remove_jobs: Sequence[str] = (),
+        queue: str | None = UNSET,
+        note: str | None = UNSET,
+        expected_version: int | None = None,
+    ) -> Tenant:
+        """Change what is given of a profile; a tenant without one gets one. None stands for the installation's default.
+
+        ``add_jobs`` and ``remove_jobs`` change the list instead of replacing it; a tenant without a list begins with the installation's.
+        A job that a tenant may no longer run does not start any more within 5 s. Raises InvalidInput, Conflict (it has not
+        ``expected_version``, or is erased), Forbidden, Unavailable.
+        """
+        holder, expected = checked_holder(tenant), _version(expected_version)
+        given = {"jobs": (jobs, _jobs), "queue": (queue, _queue), "note": (note, _note)}
+        new: dict[str, Any] = {name: check(value) for name, (value, check) in given.items() if value is not UNSET}
+        more, less = checked_jobs(add_jobs, "add_jobs"), checked_jobs(remove_jobs, "remove_jobs")
+        self._permit(Verb.MANAGE_TENANTS, holder)
+
+        def edit(profile: TenantProfile) -> TenantProfile:
+            after = checked_size(replace(profile, **new))
+            return with_jobs(after, self._default_jobs(holder), more, less) if more or less else after
+
+        return tenant_view(acts.change(holder, AuditAct.SET_TENANT, edit, self._context, expected=expected))
+
+    def suspend(self, tenant: str, *, note: str | None = None) -> Tenant:
+        """Accept no work of a tenant any more, and start none. ``note`` says why, wherever runs wait for it.
+
+        Running attempts continue. Nothing is lost: what is due meanwhile starts after ``resume``, late, unless its deadline has passed.
+        No run starts more than 5 s after this has returned. Raises InvalidInput, Conflict (it is erased), Forbidden, Unavailable.
+        """
+        holder, why = checked_holder(tenant), _note(note)
+        self._permit(Verb.MANAGE_TENANTS, holder)
+        return tenant_view(acts.suspend(holder, why, self._context))
+
+    def resume(self, tenant: str) -> Tenant:
+        """End the suspension of a tenant: its work is accepted within 5 s, and runs that waited start within five minutes.
+
+        Raises InvalidInput, Conflict (it is erased), Forbidden, Unavailable.
+        """
+        holder = checked_holder(tenant)
+        self._permit(Verb.MANAGE_TENANTS, holder)
+        return tenant_view(acts.resume(holder, self._context))
+
+    def grant(self, tenant: str, to: str, can: Sequence[str] | str, *, jobs: Sequence[str] | str = (ALL,)) -> Tenant:
+        """Let a principal do something for a tenant; in the profile of ``"~installation"``: for every tenant.
+
+        ``to`` is a principal as the audit shows it, or a pattern: ``"iam:arn:aws:sts::123456789012:assumed-role/deployer/*"``,
+        ``"app:alice@acme"``. ``can`` are roles (viewer, operator, editor, admin, auditor) and verbs; ``jobs`` are names and patterns of
+        the jobs to which it is limited. From the first grant of a tenant on whoever has none may do nothing there. What the principal
+        can do by another grant stays. Raises InvalidInput, Conflict (it is erased), Forbidden, Unavailable.
+        """
+        holder = checked_holder(tenant)
+        grant = checked_grant(holder, to, can, jobs)
+        self._permit(Verb.GRANT, holder)
+        detail = {"to": grant.to, "can": [*grant.can], "jobs": [*grant.jobs]}
+        edited = acts.change(
+            holder, AuditAct.GRANT, lambda profile: with_grant(profile, grant), self._context, grant=detail
+        )
+        return tenant_view(edited)
+
+    def revoke(
+        self, tenant: str, to: str, *, can: Sequence[str] | str | None = None, jobs: Sequence[str] | str | None = None
+    ) -> Tenant:
+        """Take the grants to a principal away: all, some of their words (``can``), or those with exactly these ``jobs``.
+
+        ``to`` is as it was granted. Without any grant left, whoever has the IAM rights may do everything for the tenant. Raises
+        InvalidInput, NotFound (there is no such grant), Conflict (it is erased), Forbidden, Unavailable.
+        """
+        holder, principal = checked_holder(tenant), checked_principal(to)
+        words = None if can is None else checked_grant(INSTALLATION, principal, can, (ALL,)).can
+        only = None if jobs is None else checked_jobs((jobs,) if isinstance(jobs, str) else jobs)
+        self._permit(Verb.GRANT, holder)
+        detail = {"to": principal, "can": words and [*words], "jobs": only and [*only]}
+        edited = acts.change(
+            holder,
+            AuditAct.REVOKE,
+            lambda profile: without_grant(profile, principal, words, only),
+            self._context,
+            revoked={name: value for name, value in detail.items() if value},
+        )
+        return tenant_view(edited)
+
+    # Shared.
+
+    def _permit(self, verb: Verb, tenant: str) -> None:
+        """The check of the caller's grants."""
+
+    @property
+    def _context(self) -> FireContext:
+        caller = replace(self._caller, call=self._caller.call or secrets.token_hex(8))
+        return FireContext(services=self._services, clock=self._clock, caller=caller)
+
+    def _default_jobs(self, tenant: str) -> Sequence[str] | None:
+        """The jobs of the installation, for a tenant without a list of its own."""
+        default = None if tenant == INSTALLATION else self._services.tenants.profile(INSTALLATION)
+        return None if default is None else default.jobs
+
+
+def _jobs(jobs: object) -> tuple[str, ...] | None:
+    return None if jobs is None else tuple(dict.fromkeys(checked_jobs(jobs)))
+
+
+def _queue(queue: object) -> str | None:
+    return None if queue is None else check_queue(queue)
+
+
+def _note(note: object) -> str | None:
+    return None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+
+
+def _version(version: object) -> int | None:
+    return None if version is None else check_whole("expected_version", version, 0, _VERSIONS)
