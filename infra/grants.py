@@ -13,7 +13,7 @@ from minutehand.domain.names import check_tenant
 from minutehand.domain.tenants.profile import INSTALLATION
 
 from .queues import InstallationQueues
-from .store import ARCHIVED, BATCH, DELETE, PAYLOADS, READ, RESULTS, InstallationStore
+from .store import ARCHIVED, BATCH, DELETE, PAYLOADS, READ, RESULTS, SCAN, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
@@ -109,3 +109,10 @@ def allow_scheduling(
     store.allow_key(grantee)
     if prompt:
         queues.allow_send(grantee)
+
+
+def allow_governing(grantee: iam.IGrantable, store: InstallationStore) -> None:
+    """Allow all calls of ``Tenants``: profiles of all tenants and of the installation, each change with a line of the audit."""
+    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:PutItem"), SCAN)
+    store.allow_lines(grantee)
+    store.allow_key(grantee)

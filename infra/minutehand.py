@@ -29,7 +29,7 @@ from .athena import ArchiveTable
 from .auditor import AuditorFunction
 from .bundling import AWS, BundleTarget
 from .events import EventsFunction, check_events
-from .grants import allow_reading, allow_scheduling
+from .grants import allow_governing, allow_reading, allow_scheduling
 from .historian import HistorianFunction
 from .installation import ARCHIVE_RETENTION, InstallationSettings
 from .jobs import declared_by, find_jobs
@@ -288,6 +288,10 @@ class Minutehand(Construct):
         agenda and queues: there it can delay runs of others, or have them looked at.
         """
         allow_scheduling(grantee, self._store, self._queues, tenant, prompt=prompt)
+
+    def grant_governing(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` do all that ``Tenants`` does: create, change, suspend and resume tenants, give and take grants."""
+        allow_governing(grantee, self._store)
 
     def grant_work(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, the role of a container that runs ``minutehand worker``, do what the worker function does."""

@@ -12,7 +12,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
-from minutehand import Registry, Scheduler, Settings
+from minutehand import Registry, Scheduler, Settings, Tenants
 from minutehand.doctor.installation import WANTED
 from minutehand.domain.audit import anchor_key
 from minutehand.domain.names import fire_ref, schedule_owner
@@ -44,6 +44,7 @@ class Grants:
     of_tenant: Statements
     reading: Statements
     reading_tenant: Statements
+    governing: Statements
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,9 @@ def grants(tmp_path_factory: pytest.TempPathFactory) -> Grants:
     jobs.grant_scheduling(role("Tenants"), tenant="acme")
     jobs.grant_reading(role("Reading"))
     jobs.grant_reading(role("Onlooker"), tenant="acme")
+    jobs.grant_governing(role("Governing"))
     template = Template.from_stack(stack)
-    names = ("Scheduling", "Unprompted", "Tenants", "Reading", "Onlooker")
+    names = ("Scheduling", "Unprompted", "Tenants", "Reading", "Onlooker", "Governing")
     return Grants(*(statements(template, f"{name}DefaultPolicy") for name in names))
 
 
@@ -276,6 +278,39 @@ def test_a_request_without_a_partition_is_no_way_around_the_tenant(grants: Grant
         assert is_allowed(Need(action, "runs", ("acme#dead#2026-01-01",)), grants.of_tenant)
         for keys in ((), ("acme2/a",), ("acme/a", "acme2/a"), ("acme2#dead#2026-01-01",)):
             assert not is_allowed(Need(action, "runs", keys), grants.of_tenant)
+
+
+def test_a_tenants_role_reads_its_profile_and_writes_none(grants: Grants) -> None:
+    writes = ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLInsert", "PartiQLUpdate", "Scan")
+    for given in (grants.of_tenant, grants.reading_tenant):
+        assert is_allowed(Need("dynamodb:BatchGetItem", "tenants", ("acme", "~installation")), given)
+        for keys in (("acme2",), ("acme", "acme2"), ()):
+            assert not is_allowed(Need("dynamodb:BatchGetItem", "tenants", keys), given)
+    for given in (grants.of_tenant, grants.reading_tenant, grants.scheduling, grants.reading):
+        for action in writes:
+            assert not is_allowed(Need(f"dynamodb:{action}", "tenants", ("acme",)), given)
+
+
+def test_who_governs_changes_profiles_and_nothing_else(
+    grants: Grants, jobs: Registry, local_settings: Settings
+) -> None:
+    tenants, owner = Tenants(settings=local_settings), Scheduler("acme", jobs=jobs, settings=local_settings)
+    with enforced(grants.governing, local_settings) as needed:
+        tenants.create("acme", jobs=["j"])
+        tenants.set("acme", note="x")
+        tenants.suspend("acme")
+        tenants.suspend("acme", note="why")
+        tenants.resume("acme")
+        tenants.grant("acme", "app:alice", "viewer")
+        tenants.revoke("acme", "app:alice")
+        assert tenants.get("acme") in tenants.list()
+        for forbidden in (lambda: owner.submit("j"), owner.list_schedules, lambda: owner.list_runs("a")):
+            with pytest.raises(Misconfigured):
+                forbidden()
+    allowed = {action for statement in grants.governing for action in _actions(statement)}
+    assert allowed - {need.action for need in needed} <= {
+        "dynamodb:GetItem"
+    }  # of the audit, after a refused transaction
 
 
 def test_nobody_deletes_from_the_ledger(grants: Grants) -> None:

@@ -87,6 +87,9 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "jobs": CommandEntry("Show the jobs that workers know.", "installation.jobs"),
         "workers": CommandEntry("Show the worker processes and functions.", "installation.workers"),
         "queues": CommandEntry("Show the queues.", "installation.queues"),
+        "tenants": CommandEntry(
+            "Show and change tenants: which jobs they may run, and who may do what for them.", "installation.tenants"
+        ),
         "freeze": CommandEntry(
             "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
             "installation.tenant",

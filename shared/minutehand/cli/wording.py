@@ -25,6 +25,8 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "name": ("name", "schedule", "target"),
     "run_id": ("run_id", "target", "name"),
     "id": ("backfill",),
+    "add_jobs": ("add_job",),
+    "remove_jobs": ("remove_job",),
 }
 # Methods of the SDK that errors name, and their commands.
 COMMANDS: Mapping[str, str] = {
@@ -52,6 +54,7 @@ COMMANDS: Mapping[str, str] = {
 PHRASES: Mapping[str, str] = {
     "pass strict=False to Scheduler": "leave --strict out",
     ", or None for no limit": "; without it there is no limit",
+    "give jobs=, the list": "give --jobs, the list",
     "give seconds >= 0 or a timedelta": "give a time from now, e.g. 5m",
     "pass an aware datetime.datetime": "write e.g. 2026-12-24T18:00:00Z",
     'use ("key", "value"), or "key" for any value': "write key=value, or key for any value",

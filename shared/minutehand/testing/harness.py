@@ -26,6 +26,7 @@ from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.payload_types import payload_schema
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.tenants.tenants import Tenants
 from minutehand.sdk.views import Run, run_view
 from minutehand.state.lease import HEARTBEAT
 from minutehand.testing.clock import ManualClock
@@ -71,7 +72,7 @@ class Harness:
 
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
     (aware). ``seed`` sets the jitter of retries. With ``events`` it publishes events, as an installation that has a target for them.
-    Its ``scheduler`` is strict: a job that is not among ``jobs`` is refused.
+    Its ``scheduler`` is strict: a job that is not among ``jobs`` is refused. ``tenants`` are the profiles of the same installation.
     ``dynamodb`` is boto3's client of the tables that jobs write to in ``ctx.transaction``: of moto, or of a local DynamoDB.
 
     One thread at a time lets time pass; others may use ``scheduler`` meanwhile. A coroutine uses ``AsyncScheduler.of(scheduler)``, and
@@ -116,6 +117,7 @@ class Harness:
         published = [PublishedJob.of(job, payload_schema(job)) for job in known]
         CataloguePublisher(self._services, lambda now: [*sets_of(published, None, now)]).publish(self.clock())
         self.scheduler = Scheduler(tenant, jobs=known, strict=True, services=self._services, clock=self.clock)
+        self.tenants = Tenants(services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
         self._beating.heartbeats += [hand.worker.heartbeat for hand in self._hands]
         self._target = self.clock()

@@ -146,3 +146,19 @@ def test_a_profile_is_read_anew_for_a_run_that_begins_later_than_it_is_believed(
     Hand(worker=worker).work()
     assert "governance" in faults.verbs()
     assert len(world.started) == 1
+
+
+def test_profiles_cost_a_busy_worker_two_keys_in_three_seconds_and_no_request() -> None:
+    """600 runs in 60 s, ten a batch: as many requests as batches have stages, and 40 keys more than their revisions and freezes."""
+    world, faults = World(), Faults()
+    hand = Hand(worker=world.worker(faults), together=True)
+    for _ in range(60):
+        for _ in range(10):
+            world.scheduler.submit("note")
+        hand.work()
+        world.wait(1)
+    assert len(world.started) == 600
+    assert faults.count("BatchGetItem") == 120  # rows; revisions, freezes and profiles
+    profiles = [item for _, detail in faults.calls for item in detail.items if "#profile" in item]
+    assert len(profiles) == 40
+    assert "governance" not in faults.verbs()

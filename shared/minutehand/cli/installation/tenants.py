@@ -1,0 +1,151 @@
+"""``minutehand tenants …``: which tenants there are, what they may run, and who may act for them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from minutehand import Tenant, Tenants
+from minutehand.cli.parameters import Yes, matching
+from minutehand.cli.shell import Shell
+from minutehand.cli.tables import Column
+from minutehand.domain.tenants.profile import INSTALLATION
+from minutehand.errors import InvalidInput
+
+app = typer.Typer(
+    help="Show and change tenants: which jobs they may run, and who may do what for them.", no_args_is_help=True
+)
+
+TenantName = Annotated[
+    str, typer.Argument(metavar="TENANT", help=f"Name of the tenant; '{INSTALLATION}': the defaults and grants of all.")
+]
+Jobs = Annotated[list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable.")]
+QueueOf = Annotated[str | None, typer.Option(help="Queue of runs for which neither job nor caller names one.")]
+Note = Annotated[str | None, typer.Option(help="Text for people: whose it is, or why.")]
+To = Annotated[
+    str,
+    typer.Option(
+        metavar="PRINCIPAL", help="As the audit shows it, or a pattern: app:alice@acme, 'iam:arn:aws:…:role/*'."
+    ),
+]
+
+_COLUMNS = (
+    Column("name"),
+    Column("state"),
+    Column("jobs", drop=2, cut=24, show=lambda tenant: "" if tenant.jobs is None else ", ".join(tenant.jobs) or "none"),
+    Column("grants", drop=3, show=lambda tenant: str(len(tenant.grants))),
+    Column("queue", drop=4),
+    Column("note", drop=1, cut=24),
+)
+
+
+def _tenants(shell: Shell) -> Tenants:
+    return Tenants(settings=shell.settings, via="cli").acting_as(reason=shell.reason)
+
+
+@app.command("list")
+@matching("no tenant has a profile: each may run all jobs")
+def list_(shell: Shell) -> None:
+    """List the tenants that have a profile, and the defaults of those that have none."""
+    found = _tenants(shell).list()
+    shell.list(found, _COLUMNS)
+    shell.matched(len(found))
+
+
+@app.command()
+def show(shell: Shell, tenant: TenantName) -> None:
+    """Show the profile of a tenant."""
+    _show(shell, _tenants(shell).get(tenant))
+
+
+@app.command()
+def create(shell: Shell, tenant: TenantName, jobs: Jobs = None, queue: QueueOf = None, note: Note = None) -> None:
+    """Give a tenant a profile. Without --jobs it may run those of the installation, or all."""
+    _show(shell, _tenants(shell).create(tenant, jobs=jobs, queue=queue, note=note))
+
+
+@app.command("set")
+def set_(
+    shell: Shell,
+    tenant: TenantName,
+    jobs: Jobs = None,
+    queue: QueueOf = None,
+    note: Note = None,
+    add_job: Annotated[list[str] | None, typer.Option(help="One more job that it may run. Repeatable.")] = None,
+    remove_job: Annotated[list[str] | None, typer.Option(help="One job less, as it is listed. Repeatable.")] = None,
+    expected_version: Annotated[int | None, typer.Option(help="Refuse if the profile has another version.")] = None,
+    *,
+    default_jobs: Annotated[
+        bool, typer.Option("--default-jobs", help="The jobs of the installation, or all, instead of a list.")
+    ] = False,
+    no_jobs: Annotated[bool, typer.Option("--no-jobs", help="It may run no job at all.")] = False,
+    default_queue: Annotated[bool, typer.Option("--default-queue", help="The queue of the installation.")] = False,
+    no_note: Annotated[bool, typer.Option("--no-note", help="Remove the note.")] = False,
+) -> None:
+    """Change what is given of a tenant's profile, within 5 s for all processes. A tenant without one gets one."""
+    _one_of("jobs", jobs=jobs, default_jobs=default_jobs, no_jobs=no_jobs)
+    _one_of("queue", queue=queue, default_queue=default_queue)
+    _one_of("note", note=note, no_note=no_note)
+    given: dict[str, Any] = {"jobs": jobs or None, "queue": queue, "note": note}
+    given = {name: value for name, value in given.items() if value is not None}
+    given |= {"jobs": None} if default_jobs else {"jobs": []} if no_jobs else {}
+    given |= {"queue": None} if default_queue else {}
+    given |= {"note": None} if no_note else {}
+    changed = _tenants(shell).set(
+        tenant, add_jobs=add_job or (), remove_jobs=remove_job or (), expected_version=expected_version, **given
+    )
+    _show(shell, changed)
+
+
+@app.command()
+def suspend(shell: Shell, tenant: TenantName, note: Note = None, *, yes: Yes = False) -> None:
+    """Accept no work of a tenant and start none, until it is resumed. Nothing is lost; running attempts continue."""
+    shell.confirm(f"Stop all work of tenant {tenant}", yes=yes)
+    _show(shell, _tenants(shell).suspend(tenant, note=note))
+
+
+@app.command()
+def resume(shell: Shell, tenant: TenantName) -> None:
+    """End the suspension of a tenant: runs that waited start within five minutes."""
+    _show(shell, _tenants(shell).resume(tenant))
+
+
+@app.command()
+def grant(
+    shell: Shell,
+    tenant: TenantName,
+    to: To,
+    can: Annotated[
+        list[str], typer.Option(help="Role (viewer, operator, editor, admin, auditor) or verb. Repeatable.")
+    ],
+    jobs: Jobs = None,
+) -> None:
+    """Let a principal do something for a tenant. From the first grant on, whoever has none may do nothing there."""
+    _show(shell, _tenants(shell).grant(tenant, to, can, **({"jobs": jobs} if jobs else {})))
+
+
+@app.command()
+def revoke(
+    shell: Shell,
+    tenant: TenantName,
+    to: To,
+    can: Annotated[list[str] | None, typer.Option(help="Only this role or verb. Repeatable.")] = None,
+    jobs: Annotated[list[str] | None, typer.Option(help="Only grants with exactly these jobs. Repeatable.")] = None,
+) -> None:
+    """Take the grants to a principal away, as they were given."""
+    _show(shell, _tenants(shell).revoke(tenant, to, can=can or None, jobs=jobs or None))
+
+
+# Erasure is beside these commands.
+
+
+def _show(shell: Shell, tenant: Tenant) -> None:
+    shell.show(tenant, {} if tenant.jobs is None or tenant.jobs else {"jobs": "none"})
+
+
+def _one_of(field: str, **given: object) -> None:
+    """Raises InvalidInput if several options say the same thing differently."""
+    found = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if len(found) > 1:
+        raise InvalidInput(field, given[field], f"is given with {found[-1]}", f"give one of {', '.join(found)}")

@@ -1,0 +1,90 @@
+"""``minutehand tenants …`` as one types them."""
+
+from __future__ import annotations
+
+import pytest
+from minutehand.cli.exits import ExitCode
+
+from tests.support.command_line import Say
+
+pytestmark = pytest.mark.cloud
+ALICE = "app:alice@acme"
+
+
+def test_from_the_first_profile_to_the_last_grant(said: Say) -> None:
+    empty = said("tenants", "list")
+    assert (empty.code, empty.out) == (0, "")
+    assert "no tenant has a profile" in empty.err
+    (made,) = said(
+        "--json", "tenants", "create", "acme", "--jobs", "report.*", "--queue", "bulk", "--note", "Acme"
+    ).json
+    assert (made["state"], made["jobs"], made["queue"], made["version"]) == ("ACTIVE", ["report.*"], "bulk", 1)
+    (changed,) = said("--json", "tenants", "set", "acme", "--add-job", "http.get", "--no-note", "--default-queue").json
+    assert (changed["jobs"], changed["note"], changed["queue"]) == (["report.*", "http.get"], None, None)
+    assert said("--json", "tenants", "set", "acme", "--remove-job", "http.get").json[0]["jobs"] == ["report.*"]
+    said("tenants", "grant", "acme", "--to", ALICE, "--can", "operator", "--can", "submit", "--jobs", "report.*")
+    shown = said("tenants", "show", "acme").out
+    assert "report.*" in shown
+    assert ALICE in shown
+    listed = said("tenants", "list").out.splitlines()
+    assert [line.split()[:4] for line in listed] == [
+        ["name", "state", "jobs", "grants"],
+        ["acme", "ACTIVE", "report.*", "1"],
+    ]
+    (left,) = said("--json", "tenants", "revoke", "acme", "--to", ALICE, "--can", "submit").json
+    assert left["grants"] == [{"to": ALICE, "can": ["operator"], "jobs": ["report.*"]}]
+    assert said("--json", "tenants", "revoke", "acme", "--to", ALICE).json[0]["grants"] == []
+
+
+def test_a_tenant_that_may_run_nothing_is_shown_as_one(said: Say) -> None:
+    assert said("--json", "tenants", "set", "acme", "--no-jobs").json[0]["jobs"] == []
+    assert "none" in said("tenants", "show", "acme").out
+    assert "none" in said("tenants", "list").out
+    assert said("--json", "tenants", "set", "acme", "--default-jobs").json[0]["jobs"] is None
+
+
+def test_suspend_asks_first(said: Say) -> None:
+    refused = said("tenants", "suspend", "acme")
+    assert refused.code == 8
+    assert "Stop all work of tenant acme" in refused.err
+    (found,) = said("--json", "tenants", "suspend", "acme", "--note", "unpaid", "--yes").json
+    assert (found["state"], found["note"]) == ("SUSPENDED", "unpaid")
+    assert said("--json", "tenants", "resume", "acme").json[0]["state"] == "ACTIVE"
+
+
+def test_the_installations_defaults_are_a_profile(said: Say) -> None:
+    assert said("--json", "tenants", "set", "~installation", "--jobs", "a").json[0]["name"] == "~installation"
+    assert said("tenants", "suspend", "~installation", "--yes").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("create", "a/b"), "TENANT"),
+        (("create", "acme", "--jobs", "a b"), "--jobs"),
+        (("set", "acme", "--add-job", "a"), "--add-job"),
+        (("set", "acme", "--jobs", "a", "--no-jobs"), "--jobs"),
+        (("set", "acme", "--queue", "a", "--default-queue"), "--queue"),
+        (("set", "acme", "--note", "a", "--no-note"), "--note"),
+        (("grant", "acme", "--to", "alice", "--can", "operator"), "--to"),
+        (("grant", "acme", "--to", ALICE, "--can", "opperator"), "--can"),
+    ],
+)
+def test_bad_input_names_the_option(said: Say, words: tuple[str, ...], field: str) -> None:
+    refused = said("--json", "tenants", *words)
+    assert (refused.code, refused.problem["field"]) == (1, field)
+    assert said("--json", "tenants", "list").json == []
+
+
+def test_what_is_not_there_and_what_is_there_have_codes(said: Say) -> None:
+    assert said("tenants", "show", "acme").code == ExitCode.NOT_FOUND
+    said("tenants", "create", "acme")
+    assert said("tenants", "create", "acme").code == ExitCode.CONFLICT
+    assert said("tenants", "set", "acme", "--expected-version", "7").code == ExitCode.CONFLICT
+    assert said("tenants", "revoke", "acme", "--to", ALICE).code == ExitCode.NOT_FOUND
+
+
+def test_acts_are_audited_as_the_command_lines(said: Say) -> None:
+    said("--reason", "contract signed", "tenants", "create", "default")
+    (line,) = said("audit", "list", "--json").json
+    assert (line["act"], line["via"], line["reason"]) == ("create-tenant", "cli", "contract signed")
