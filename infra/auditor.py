@@ -9,7 +9,7 @@ from .clock import EVENT_AGE, FunctionClock
 from .function import InstallationFunction
 from .installation import InstallationSettings
 from .queues import InstallationQueues
-from .store import BATCH, DELETE, PARTIQL, READ, RUN_PAYLOADS, SCAN, WRITE, InstallationStore
+from .store import BATCH, DELETE, OWN_PAYLOADS, PARTIQL, READ, SCAN, WRITE, InstallationStore
 
 MEMORY = 1769  # MB: one whole core
 MINUTE = "37"  # past the hour, after the burst of the full hour
@@ -40,14 +40,14 @@ class AuditorFunction(Construct):
             retry_attempts=0,
             environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name, **store.archive_environment},
         )
-        store.allow(self.function, "schedules", READ, SCAN)
-        store.allow(self.function, "revisions", READ)
+        store.allow(self.function, "schedules", READ, WRITE, SCAN)
+        store.allow(self.function, "revisions", READ, DELETE)
         store.allow(self.function, "tenants", ("dynamodb:BatchGetItem",))  # runs of suspended ones are not sent again
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
         store.allow(self.function, "history", READ, WRITE, BATCH, DELETE)
         store.allow_closing(self.function)
-        store.allow_removal(self.function, RUN_PAYLOADS)
+        store.allow_removal(self.function, *OWN_PAYLOADS)
         store.allow_compacting(self.function)
         store.allow_key(self.function)
         queues.allow_send(self.function)

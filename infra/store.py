@@ -17,9 +17,9 @@ from .acknowledge import acknowledge, acknowledge_for, arn_of
 from .installation import InstallationSettings
 
 PAYLOADS = "payloads/*"  # keys of payloads that are too large for a row
-# Of these, the keys of single runs' own: the auditor removes them when their run has left the ledger. A rule of the bucket could not:
-# it knows an object's age, and a run may be due in a hundred years.
-RUN_PAYLOADS = "payloads/*/runs/*"
+# Of these, the keys of a run's or a schedule's own: the auditor removes them when nothing names them any more. A rule of the bucket
+# could not: it knows an object's age, and a run may be due in a hundred years.
+OWN_PAYLOADS = ("payloads/*/runs/*", "payloads/*/schedules/*")
 ARCHIVED = f"{archive_keys.tenant_prefix('*')}*"  # keys of the archive's objects
 INBOX = f"{archive_keys.INBOX}*"  # of those in its inbox, which is in the bucket even if the archive has one of its own
 RESULTS = "results/*"  # keys of results and checkpoints
@@ -129,11 +129,12 @@ class InstallationStore(Construct):
             self.allow_objects(grantee, "s3:GetObject", keys)
         self._allow_listing(grantee)
 
-    def allow_removal(self, grantee: iam.IGrantable, keys: str) -> None:
-        """Let ``grantee`` find and remove the objects under ``keys``."""
-        folder = keys if keys == INBOX else f"{keys.partition('/')[0]}/*"
-        self._allow_listing(grantee, {"StringLike": {"s3:prefix": folder}})
-        self.allow_objects(grantee, "s3:DeleteObject", keys)
+    def allow_removal(self, grantee: iam.IGrantable, *folders: str) -> None:
+        """Let ``grantee`` find and remove the objects under ``folders``."""
+        for top in sorted({keys if keys == INBOX else f"{keys.partition('/')[0]}/*" for keys in folders}):
+            self._allow_listing(grantee, {"StringLike": {"s3:prefix": top}})
+        for keys in folders:
+            self.allow_objects(grantee, "s3:DeleteObject", keys)
 
     def _allow_listing(
         self,

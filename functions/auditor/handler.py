@@ -36,13 +36,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
     _compact()
     _look_after_history()
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
-    report = audit(services(), clock=system_clock, budget=budget, tidy_bucket=True)
+    report = audit(services(), clock=system_clock, budget=budget, removes=True)
     count(Audits=1, Rearmed=report.rearmed, Unclaimed=report.unclaimed, AuditResent=report.resent)
     count(
         QuarantinedEntries=report.quarantined,
         AuditFailed=report.failed,
         Overdue=report.overdue,
         PayloadsRemoved=report.removed,
+        SchedulesRetired=report.retired,
+        RevisionsRemoved=report.revisions,
         AuditStopped=report.stopped,
     )
     return dict(vars(report))

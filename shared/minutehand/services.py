@@ -15,6 +15,7 @@ from minutehand.dynamodb.history.archive import BucketArchive
 from minutehand.dynamodb.history.pages import RowHistory
 from minutehand.dynamodb.history.run_stream import DynamoRunStream
 from minutehand.dynamodb.ledger import RowLedger
+from minutehand.dynamodb.leftovers import RowLeftovers
 from minutehand.dynamodb.payloads import BucketPayloads
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.schedules import RowSchedules
@@ -64,6 +65,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=RowDeadIndex(tables),
         records=RowRecords(tables),
+        leftovers=RowLeftovers(tables),
         history=RowHistory(tables, retention=retention),
         stream=DynamoRunStream(
             dynamodb, settings.table(RUNS.suffix), lambda: Client("dynamodbstreams", settings, session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from minutehand.domain.message import DeadLetter, decode, decode_letter
 from minutehand.domain.names import one_off_ref
-from minutehand.domain.payload import run_of_object
+from minutehand.domain.payload import PayloadOwner, owner_of_object
 from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
@@ -201,24 +201,26 @@ def _limit_receives(engine: Engine, limit: int, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_payload_comes_back_by_its_key(services: Services) -> None:
     text = '{"ä":"' + "x" * 100_000 + '"}'
-    key = services.payloads.put("acme", text)
-    assert services.payloads.put("acme", text) == key, "stored once"
-    assert services.payloads.put("other", text) != key, "but never shared between tenants"
+    key = services.payloads.put("acme/s", text)
+    assert services.payloads.put("acme/s", text) != key, "what is being removed is not what is being stored"
     assert services.payloads.get(key) == text
+    result = services.payloads.keep("acme", text)
+    assert services.payloads.keep("acme", text) == result, "stored once"
+    assert services.payloads.keep("other", text) != result, "but never shared between tenants"
 
 
-def test_the_payload_of_one_run_is_its_own_and_can_be_removed(engine: Engine) -> None:
+@pytest.mark.parametrize("whose", [one_off_ref("acme", "with/a@payload:of-its-own"), "acme/with/a@payload:of-its-own"])
+def test_a_payload_is_of_a_run_or_a_schedule_and_can_be_removed(engine: Engine, whose: PayloadOwner) -> None:
     payloads, now = engine.services.payloads, engine.clock()
-    run = one_off_ref("acme", "with/a@payload:of-its-own")
-    shared = payloads.put("acme", "[1]")
-    keys = sorted(payloads.put("acme", "[1]", run) for _ in range(2))
-    assert len({shared, *keys}) == 3
+    result = payloads.keep("acme", "[1]")
+    keys = sorted(payloads.put(whose, "[1]") for _ in range(2))
+    assert len({result, *keys}) == 3
 
     def found(after: str = "", before: int = now + DAY) -> list[str]:
-        return [key for key in payloads.of_runs(after=after, before=before) if run_of_object(key) == run]
+        return [key for key in payloads.stored(after=after, before=before) if owner_of_object(key) == whose]
 
     assert (found(), found(after=keys[0]), found(before=now - DAY)) == (keys, keys[1:], [])
-    assert shared not in payloads.of_runs(after="", before=now + DAY)
+    assert result not in payloads.stored(after="", before=now + DAY)
     payloads.remove(keys[:1])
     assert found() == keys[1:]
-    assert payloads.get(shared) == payloads.get(keys[1]) == "[1]"
+    assert payloads.get(result) == payloads.get(keys[1]) == "[1]"

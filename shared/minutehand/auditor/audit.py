@@ -18,12 +18,13 @@ from itertools import islice
 
 from minutehand.auditor.payloads import remove_payloads
 from minutehand.auditor.progress import read_progress, write_progress
-from minutehand.auditor.repairs import is_behind, resend, tidy
+from minutehand.auditor.repairs import GRACE, is_behind, is_stuck, resend, tidy
+from minutehand.auditor.retention import retire_all
 from minutehand.domain.audit import role
 from minutehand.domain.names import RunRef, fire_ref, shard_of
-from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
+from minutehand.domain.run import EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
-from minutehand.domain.times import DAY, HOUR, MINUTE
+from minutehand.domain.times import DAY, HOUR
 from minutehand.errors import Unavailable
 from minutehand.fires.acts import completion_line
 from minutehand.fires.claim import FireClaim, materialise
@@ -36,7 +37,6 @@ from minutehand.timing import fires
 
 log = logging.getLogger(__name__)
 
-GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent again
 WINDOW = 2 * HOUR  # how far back fires are recomputed: twice the auditor's period
 LONGEST = 7 * DAY  # the same after audits that did not come
 HOURS = 24 * 7  # every run is read once a week, within the queue's 14 days
@@ -57,7 +57,9 @@ class AuditReport:
     tidied: int = 0  # entries of closed revisions that lay beyond their end: removed
     failed: int = 0  # schedules that could not be audited
     stopped: int = 0  # 1: its time was over before it was through; the next audit continues there
-    removed: int = 0  # large payloads of runs that have left the ledger: removed
+    removed: int = 0  # large payloads that nothing needs any more: removed
+    retired: int = 0  # schedules deleted a retention ago: only their numbering is kept
+    revisions: int = 0  # of these: removed
     overdue: int = 0  # runs of any age and kind, in this hour's part of the ledger, long past their time: sent again
 
 
@@ -69,16 +71,17 @@ def audit(
     window: int = WINDOW,
     segments: int = SEGMENTS,
     budget: int | None = None,
-    tidy_bucket: bool = False,
+    removes: bool = False,
 ) -> AuditReport:
     """One audit. ``slices`` bounds memory: the heads of one hash range at a time are compared with the agenda.
 
     ``segments`` is the number of parts of the ledger, of which each audit reads so many that a week of hourly audits reads all; 0 reads
-    none. An audit that has taken ``budget`` ms begins nothing further; the next one begins there. ``tidy_bucket`` removes payloads of
-    runs that have left the ledger: only where tables and bucket are surely of one installation, as in the stack's own function.
+    none. An audit that has taken ``budget`` ms begins nothing further; the next one begins there. ``removes``: what is kept for the
+    retention goes after it, deleted schedules and large payloads. Only where tables, bucket and retention are surely those of one
+    installation, as in the stack's own function.
     """
     one = _Audit(services, clock, window, segments, budget)
-    one.tidy_bucket = tidy_bucket
+    one.removes = removes
     one.go_round(slices)
     one.report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(one.shards))
     log.info("audit.done", extra=dict(vars(one.report)))
@@ -96,7 +99,7 @@ class _Audit:
         self.context = FireContext(services=services, clock=clock, caller=role("auditor"))
         self.shards = services.agenda.shards(fresh=True)
         self.report = AuditReport()
-        self.tidy_bucket = False
+        self.removes = False
 
     def go_round(self, slices: int) -> None:
         """Every step once, from the one on that the last audit did not end."""
@@ -127,6 +130,10 @@ class _Audit:
         self.report.schedules += len(active)
         self.check_chains(active)
         self.report.rearmed += self.check_pauses(heads)
+        if self.removes:
+            gone = retire_all(heads, self.context, self.guarded, self._is_over)
+            self.report.retired += gone.schedules
+            self.report.revisions += gone.revisions
         for head in (head for head in active if head.owner > self._progress.after):
             self.guarded({"schedule": head.owner}, partial(self.check_runs, head))
             self._progress = replace(self._progress, after=head.owner)
@@ -141,7 +148,7 @@ class _Audit:
 
     def _check_segment(self) -> bool:
         segment = self._progress.segment % self._segments
-        if self.tidy_bucket and (segment == 0 or self._progress.removing):  # once a week, or where an audit stopped
+        if self.removes and (segment == 0 or self._progress.removing):  # once a week, or where an audit stopped
             self.guarded({}, self._remove_payloads)
         self.check_segment(segment, self._segments)
         self._progress = replace(self._progress, segment=(segment + 1) % self._segments)
@@ -289,10 +296,3 @@ def _moved(revision: Revision, due: Sequence[int], runs: Iterable[RunRow]) -> in
     for run in moved:
         log.warning("audit.moved", extra={"run_id": str(run.ref)})
     return len(moved)
-
-
-def is_stuck(run: RunRow, now: int) -> bool:
-    """Whether a run is waiting or running long past its time, so that its message must have been lost."""
-    if run.state in WAITING:
-        return run.not_before < now - GRACE
-    return run.state is RunState.RUNNING and (run.lease_until or 0) < now - GRACE

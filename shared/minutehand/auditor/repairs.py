@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from minutehand.domain.run import EntryKind, RunRow
+from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Revision
+from minutehand.domain.times import MINUTE
 from minutehand.fires.chain import revision_key
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext, due_pages
@@ -16,6 +17,15 @@ from minutehand.state.overlap import waits_in_turn
 from minutehand.worker.admission.admit import freeze_of
 
 log = logging.getLogger(__name__)
+
+GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent again
+
+
+def is_stuck(run: RunRow, now: int) -> bool:
+    """Whether a run is waiting or running long past its time, so that its message must have been lost."""
+    if run.state in WAITING:
+        return run.not_before < now - GRACE
+    return run.state is RunState.RUNNING and (run.lease_until or 0) < now - GRACE
 
 
 def resend(run: RunRow, services: Services, clock: Clock) -> bool:

@@ -54,6 +54,7 @@ class AuditAct(StrEnum):
     DELETE = "delete"
     RETAG = "retag"
     COMPLETE = "complete"  # by the system: the expression has no further fire
+    RETIRE = "retire"  # by the system: deleted a retention ago, so that only the numbering is kept
     SKIP = "skip"
     TRIGGER = "trigger"
     CANCEL = "cancel"
@@ -86,6 +87,7 @@ AuditActWord = (
         "delete",
         "retag",
         "complete",
+        "retire",
         "skip",
         "trigger",
         "cancel",

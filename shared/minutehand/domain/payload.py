@@ -1,7 +1,10 @@
 """Payloads as canonical JSON text, so that equal payloads are equal texts; and the keys of large ones in the bucket.
 
-payloads/<tenant>/<hash>                       of schedules, backfills and redrives: shared by many runs, and kept
-payloads/<tenant>/runs/<run id>/<hash>-<word>  of one run: removed when that run has left the ledger
+payloads/<tenant>/schedules/<name>/<hash>-<word>  of one schedule, its backfills included: removed when none of these names it
+payloads/<tenant>/runs/<run id>/<hash>-<word>     of one run: removed when that run has left the ledger
+results/<tenant>/<hash>                           results and checkpoints: they expire
+
+The word is for one upload. So what is removed as a leftover cannot be what is being stored again meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote
 
-from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.names import RunRef, check_name, parse_run_id
 from minutehand.errors import InvalidInput, shorten
 
 # Unpaired surrogates are not valid in UTF-8, and SQS refuses U+FFFE and U+FFFF. In JSON they are written as escapes.
@@ -84,34 +87,58 @@ def is_too_deep(text: str, most: int = MAX_DEPTH) -> bool:
     return False
 
 
-_RUNS = "runs"
+PAYLOADS, RESULTS = "payloads", "results"  # folders of the bucket
+_RUNS, _SCHEDULES = "runs", "schedules"
+
+PayloadOwner = RunRef | str  # whose a large payload is: a run's own, or of the schedule with this owner ("tenant/name")
 
 
-def object_key(prefix: str, tenant: str, text: str, run: RunRef | None = None) -> str:
-    """The key of a text in the bucket: a hash of its content, so that each tenant stores it once; or a new one of this run's."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    if run is None:
-        return f"{prefix}/{tenant}/{digest}"
-    # The word is for one upload: what is removed as a leftover cannot be what is being stored again meanwhile.
-    return f"{prefix}/{tenant}/{_RUNS}/{quote(str(run), safe='')}/{digest}-{uuid.uuid4().hex[:8]}"
+def payload_key(whose: PayloadOwner, text: str) -> str:
+    """A new key in the bucket for a text."""
+    tenant, _, name = str(whose).partition("/")
+    folder = (
+        f"{_RUNS}/{quote(str(whose), safe='')}" if isinstance(whose, RunRef) else f"{_SCHEDULES}/{quote(name, safe='')}"
+    )
+    return f"{PAYLOADS}/{tenant}/{folder}/{_hash(text)}-{uuid.uuid4().hex[:8]}"
+
+
+def result_key(tenant: str, text: str) -> str:
+    """The key of a result or checkpoint in the bucket: each tenant stores equal ones once."""
+    return f"{RESULTS}/{tenant}/{_hash(text)}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def owner_of_object(key: str) -> PayloadOwner | None:
+    """Whose payload a key is; None for a key that was not made here."""
+    parts = key.split("/")
+    if len(parts) != 5 or parts[0] != PAYLOADS:
+        return None
+    _, tenant, folder, quoted, _ = parts
+    name = unquote(quoted)
+    if quote(name, safe="") != quoted:
+        return None
+    try:
+        if folder == _SCHEDULES:
+            return f"{tenant}/{check_name(name)}"
+        run = parse_run_id(name) if folder == _RUNS else None
+    except InvalidInput:
+        return None
+    return run if run is not None and run.tenant == tenant else None
 
 
 def run_of_object(key: str) -> RunRef | None:
-    """The run whose own a key is; None for one that several runs may share."""
-    parts = key.split("/")
-    if len(parts) != 5 or parts[2] != _RUNS:
-        return None
-    try:
-        run = parse_run_id(unquote(parts[3]))
-    except InvalidInput:
-        return None
-    return run if run.tenant == parts[1] else None
+    """The run whose own a key is; None for one of a schedule."""
+    whose = owner_of_object(key)
+    return whose if isinstance(whose, RunRef) else None
 
 
 def is_in_folder_of(key: str, tenant: str) -> bool:
-    """Whether a key in the bucket is one of the tenant's."""
-    parts = key.split("/")
-    return parts[1:2] == [tenant] and (len(parts) == 3 or run_of_object(key) is not None)
+    """Whether a key in the bucket is a payload of the tenant's."""
+    whose = owner_of_object(key)
+    return whose is not None and str(whose).partition("/")[0] == tenant
 
 
 def is_same_content(one: str | None, other: str | None) -> bool:
@@ -123,6 +150,6 @@ def _digest(key: str | None) -> str | None:
     return None if key is None else key.rpartition("/")[2].partition("-")[0]
 
 
-def is_object_of(key: str, tenant: str, text: str) -> bool:
-    prefix, _, _ = key.partition("/")
-    return key == object_key(prefix, tenant, text)
+def has_content(key: str, text: str) -> bool:
+    """Whether a key in the bucket is of this text."""
+    return _digest(key) == _hash(text)

@@ -22,7 +22,7 @@ class ScheduleState(StrEnum):
     ACTIVE = "ACTIVE"  # its current revision is open and has a chain entry in the agenda
     PAUSED = "PAUSED"  # closed by its owner; `resume` opens a new revision
     COMPLETED = "COMPLETED"  # its expression has no further fire
-    DELETED = "DELETED"  # its owner no longer sees it; the head stays, so that the numbering of revisions continues
+    DELETED = "DELETED"  # its owner no longer sees it; of the head the numbering stays, so that no revision's number comes again
 
 
 ScheduleStateWord = ScheduleState | Literal["ACTIVE", "PAUSED", "COMPLETED", "DELETED"]
@@ -132,10 +132,28 @@ class Head:
     actor: str | None = None  # who did the last act on it; None: an earlier release
     created_at: int = 0  # UTC ms
     updated_at: int = 0  # UTC ms
+    retired_at: int | None = None  # UTC ms from which on nothing but the numbering is kept of a deleted schedule
+    clearing: bool = False  # retired, and some of its revisions may still be stored
 
     @property
     def owner(self) -> str:
         return schedule_owner(self.tenant, self.name)
+
+    def retired(self, now: int) -> Head:
+        """What is kept of a deleted schedule: when it was deleted, and the numbering."""
+        return Head(
+            tenant=self.tenant,
+            name=self.name,
+            state=ScheduleState.DELETED,
+            revision=self.revision,
+            version=self.version + 1,
+            job="",
+            expression="",
+            timezone="UTC",
+            updated_at=self.updated_at,
+            retired_at=now,
+            clearing=True,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Large payloads and results in S3. What several runs may share has a key made from its content, and is stored once a tenant."""
+"""Large payloads and results in S3."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from minutehand.aws import Client
 from minutehand.concurrency.forks import HoldsLocks
-from minutehand.domain.names import RunRef
-from minutehand.domain.payload import object_key, run_of_object
+from minutehand.domain.payload import PAYLOADS, PayloadOwner, owner_of_object, payload_key, result_key
 from minutehand.domain.times import SECOND
 from minutehand.errors import InvalidInput, Unavailable
 
-PAYLOADS = "payloads"  # written by submitters; workers may read them
 _MOST = 1_000  # objects of one request that removes them
-RESULTS = "results"  # results and checkpoints, written by workers; they expire with the ledger
 
 
 class BucketPayloads(HoldsLocks):
@@ -38,11 +35,11 @@ class BucketPayloads(HoldsLocks):
                 self._made = self._connect()
             return self._made
 
-    def put(self, tenant: str, text: str, run: RunRef | None = None) -> str:
-        return self._put(object_key(PAYLOADS, tenant, text, run), "payload", text)
+    def put(self, whose: PayloadOwner, text: str) -> str:
+        return self._put(payload_key(whose, text), "payload", text)
 
     def keep(self, tenant: str, text: str) -> str:
-        return self._put(object_key(RESULTS, tenant, text), "result or checkpoint", text)
+        return self._put(result_key(tenant, text), "result or checkpoint", text)
 
     def _put(self, key: str, what: str, text: str) -> str:
         body = text.encode()
@@ -56,12 +53,12 @@ class BucketPayloads(HoldsLocks):
         body: bytes = answer["Body"].read()
         return body.decode()
 
-    def of_runs(self, *, after: str, before: int) -> Iterator[str]:
+    def stored(self, *, after: str, before: int) -> Iterator[str]:
         more = {"StartAfter": after} if after else {}
         while self._bucket is not None:
             page = self._client.call("list_objects_v2", Bucket=self._bucket, Prefix=f"{PAYLOADS}/", **more)
             for found in page.get("Contents", ()):
-                if run_of_object(found["Key"]) and found["LastModified"].timestamp() * SECOND < before:
+                if owner_of_object(found["Key"]) and found["LastModified"].timestamp() * SECOND < before:
                     yield found["Key"]
             if not page.get("IsTruncated"):
                 return

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from minutehand.domain.names import RunRef
+from minutehand.domain.payload import PayloadOwner
 
 
 class Payloads(Protocol):
-    """JSON texts too large for a row, by keys that follow from their content, or from the one run whose they are."""
+    """JSON texts too large for a row. The key of a payload names the run or the schedule whose it is."""
 
-    def put(self, tenant: str, text: str, run: RunRef | None = None) -> str:
-        """Store a payload and return its key; ``run``: it is this run's own. Raises InvalidInput if there is no bucket."""
+    def put(self, whose: PayloadOwner, text: str) -> str:
+        """Store a payload under a new key, which is returned. Raises InvalidInput if there is no bucket."""
 
     def keep(self, tenant: str, text: str) -> str:
         """Store a result or checkpoint and return its key. Raises InvalidInput if there is no bucket."""
@@ -20,8 +20,8 @@ class Payloads(Protocol):
     def get(self, key: str) -> str:
         """The text of a key. Raises NotFound."""
 
-    def of_runs(self, *, after: str, before: int) -> Iterator[str]:
-        """Keys of payloads that are single runs' own and were stored ``before`` (UTC ms), in their order, from beyond ``after`` on."""
+    def stored(self, *, after: str, before: int) -> Iterator[str]:
+        """Keys of payloads that were stored ``before`` (UTC ms), in their order, from beyond ``after`` on. Not those of others' making."""
 
     def remove(self, keys: Sequence[str]) -> None:
         """Remove payloads. Raises Unavailable."""

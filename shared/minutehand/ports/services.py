@@ -12,6 +12,7 @@ from minutehand.ports.audit import Audit
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
 from minutehand.ports.ledger import Ledger
+from minutehand.ports.leftovers import Leftovers
 from minutehand.ports.notices import Notices
 from minutehand.ports.payloads import Payloads
 from minutehand.ports.records import Records
@@ -42,6 +43,7 @@ class Services:
     payloads: Payloads
     archive: Archive
     records: Records
+    leftovers: Leftovers
     history: History
     stream: RunStream
     audit: Audit

@@ -152,7 +152,7 @@ class BackfillMethods(SchedulerBase):
             existing = count_existing(planned, definitions)
             reasons = why_nothing(planned, definitions, existing, current=current)
             return _view(planned, there=existing.total(), reasons=reasons)
-        text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD)
+        text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD, planned.owner)
         return _view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
 
     def _check_backfilled(self, planned: StoredBackfill, definitions: BackfillMover, payload: Any) -> None:

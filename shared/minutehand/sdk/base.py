@@ -113,7 +113,7 @@ class SchedulerBase:
         """A payload as JSON, not yet stored: of this job, if it is known for which. Raises InvalidInput."""
         known = None if job is None else self._jobs.get(job)
         kind = None if known is None else known.payload_type
-        return PendingPayload(payload, self.tenant, self._services.payloads, kind)
+        return PendingPayload(payload, self._services.payloads, kind)
 
     def _checked(self, job: str, payload: Any) -> PendingPayload:
         """A new payload for a job, checked as far as this process knows that. Raises InvalidInput."""

@@ -18,7 +18,6 @@ from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.runs import redrive as redriving
 from minutehand.owner.runs.redrive import DeadRunFilter, Redriving, replay
-from minutehand.owner.runs.submit import Stored
 from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.cursors import Listing
@@ -67,7 +66,7 @@ class DeadRunMethods(SchedulerBase):
         """
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         original = self._read(run_id)
-        stored = self._replacement(payload, original.job, dry_run=False)
+        stored = self._replacement(payload, original.job)
         again, check = one_off_ref(self.tenant, key), self._check_replay(payload)
         return views.run_view(replay(original, again, self._context, payload=stored, check=check))
 
@@ -111,7 +110,7 @@ class DeadRunMethods(SchedulerBase):
             conditions = self._filter(since, until, name, schedule, error_type)
             most = None if limit is None else checked_limit(limit, most=1_000_000)
             listing = self._listing("redrive", conditions, since, until)
-            position = listing.position(cursor)  # refused before a payload is stored
+            position = listing.position(cursor)
         how = Redriving(
             context=self._context,
             dry_run=dry_run,
@@ -119,7 +118,7 @@ class DeadRunMethods(SchedulerBase):
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
             on_progress=on_progress or (lambda handled: None),
-            payload=self._replacement(payload, name, dry_run=dry_run),
+            payload=self._replacement(payload, name),
             check=self._check_replay(payload),
         )
         if run_id is not None:
@@ -191,12 +190,11 @@ class DeadRunMethods(SchedulerBase):
 
         return check
 
-    def _replacement(self, payload: Any, job: str | None, *, dry_run: bool) -> Stored | None:
-        """The new payload, stored; of this job, if all runs are of one."""
+    def _replacement(self, payload: Any, job: str | None) -> str | None:
+        """The new payload; of this job, if all runs are of one."""
         if payload is UNSET:
             return None
-        pending = self._pending(payload) if job is None else self._checked(job, payload)
-        return (pending.text, None) if dry_run else pending.beside(None)
+        return (self._pending(payload) if job is None else self._checked(job, payload)).text
 
 
 def _require_condition(field: str, given: tuple[object, ...]) -> None:

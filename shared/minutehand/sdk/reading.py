@@ -66,7 +66,8 @@ class Filter:
     def matches(self, head: Head) -> bool:
         """Whether a head meets the filter. The query checks the prefix."""
         return (
-            (head.state is self.state if self.state else head.state is not ScheduleState.DELETED)
+            head.retired_at is None
+            and (head.state is self.state if self.state else head.state is not ScheduleState.DELETED)
             and self.job in (None, head.job)
             and (self.tag is None or (self.tag[0] in head.tags and self.tag[1] in (None, head.tags[self.tag[0]])))
             and self.failing in (None, head.failing > 0 or head.incident is not None)

@@ -15,7 +15,7 @@ from minutehand.domain.job import TypedPayload
 from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import RunRef, check_name
 from minutehand.domain.options import Options, OptionWords
-from minutehand.domain.payload import is_object_of, size
+from minutehand.domain.payload import PayloadOwner, has_content, size
 from minutehand.domain.policies import DeliveryWord, Overrides, Retry, StartWord
 from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms
@@ -41,38 +41,39 @@ class ScheduleWords(OptionWords, total=False):
 class PendingPayload:
     """A payload that is not stored yet. It is stored at most once, and not at all if the present definition has it."""
 
-    def __init__(self, payload: Any, tenant: str, payloads: Payloads, kind: TypedPayload | None = None) -> None:
+    def __init__(self, payload: Any, payloads: Payloads, kind: TypedPayload | None = None) -> None:
         self.text = payload_text(payload, kind)
-        self._tenant, self._payloads = tenant, payloads
+        self._payloads = payloads
         self._stored: StoredPayload | None = None
 
     def of_run(self, run: RunRef) -> StoredPayload:
         """Stored as the payload of this run alone."""
         return self.store(INLINE_PAYLOAD, run)
 
-    def beside(self, present: Definition | None) -> StoredPayload:
-        """The present definition's payload if it is equal, else the newly stored one."""
+    def of_schedule(self, owner: str, present: Definition | None) -> StoredPayload:
+        """The present definition's payload if it is equal, else the newly stored one, of the schedule with this ``owner``."""
         if present is not None:
             text, ref = present.payload, present.payload_ref
             if text is None:
-                is_equal = ref is not None and is_object_of(ref, self._tenant, self.text)
+                is_equal = ref is not None and has_content(ref, self.text)
             else:
                 is_equal = text == self.text or payload_text(json.loads(text)) == self.text
             if is_equal:
                 return text, ref
         if self._stored is None:
-            self._stored = self.store(INLINE_PAYLOAD)
+            self._stored = self.store(INLINE_PAYLOAD, owner)
         return self._stored
 
-    def store(self, most: int, run: RunRef | None = None) -> StoredPayload:
+    def store(self, most: int, whose: PayloadOwner) -> StoredPayload:
         """The text itself if it has at most so many bytes; else its key in the bucket, after it was put there."""
         if size(self.text) <= most:
             return self.text, None
-        return None, self._payloads.put(self._tenant, self.text, run)
+        return None, self._payloads.put(whose, self.text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRequest:
+    owner: str  # of the schedule: "tenant/name"
     job: str
     rule: Rule
     payload: PendingPayload
@@ -83,7 +84,7 @@ class ScheduleRequest:
     managed_by: str | None = None
 
     def define(self, present: Definition | None) -> Definition:
-        text, ref = self.payload.beside(present)
+        text, ref = self.payload.of_schedule(self.owner, present)
         return Definition(
             job=self.job, rule=self.rule, payload=text, payload_ref=ref, overrides=self.overrides, options=self.options
         )

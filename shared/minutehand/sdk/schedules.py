@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, end_time, rule_of
 from minutehand.domain.job import Context, JobRef
-from minutehand.domain.names import check_flag, check_name
+from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, split_words
 from minutehand.domain.schedule import Definition
@@ -117,6 +117,7 @@ class ScheduleMethods(SchedulerBase):
         if queue is not None and not rule.window and not rule.jitter:
             rule = replace(rule, window=queue.spread)
         return ScheduleRequest(
+            owner=schedule_owner(self.tenant, name),
             job=job_name,
             rule=rule,
             overrides=self._with_job_start(job_name, policies),
@@ -169,7 +170,7 @@ class ScheduleMethods(SchedulerBase):
                     self._check_stored(new_job, text, ref)
             else:
                 self._check_payload(new_job, payload, pending.text)
-                text, ref = pending.beside(present)
+                text, ref = pending.of_schedule(schedule_owner(self.tenant, name), present)
             given = {name: either(value, getattr(present.overrides, name)) for name, value in vars(policies).items()}
             return Definition(
                 job=new_job,

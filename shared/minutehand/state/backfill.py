@@ -31,6 +31,7 @@ from minutehand.timing import Timetable, fires
 # Runs of one backfill at the same time: the window lies in the record, which each change writes as a whole.
 MAX_CONCURRENCY = 100
 _BLOCK = 1_000  # fires held at once, walking backwards
+RECORD = "~backfill~"  # a record's key is this and the backfill's id
 ROW_PAYLOAD = 400  # bytes of its payload in every run's row; more lies in the bucket, as updates bill the whole row
 MARGIN = MINUTE  # ms by which a fire must be younger than the retention: clocks differ from that of the table's expiry
 

@@ -118,7 +118,9 @@ class EvidenceReader:
             beyond += revision.active_from < at
             if beyond > _EARLIER:
                 return tuple(found), False
-        return tuple(found), bool(found) and found[-1].number == 1
+        return tuple(found), bool(found) and len(
+            found
+        ) < _REVISIONS  # the first may be of an earlier schedule of the name
 
     def _with_agenda(self, facts: Facts) -> Facts:
         """The entry of the chain that has the fire, as far as that matters."""

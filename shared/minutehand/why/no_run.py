@@ -60,6 +60,14 @@ def absence_of(revision: Revision, at: int) -> Absence | None:
 
 
 def _before_all(facts: Facts) -> Judgement:
+    head = facts.head
+    if head is not None and head.retired_at is not None:
+        deleted, retired = show(head.updated_at), show(head.retired_at)
+        text = f"The schedule was deleted at {deleted}; a retention later, at {retired}, its definition was removed."
+        gone = [of_head(head, text, Cause.DELETION)]
+        if facts.at > head.updated_at:
+            return Verdict.DELETED, gone
+        return Verdict.UNKNOWN, [*gone, not_known("What it had been is not known any more.")]
     if not facts.revisions or not facts.all_revisions:
         known = count(len(facts.revisions), "revision")
         text = f"Only the newest {known} of the schedule were read, and all of them began later."

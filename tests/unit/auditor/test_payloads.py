@@ -8,7 +8,7 @@ import pytest
 from minutehand import Context, Run, RunState
 from minutehand.auditor.payloads import remove_payloads
 from minutehand.domain.names import parse_run_id
-from minutehand.domain.payload import is_in_folder_of, is_same_content, object_key, run_of_object
+from minutehand.domain.payload import is_in_folder_of, is_same_content, owner_of_object, payload_key, run_of_object
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.tables import RUNS
 from minutehand.errors import AlreadyExists
@@ -23,7 +23,7 @@ def days(world: World, count: int) -> None:
     """Audits of the whole ledger, one a week; nothing else happens."""
     for _ in range(count // 7):
         world.wait(7 * DAY // SECOND)
-        assert world.audit(segments=1, tidy_bucket=True).failed == 0
+        assert world.audit(segments=1, removes=True).failed == 0
 
 
 def forget(world: World, run: Run) -> None:
@@ -53,7 +53,7 @@ def test_the_payload_of_a_run_goes_with_its_row_and_shared_ones_stay() -> None:
     assert [len(own(world, run)) for run in runs] == [1, 1, 1], "they are in the ledger"
     forget(world, one)
     forget(world, triggered)
-    assert world.audit(segments=1, tidy_bucket=True).removed == 2
+    assert world.audit(segments=1, removes=True).removed == 2
     assert [len(own(world, run)) for run in runs] == [0, 1, 0]
     assert world.scheduler.get_run(other.id).payload == LARGE
     assert world.scheduler.get_schedule("s").payload == LARGE
@@ -72,7 +72,7 @@ def test_a_run_that_waits_for_years_has_its_payload(wait: str, length: int) -> N
         world.scheduler.freeze(world.now() + timedelta(days=length))
     days(world, length)
     world.wait(8 * 86_400)
-    world.audit(segments=1, tidy_bucket=True)
+    world.audit(segments=1, removes=True)
     world.live(600)
     assert world.scheduler.get_run(run.id).state is RunState.SUCCEEDED
     assert seen == [LARGE]
@@ -87,7 +87,7 @@ def test_a_replay_has_a_payload_of_its_own() -> None:
     (again,) = (run for run in map(world.scheduler.get_run, {str(r.ref) for r in world.memory.runs()}) if run.replay_of)
     days(world, 140)
     forget(world, original)
-    assert world.audit(segments=1, tidy_bucket=True).removed == 1
+    assert world.audit(segments=1, removes=True).removed == 1
     assert (own(world, original), len(own(world, again))) == (set(), 1)
     assert world.scheduler.get_run(again.id).payload == LARGE
 
@@ -104,7 +104,7 @@ def test_a_repeated_call_finds_its_run_and_what_it_stored_in_vain_goes_with_it()
     world.live(1)
     days(world, 140)
     forget(world, runs[0])
-    assert world.audit(segments=1, tidy_bucket=True).removed == 3
+    assert world.audit(segments=1, removes=True).removed == 3
 
 
 def test_nothing_is_removed_that_is_young_or_whose_run_was_not_read() -> None:
@@ -112,7 +112,7 @@ def test_nothing_is_removed_that_is_young_or_whose_run_was_not_read() -> None:
     run = world.scheduler.submit("note", LARGE)
     forget(world, run)  # as if its submitter had only begun
     world.wait(RETENTION)
-    assert world.audit(segments=1, tidy_bucket=True).removed == 0
+    assert world.audit(segments=1, removes=True).removed == 0
     world.wait(2 * 86_400)
     unread = world.process(Faults().at("look", throttle={0}, times=None))
     assert [count for _, count in remove_payloads(unread, world.clock)] == [0]
@@ -143,7 +143,7 @@ def test_an_audit_without_time_goes_on_where_it_stopped() -> None:
     counts = []
     for _ in range(9):
         services = world.process(Faults().at("remove", after=slow, times=None))
-        counts.append(world.audit(services, segments=1, tidy_bucket=True, budget=9 * SECOND).removed)
+        counts.append(world.audit(services, segments=1, removes=True, budget=9 * SECOND).removed)
     assert [count for count in counts if count] == [100, 100, 50]
     assert keys(world) == set()
 
@@ -163,14 +163,24 @@ def test_a_key_that_is_not_made_here_names_no_run(key: str) -> None:
 
 def test_keys_of_runs() -> None:
     ref = parse_run_id(f"{OWNER}/a:b@c#{'0' * 15}~trigger-{'f' * 32}")
-    key, again = (object_key("payloads", "acme", "text", ref) for _ in range(2))
+    key, again = (payload_key(ref, "text") for _ in range(2))
     assert run_of_object(key) == run_of_object(again) == ref
     assert key != again, "what is being removed is not what is being stored"
     assert is_same_content(key, again)
-    assert is_same_content(key, object_key("payloads", "acme", "text"))
-    assert not is_same_content(key, object_key("payloads", "acme", "other", ref))
+    assert is_same_content(key, payload_key(OWNER, "text"))
+    assert not is_same_content(key, payload_key(ref, "other"))
     assert not is_same_content(key, None)
     assert is_in_folder_of(key, "acme")
     assert not is_in_folder_of(key, "other")
     longest = parse_run_id(f"{'t' * 64}/{'/' * 200}#{'0' * 15}~trigger-{'f' * 32}")
-    assert len(object_key("payloads", "t" * 64, "text", longest)) <= 1_024
+    assert len(payload_key(longest, "text")) <= 1_024
+    assert len(payload_key(longest.owner, "text")) <= 1_024
+
+
+@pytest.mark.parametrize("name", ["a", "a/b", "a:b@c.d-e_f", "schedules/x", "runs/x", "..", "%2F"[1:]])
+def test_keys_of_schedules(name: str) -> None:
+    key = payload_key(f"acme/{name}", "text")
+    assert owner_of_object(key) == f"acme/{name}"
+    assert run_of_object(key) is None
+    assert is_in_folder_of(key, "acme")
+    assert not is_in_folder_of(key, "acm")

@@ -78,7 +78,7 @@ CASES: list[tuple[Callable[[], Any], str, Callable[[Any], object]]] = [
     (RequestPool, "_room", lambda pool: pool.call(lambda part: (part, 0), 1)),
     (ThreadCache, "_lock", start),
     (queue, "_lock", lambda queue: queue.url),
-    (payloads, "_lock", lambda payloads: payloads.put("acme", "{}")),
+    (payloads, "_lock", lambda payloads: payloads.put("acme/s", "{}")),
     (lambda: KnownNames(World().services, lambda: 1), "_reading", lambda names: names.of("note")),
 ]
 

@@ -26,6 +26,7 @@ from minutehand.fires.context import FireContext, read_revision
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 from minutehand.state.backfill import (
+    RECORD,
     BackfillOrder,
     BackfillState,
     DefinitionSpan,
@@ -48,7 +49,6 @@ log = logging.getLogger(__name__)
 ROUNDS = 6  # writes of a worker or an owner, lost races included, before the rest is left to the ticker
 _ROWS = 1_000  # runs that are read at once where fires have theirs already: about one query
 _STEPS = 5_000  # fires that one write moves the cursor past, at the most
-_PREFIX = "~backfill~"  # of a record's key
 _GARBAGE = (ValueError, KeyError, TypeError)  # a row that this release cannot read as a run
 
 
@@ -258,7 +258,7 @@ def _send_again(mover: BackfillMover, run: RunRow | None, looked: int | None) ->
 
 def read_backfill(owner: str, identity: str, services: Services) -> StoredBackfill | None:
     """One, read strongly."""
-    record = services.records.read(owner, f"{_PREFIX}{identity}")
+    record = services.records.read(owner, f"{RECORD}{identity}")
     return None if record is None else _backfill_of(record)
 
 
@@ -269,7 +269,7 @@ def write_backfill(
     after = replace(backfill, version=backfill.version + 1)
     record = Record(
         owner=after.owner,
-        key=f"{_PREFIX}{after.id}",
+        key=f"{RECORD}{after.id}",
         version=after.version,
         body=after.as_body(),
         expires=None if after.ended_at is None else after.ended_at + services.retention,
@@ -279,7 +279,7 @@ def write_backfill(
 
 def backfills_of(owner: str, services: Services) -> Iterator[StoredBackfill]:
     """A schedule's backfills, oldest first, in one query."""
-    return map(_backfill_of, services.records.listed(owner, _PREFIX))
+    return map(_backfill_of, services.records.listed(owner, RECORD))
 
 
 def read_runs(backfill: StoredBackfill, fires: Iterable[int], services: Services) -> dict[int, RunRow | None]:

@@ -9,14 +9,15 @@ from itertools import islice
 
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
 from minutehand.domain.audit import AuditAct
+from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import RunRef, one_off_ref
-from minutehand.domain.payload import run_of_object
+from minutehand.domain.payload import size
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
-from minutehand.owner.runs.submit import Stored, submit
+from minutehand.owner.runs.submit import submit
 from minutehand.ports.records import RowPage
 from minutehand.ports.services import Services
 from minutehand.state.transition import Absent, Compare, Condition, all_of
@@ -97,21 +98,18 @@ def replay(
     ref: RunRef,
     context: FireContext,
     *,
-    payload: Stored | None = None,
+    payload: str | None = None,
     check: Check = lambda run: None,
     act: AuditAct = AuditAct.REPLAY,
 ) -> RunRow:
     """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
 
-    ``payload`` replaces the original's; ``check`` gets the new run before anything is written.
+    ``payload`` (JSON text) replaces the original's; ``check`` gets the new run before anything is written.
 
     Raises what ``check`` raises, Conflict for a run that has not ended, NotFound if its payload has left
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
-    wanted = plan(original, ref, context, payload=payload, check=check)
-    if wanted.payload_ref is not None and run_of_object(wanted.payload_ref) is not None:  # it goes with the original
-        text = context.services.payloads.get(wanted.payload_ref)
-        wanted = replace(wanted, payload_ref=context.services.payloads.put(ref.tenant, text, ref))
+    wanted = _with_own_payload(plan(original, ref, context, payload=payload, check=check), context.services)
     line = line_of(act, str(original.ref), context, replay=str(ref))
     run = submit(replace(wanted, actor=line.actor), context, same_time=False, line=line)
     if run.replay_of != wanted.replay_of:
@@ -119,12 +117,20 @@ def replay(
     return run
 
 
+def _with_own_payload(run: RunRow, services: Services) -> RunRow:
+    """A run whose payload, if it is large, is its own: the original's goes with that run, a schedule's with its schedule."""
+    text = run.payload if run.payload_ref is None else services.payloads.get(run.payload_ref)
+    if text is None or (run.payload_ref is None and size(text) <= INLINE_PAYLOAD):
+        return run
+    return replace(run, payload=None, payload_ref=services.payloads.put(run.ref, text))
+
+
 def plan(
     original: RunRow,
     ref: RunRef,
     context: FireContext,
     *,
-    payload: Stored | None = None,
+    payload: str | None = None,
     check: Check = lambda run: None,
 ) -> RunRow:
     """The replay as it would be submitted. Raises as ``replay``; writes nothing."""
@@ -133,14 +139,14 @@ def plan(
     return planned
 
 
-def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: Stored | None) -> RunRow:
+def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: str | None) -> RunRow:
     if not original.is_terminal:
         raise Conflict(
             f"run_id={str(original.ref)!r}: it is {original.state}, so it may still happen by itself; "
             "replay it once it has ended, or cancel it first"
         )
     now = context.clock()
-    text, key = payload or (original.payload, original.payload_ref)
+    text, key = (original.payload, original.payload_ref) if payload is None else (payload, None)
     again = RunRow(
         ref=ref,
         state=RunState.QUEUED,
@@ -188,7 +194,7 @@ class Redriving:
     """How dead runs are redriven."""
 
     context: FireContext
-    payload: Stored | None = None  # instead of each run's own
+    payload: str | None = None  # JSON text, instead of each run's own
     check: Check = lambda run: None  # raises InvalidInput for a replay whose payload does not fit its job
     dry_run: bool = False  # check only, submit nothing
     allow_repeat: bool = False  # LOST runs too, although their jobs may have done their work

@@ -14,7 +14,7 @@ from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, R
 from minutehand.errors import AlreadyExists, MinutehandError
 from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.chain import advance_chains
-from minutehand.fires.context import LOOKAHEAD, FireContext, revision_of
+from minutehand.fires.context import LOOKAHEAD, FireContext, find_revision, revision_of
 from minutehand.fires.plan import first_entry, success_check
 from minutehand.fires.withdraw import withdraw
 from minutehand.owner.schedules.client_tokens import ChangeResult, ScheduleCall, change
@@ -151,8 +151,12 @@ def _plan(
     call: ScheduleCall, spec: ScheduleSpec, head: Head | None, context: FireContext, *, resuming: int | None
 ) -> _Plan:
     services, now = context.services, context.clock()
-    previous = revision_of(head, services) if head is not None else None
     kept = head if head is not None and head.state is not ScheduleState.DELETED else None
+    previous = revision_of(kept, services) if kept is not None else None
+    if head is not None and kept is None and head.retired_at is None:
+        previous = find_revision(
+            head.owner, head.revision, services
+        )  # None: retired meanwhile, which refuses this write
     same = previous if kept is not None else None  # not the revision of a deleted schedule
     present = same.definition if same is not None else None
     definition = settled(spec.definition(present), present)

@@ -52,11 +52,12 @@ class ScheduleCall:
     token: ClientToken | None = None  # by which a repeated call is recognised
 
     def check(self, head: Head | None, *, deleted: bool = False) -> Head:
-        """The head, if there is one. The head of a deleted schedule stays, for the numbering; it counts only with ``deleted``.
+        """The head, if there is one. That of a deleted schedule counts only with ``deleted``, and not beyond its retention.
 
         Raises NotFound, and Conflict with both revisions if the caller saw another one.
         """
-        if head is None or (head.state is ScheduleState.DELETED and not deleted):
+        is_gone = head is None or head.retired_at is not None
+        if head is None or is_gone or (head.state is ScheduleState.DELETED and not deleted):
             raise NotFound(
                 f"name={self.name!r}: tenant {self.tenant!r} has no schedule of that name; "
                 "list_schedules() shows those it has"

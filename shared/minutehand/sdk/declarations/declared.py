@@ -16,7 +16,8 @@ from minutehand.apply.fields import words_of
 from minutehand.apply.plan import ApplyAction, ApplyPlan, CurrentState, PlannedChange, plan_change
 from minutehand.declare import job_of
 from minutehand.domain.audit import Via
-from minutehand.domain.names import RunRef, check_flag, check_name
+from minutehand.domain.names import check_flag, check_name
+from minutehand.domain.payload import PayloadOwner
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
@@ -46,7 +47,7 @@ class _Existing:
 class _ComparedPayload(PendingPayload):
     """A payload that is compared and never stored."""
 
-    def store(self, most: int, run: RunRef | None = None) -> StoredPayload:  # noqa: ARG002 (the base's)
+    def store(self, most: int, whose: PayloadOwner) -> StoredPayload:  # noqa: ARG002 (the base's)
         return self.text, None
 
 
@@ -121,7 +122,7 @@ class DeclarationMethods(ScheduleMethods):
             job = job_of(declared, self._jobs)
             name = declared.name or job
             value = json.loads(declared.payload)
-            compared = _ComparedPayload(value, self.tenant, self._services.payloads)
+            compared = _ComparedPayload(value, self._services.payloads)
             quiet = self._copy(_on_unknown=odd.append)
             request = replace(quiet._request_of(name, job, declared, owner), payload=compared)  # noqa: SLF001 (a copy)
         except (InvalidInput, JobError) as problem:

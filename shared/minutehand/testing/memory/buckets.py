@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from minutehand.domain.audit import ANCHORS
-from minutehand.domain.names import RunRef
-from minutehand.domain.payload import object_key, run_of_object
+from minutehand.domain.payload import PayloadOwner, owner_of_object, payload_key, result_key
 from minutehand.errors import NotFound
 from minutehand.ports.history.archive import OriginalObject
 from minutehand.ports.services import Clock
@@ -20,11 +19,11 @@ class MemoryPayloads:
     def __init__(self, calls: Calls, texts: dict[str, tuple[str, int]], clock: Clock) -> None:
         self._calls, self._texts, self._clock = calls, texts, clock
 
-    def put(self, tenant: str, text: str, run: RunRef | None = None) -> str:
-        return self._put(object_key("payloads", tenant, text, run), text)
+    def put(self, whose: PayloadOwner, text: str) -> str:
+        return self._put(payload_key(whose, text), text)
 
     def keep(self, tenant: str, text: str) -> str:
-        return self._put(object_key("results", tenant, text), text)
+        return self._put(result_key(tenant, text), text)
 
     def _put(self, key: str, text: str) -> str:
         stored = (text, self._clock())
@@ -37,9 +36,9 @@ class MemoryPayloads:
             raise NotFound(f"{key!r}: the bucket has no such object")
         return found[0]
 
-    def of_runs(self, *, after: str, before: int) -> Iterator[str]:
-        there = self._calls.one("ListObjectsV2", "payloads", "of_runs", lambda: sorted(self._texts.items()))
-        return (key for key, (_, at) in there if key > after and at < before and run_of_object(key) is not None)
+    def stored(self, *, after: str, before: int) -> Iterator[str]:
+        there = self._calls.one("ListObjectsV2", "payloads", "stored", lambda: sorted(self._texts.items()))
+        return (key for key, (_, at) in there if key > after and at < before and owner_of_object(key) is not None)
 
     def remove(self, keys: Sequence[str]) -> None:
         self._calls.one(

@@ -30,6 +30,7 @@ from minutehand.dynamodb.agenda import RowAgenda
 from minutehand.dynamodb.audit import RowAudit, line_of
 from minutehand.dynamodb.history.pages import RowHistory
 from minutehand.dynamodb.ledger import RowLedger
+from minutehand.dynamodb.leftovers import RowLeftovers
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key
 from minutehand.dynamodb.schedules import RowSchedules, head_of, head_row, revision_of, revision_row
@@ -169,6 +170,7 @@ class Memory:
             dead_index=RowDeadIndex(tables),
             payloads=MemoryPayloads(calls, self._payloads, self._clock),
             records=RowRecords(tables),
+            leftovers=RowLeftovers(tables),
             history=RowHistory(tables, retention=self._retention),
             stream=MemoryRunStream(calls, self._runs, shards=self.stream_shards),
             archive=MemoryArchive(calls, self.archived),
