@@ -86,7 +86,9 @@ class Settings:
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
     metric_jobs: str | None = None  # MINUTEHAND_METRIC_JOBS: jobs with metrics of their own in CloudWatch, as in `a,b`
     history: bool = True  # MINUTEHAND_HISTORY: `on`, or `off`: no stream of the runs, no historian, nothing to search
-    retention_days: int = 90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger
+    retention_days: int = (
+        90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger, and a deleted schedule
+    )
     queue_depth: int = DEFAULT_DEPTH  # MINUTEHAND_QUEUE_DEPTH: messages of a stripe that hold its queue back; 0: never
     queue_age: int = DEFAULT_AGE  # MINUTEHAND_QUEUE_AGE: seconds that a due run waits before its queue is held back
     shards: int = DEFAULT_SHARDS  # MINUTEHAND_SHARDS: of a new agenda; the number may only grow

@@ -137,8 +137,9 @@ def test_no_age_is_the_end_of_a_payload_and_unfinished_uploads_end_after_a_week(
     assert all(rule["Status"] == "Enabled" for rule in rules)
 
 
-def test_the_auditor_removes_payloads_of_single_runs_and_nobody_anything_else(template: Template) -> None:
-    assert actions(template, "auditor", "payloads/*/runs/*") == {"s3:DeleteObject"}
+def test_the_auditor_removes_payloads_and_nobody_anything_else(template: Template) -> None:
+    for keys in ("payloads/*/runs/*", "payloads/*/schedules/*"):
+        assert actions(template, "auditor", keys) == {"s3:DeleteObject"}
     assert actions(template, "auditor", "archive/inbox/*") == {"s3:DeleteObject", "s3:GetObject"}
     listings = [s["Condition"]["StringLike"] for s in statements(template, "auditor") if s["Action"] == "s3:ListBucket"]
     assert {condition["s3:prefix"] for condition in listings} == {"payloads/*", "archive/inbox/*", "audit/*"}

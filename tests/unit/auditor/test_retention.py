@@ -19,6 +19,7 @@ from minutehand.testing import Crash
 from minutehand.why.answer import Answer, Verdict
 
 from tests.support.scenes.world import OWNER, Faults, World, at
+from tests.unit.owner.test_audit_costs import counted
 
 RETENTION = 90 * DAY // SECOND
 LARGE = {"text": "x" * 70_000}
@@ -363,14 +364,21 @@ def test_a_schedule_of_many_revisions_goes_in_parts(monkeypatch: pytest.MonkeyPa
     assert [audited(world)[:2] for _ in range(4)] == [(1, 4), (0, 4), (0, 2), (0, 0)]
 
 
-def test_the_requests_of_one_retirement() -> None:
+def test_the_cost_of_one_retirement() -> None:
     world = World()
     a_deleted_schedule(world)
     pass_days(world, 92)
     world.audit(segments=0)
     without, hook = Faults(), Faults()
     world.audit(world.process(without), segments=0)
-    world.audit(world.process(hook), segments=0, removes=True)
+    with counted() as units:
+        world.audit(world.process(hook), segments=0, removes=True)
+    progress, names = 1, 1  # the record of where audits stand; the tenant's name among those of the day
+    assert (units["schedules"], units["revisions"]) == (2 + 2, 2), (
+        "two transactions; a unit for each revision below 1 KB"
+    )
+    assert units["audit"] == 4 + names
+    assert units["runs"] == progress
     more = [verb for verb in hook.verbs() if verb in VERBS and verb != "records"]
     assert more.count("close") == 2
     assert len(hook.calls) - len(without.calls) <= 8
