@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.schedule import Head, ScheduleState
@@ -51,7 +52,7 @@ def retire_all(
     for head in (*due[first:], *due[:first]):
         if is_over():
             break
-        guarded({"schedule": head.owner}, lambda head=head: _retire(head, context, found))
+        guarded({"schedule": head.owner}, partial(_retire, head, context, found))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from minutehand import RunState, ScheduleState
-from minutehand.auditor.audit import GRACE
+from minutehand.auditor.repairs import GRACE
 from minutehand.domain.options import CatchUpWord
 from minutehand.domain.run import EntryKind
 from minutehand.domain.schedule import ClosedBy

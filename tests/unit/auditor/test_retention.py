@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from minutehand import Rule, RunState, ScheduleState
@@ -19,7 +20,7 @@ from minutehand.testing import Crash
 from minutehand.why.answer import Answer, Verdict
 
 from tests.support.scenes.world import OWNER, Faults, World, at
-from tests.unit.owner.test_audit_costs import counted
+from tests.support.units import counted
 
 RETENTION = 90 * DAY // SECOND
 LARGE = {"text": "x" * 70_000}
@@ -28,7 +29,8 @@ TEXTS = ("marker-description", "marker-tag", "marker-payload", "marker-note", "m
 
 def a_deleted_schedule(world: World, *, payload: object = "marker-payload") -> None:
     """Two revisions, a run, a pause, the deletion."""
-    owner, words = world.scheduler, {"description": TEXTS[0], "tags": {"k": TEXTS[1]}, "managed_by": TEXTS[4]}
+    owner = world.scheduler
+    words: Any = {"description": TEXTS[0], "tags": {"k": TEXTS[1]}, "managed_by": TEXTS[4]}
     owner.upsert_schedule("s", "note", "0 * * * *", payload=payload, **words)
     owner.update_schedule("s", expression="*/30 * * * *")
     world.live(3_600)
@@ -166,14 +168,14 @@ def test_an_open_backfill_keeps_all_of_it() -> None:
     world.scheduler.create_schedule("s", "note", "0 * * * *")
     world.live(2 * 3_600)
     backfill = world.scheduler.backfill("s", at(-7_200), at(0), current=True, dry_run=False)
-    world.scheduler.pause_backfill("s", backfill.id)
+    world.scheduler.pause_backfill("s", str(backfill.id))
     for run in world.memory.runs(OWNER):
         world.memory.remove_row(run.ref)
     world.scheduler.delete_schedule("s")
     pass_days(world, 92)
     assert audited(world)[:2] == (0, 0)
-    world.scheduler.cancel_backfill("s", backfill.id)
-    assert world.scheduler.get_backfill("s", backfill.id).state in ENDED
+    world.scheduler.cancel_backfill("s", str(backfill.id))
+    assert world.scheduler.get_backfill("s", str(backfill.id)).state in ENDED
     assert audited(world)[:2] == (1, 1)
 
 
@@ -307,7 +309,7 @@ def test_the_payload_of_a_backfill_goes_when_record_and_runs_have_gone() -> None
     world.scheduler.create_schedule("s", "bad", "0 * * * *")
     backfill = world.scheduler.backfill("s", at(-3_600), at(0), current=True, payload=LARGE, dry_run=False)
     world.live(900)
-    assert world.scheduler.get_backfill("s", backfill.id).state in ENDED
+    assert world.scheduler.get_backfill("s", str(backfill.id)).state in ENDED
     world.scheduler.pause_schedule("s")
     world.wait(92 * 86_400)
     assert audited(world)[2] == 0, "the record and the run are there"
@@ -327,6 +329,7 @@ def test_a_revision_that_cannot_be_read_keeps_its_payload() -> None:
     world = World()
     world.scheduler.create_schedule("s", "note", "0 0 1 1 *", payload=LARGE)
     row = world.memory._tables[REVISIONS].get(OWNER, 1)
+    assert row is not None
     world.memory._tables[REVISIONS].put(OWNER, 1, row | {"v": 999})
     pass_days(world, 92)
     assert world.audit(segments=1, removes=True).removed == 0
@@ -346,7 +349,7 @@ def test_what_an_audit_has_no_time_for_the_next_ones_do() -> None:
     def slow() -> None:
         world.wait(1)
 
-    done = []
+    done = list[int]()
     while sum(done) < 40:
         services = world.process(Faults().at("has_runs", after=slow, times=None))
         done.append(world.audit(services, segments=0, removes=True, budget=10 * SECOND).retired)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from minutehand import Scheduler
@@ -13,43 +11,12 @@ from minutehand.domain.run import DeadRunRow
 from minutehand.domain.times import DAY
 from minutehand.owner.backfill.advance import write_backfill
 from minutehand.state.backfill import BackfillOrder, BackfillState, StoredBackfill
-from minutehand.testing.memory.tables import MemoryTables
 
 from tests.support.scenes.world import NOON, Faults, World, at
+from tests.support.units import counted
 
-UNITS = {"transact": 2, "write_all": 1, "store": 1}
 AGENDA = 2  # the run's entry, put and removed
 FAR = "0 0 1 1 *"  # nothing is due within the look-ahead
-
-
-@contextmanager
-def counted() -> Iterator[dict[str, int]]:
-    """Write units of the tables by name of the table."""
-    units: dict[str, int] = {}
-
-    def note(writes: Any, price: int) -> None:
-        for write in writes:
-            units[write.table.suffix] = units.get(write.table.suffix, 0) + price
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name, price in UNITS.items():
-            real = getattr(MemoryTables, name)
-
-            def many(
-                self: Any, verb: str, writes: Any, *more: Any, _real: Any = real, _price: int = price, **how: Any
-            ) -> Any:
-                note(writes, _price)
-                return _real(self, verb, writes, *more, **how)
-
-            patch.setattr(MemoryTables, name, many)
-        write = MemoryTables.write
-
-        def one(self: Any, verb: str, what: Any, **how: Any) -> Any:
-            note([what], 1)
-            return write(self, verb, what, **how)
-
-        patch.setattr(MemoryTables, "write", one)
-        yield units
 
 
 @pytest.mark.parametrize(
