@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from minutehand.domain.job import Job, JobFunction
-from minutehand.domain.names import check_name
+from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import (
     DeliveryWord,
@@ -66,6 +66,7 @@ class Registry:
         queue: str | None = None,
         check: Callable[[Any], object] | None = None,
         redact: Redact = USUAL,
+        by_name: bool = False,
     ) -> Callable[[_F], _F]:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function is returned unchanged.
 
@@ -77,7 +78,9 @@ class Registry:
         What ``payload`` is annotated with, if it is more than JSON's own types, is checked where a payload enters, and what the
         function gets (a dataclass, TypedDict, Pydantic model …; needs ``minutehand[typed]``). ``check`` is called with each new
         payload; if it raises ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs
-        and notices repeats, beside passwords, tokens and the like. Raises InvalidInput, or JobError for a second job of that name.
+        and notices repeats, beside passwords, tokens and the like. ``by_name=True`` is for a job that does whatever its payload says:
+        where the jobs of a tenant are limited, only the job's full name allows it, no pattern.
+        Raises InvalidInput, or JobError for a second job of that name.
 
         >>> from dataclasses import dataclass
         >>> from minutehand import Registry
@@ -101,12 +104,13 @@ class Registry:
         )
 
         named = None if queue is None else declared_name(check_queue(queue))
-
+        known: dict[str, Any] = {"name": name, "policies": policies, "queue": named, "check": check}
+        known["by_name"] = check_flag("by_name", by_name)
         around = sys._getframe(1)  # noqa: SLF001 (an annotation may name a class of the function around it)
         names = None if around.f_locals is around.f_globals else dict(around.f_locals)
 
         def add(function: JobFunction) -> None:
-            self.add(Job(name=name, function=function, policies=policies, queue=named, check=check), names)
+            self.add(Job(function=function, **known), names)
 
         def register(function: _F) -> _F:
             given: Any = function  # a method of a class may be wrapped

@@ -61,6 +61,9 @@ class Job:
     queue: str | None = None  # name of the declared queue that its runs go to; None: the default one
     check: Callable[[Any], object] | None = None  # raises ValueError for a payload that the job cannot use
     payload_type: TypedPayload | None = None  # how its payload is checked and converted; None: it is passed as it is
+    by_name: bool = (
+        False  # its payload decides what it does: a tenant may run it only if its profile names it, without `*`
+    )
 
 
 class JobEffects(Protocol):

@@ -50,16 +50,18 @@ class PublishedJob:
     queue: str | None = None  # declared queue of its runs; None: the default one
     policies: Mapping[str, Any] = field(default_factory=dict)  # those that differ from the defaults, as JSON values
     payload_schema: Mapping[str, Any] | None = None  # JSON Schema of its payload, if it declares one of at most 8 KB
+    by_name: bool = False  # no pattern in a tenant's profile allows it, only its name
 
     @classmethod
     def of(cls, job: Job, payload_schema: Mapping[str, Any] | None = None) -> PublishedJob:
         """What is published of a job: nothing of its code, and not which keys of its payload are secret."""
         schema = payload_schema if len(json.dumps(payload_schema)) <= _SCHEMA else None
-        return cls(name=job.name, queue=job.queue, policies=_differing(job.policies), payload_schema=schema)
+        policies = _differing(job.policies)
+        return cls(name=job.name, queue=job.queue, policies=policies, payload_schema=schema, by_name=job.by_name)
 
     def body(self) -> dict[str, Any]:
         """As JSON values, without what has its default."""
-        return {name: value for name, value in vars(self).items() if name != "name" and value not in (None, {})}
+        return {name: value for name, value in vars(self).items() if name != "name" and value not in (None, {}, False)}
 
 
 _DEFAULTS = Policies()
@@ -152,6 +154,7 @@ def parse_set(body: Mapping[str, Any]) -> JobSet:
             queue=job.get("queue"),
             policies=dict(job.get("policies", {})),
             payload_schema=job.get("payload_schema"),
+            by_name=job.get("by_name") is True,
         )
         for name, job in found.items()
     }

@@ -78,9 +78,10 @@ class Command:
 def command_job(name: str = "command", *, registry: Registry = default_registry, **policies: Any) -> JobFunction:
     """Register the job that runs commands, under a name and with the policies of ``@job``. Its payload is a ``Command``.
 
-    By default a failed command is not repeated, as with cron, and on worker processes it has a process of its own.
+    By default a failed command is not repeated, as with cron, and on worker processes it has a process of its own. A tenant whose jobs
+    are limited may run it only if its profile has the job's full name: no pattern gives it.
     """
-    given: dict[str, Any] = {"isolation": "process", "retry": Retry(max_attempts=1), **policies}
+    given: dict[str, Any] = {"isolation": "process", "retry": Retry(max_attempts=1), **policies, "by_name": True}
     return registry.job(name, **given)(run_command)
 
 

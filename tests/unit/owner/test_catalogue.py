@@ -35,6 +35,8 @@ from minutehand.errors import Unavailable
 from minutehand.owner.catalogue import CataloguePublisher, KnownNames, read_catalogue
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
+from minutehand.ready_jobs.command import command_job
+from minutehand.ready_jobs.http import http_job
 
 from tests.support.scenes.world import NOON, Faults, World, fails
 
@@ -375,3 +377,17 @@ def test_the_bounds_fit_each_other() -> None:
     assert job_catalogue.nearest("job.c", ["job.a", "job.b"]) == "did you mean 'job.b' or 'job.a'?"
     assert job_catalogue.nearest("q", [f"job-{n:02}" for n in range(12)]).endswith("job-09 and 2 more")
     assert job_catalogue.nearest("q", []) == "known jobs: none"
+
+
+def test_whether_a_job_goes_by_its_name_alone_is_published(world: World) -> None:
+    """Who submits without the package must know that no pattern gives a command to a tenant."""
+    registry = Registry()
+    command_job("command", registry=registry)
+    http_job("http.any", registry=registry)
+    http_job("http.one", url="https://example.com/", registry=registry)
+    registry.job("plain")(lambda ctx, payload: None)
+    registry.job("anything", by_name=True)(lambda ctx, payload: None)
+    publisher(world.services, [PublishedJob.of(job) for job in registry]).publish(NOON)
+    found = catalogue(world).entries
+    assert {name for name, entry in found.items() if entry.job.by_name} == {"anything", "command", "http.any"}
+    assert "by_name" not in found["plain"].job.body()
