@@ -68,6 +68,14 @@ class TenantSuspended(Forbidden):
     """The tenant is suspended, is being erased or was erased: it takes no new work."""
 
 
+class JobNotGranted(Forbidden):
+    """The tenant may not run this job: its profile does not name it. ``tenant`` and ``job`` are their names."""
+
+    def __init__(self, message: str, *, tenant: str, job: str) -> None:
+        super().__init__(message)
+        self.tenant, self.job = tenant, job
+
+
 class Unavailable(MinutehandError):
     """A table or queue throttled, timed out or failed, also after retries. The request itself is valid as far as known."""
 

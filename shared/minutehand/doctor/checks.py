@@ -29,6 +29,7 @@ _THEN: tuple[Check, ...] = (
     flow.backlog,
     history.history,
     schedules.jobs,
+    schedules.grants,
     schedules.secrets,
     schedules.isolation,
     account.concurrency,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from minutehand.doctor.context import DoctorContext, Finding, fail, ok, warn
 from minutehand.domain.job_catalogue import JobCatalogue, nearest
 from minutehand.domain.schedule import Head, ScheduleState
+from minutehand.domain.tenants.job_grants import KIND, command_for, job_problem
 from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.isolation import modules_of, report_of
@@ -118,6 +119,29 @@ def jobs(context: DoctorContext) -> Iterator[Finding]:
     if not unknown and not stale:
         packages = f"{', '.join(context.packages)}: " if context.packages else ""
         yield ok(f"{packages}{len(known)} jobs, those of {len(context.active)} active schedules among them")
+
+
+def grants(context: DoctorContext) -> Iterator[Finding]:
+    """One finding for the same sample: the schedules whose jobs the tenant may not run. Reads its profile and the catalogue."""
+    if not {"tenants", "runs"} <= context.tables or not context.active:
+        return
+    tenant, now = context.settings.tenant, context.clock()
+    governance = context.services.tenants.governance(tenant, now)
+    if governance.profile.jobs is None:
+        return
+    published = read_catalogue(context.services, now).entries
+    named = {job for job, entry in published.items() if entry.job.by_name}
+    named |= {job.name for job in default_registry if job.by_name}
+    wanted = {head.job: head for head in reversed(context.active)}
+    denied = sorted(job for job in wanted if job_problem(governance, job, by_name=job in named) is not None)
+    if denied:
+        some = "; ".join(f"{job!r} (schedule {wanted[job].name})" for job in denied[:_NAMED])
+        yield warn(
+            f"active schedules name jobs that tenant {tenant!r} may not run: {some}: their runs end DEAD",
+            f"{command_for(tenant, denied[0])}; or pause the schedules, and redrive with --error-type {KIND} afterwards",
+        )
+    else:
+        yield ok(f"tenant {tenant} may run all {len(wanted)} jobs of the active schedules looked at")
 
 
 def secrets(context: DoctorContext) -> Iterator[Finding]:

@@ -54,8 +54,8 @@ class RowTenants:
 
     # What holds for a tenant.
 
-    def governance(self, tenant: str, now: int) -> Governance:
-        known = self._believed(tenant, now)
+    def governance(self, tenant: str, now: int, *, longest: int = BELIEVED) -> Governance:
+        known = self._believed(tenant, now, longest)
         if known is None:
             return self._read(tenant, now)
         if now - known.read_at < _EARLY or tenant in self._reading:

@@ -15,8 +15,8 @@ BELIEVED = 5 * SECOND  # how long a process goes by a profile that it has read
 class TenantStore(Protocol):
     """Profiles. A change is conditional on the version that was read. A process remembers what it read, for 5 s; thread-safe."""
 
-    def governance(self, tenant: str, now: int) -> Governance:
-        """What holds for a tenant, read at most 5 s before ``now`` (UTC ms, by the caller's clock).
+    def governance(self, tenant: str, now: int, *, longest: int = BELIEVED) -> Governance:
+        """What holds for a tenant, read at most ``longest`` ms before ``now`` (UTC ms, by the caller's clock).
 
         Raises Unavailable, and Unreadable for a profile that is none, or of a later release.
         """

@@ -92,6 +92,7 @@ class BackfillMethods(SchedulerBase):
         pending = None if payload is UNSET else self._pending(payload)
 
         def checked(head: Head) -> StorePayload | None:
+            self._may_run(head.job)
             if pending is None:
                 self._check_revision(head)
                 return None
@@ -159,6 +160,7 @@ class BackfillMethods(SchedulerBase):
         """Check the payload for the job of each definition, or each definition's own. Raises InvalidInput."""
         for number in dict.fromkeys(span.revision for span in planned.spans):
             found = definitions.revision(number).definition
+            self._may_run(found.job)
             if payload is not UNSET:
                 self._checked(found.job, payload)
                 continue
@@ -191,8 +193,12 @@ class BackfillMethods(SchedulerBase):
         return _view(control.pause(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def resume_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
-        """Resume a paused backfill. Raises NotFound, Conflict (it has ended), Unavailable."""
-        return _view(control.resume(_owner(self.tenant, name), check_name(id, "id"), self._context))
+        """Resume a paused backfill. Raises NotFound, Conflict (it has ended), JobNotGranted, Unavailable."""
+        owner, context = _owner(self.tenant, name), self._context
+        stored = control.find(owner, check_name(id, "id"), self._services)
+        defining = self._services.schedules.revisions({(owner, span.revision) for span in stored.spans})
+        self._may_run(*(revision.definition.job for revision in defining.found.values()))
+        return _view(control.resume(owner, id, context))
 
     def cancel_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Cancel a backfill. After the return no run and no further attempt of it starts.

@@ -25,6 +25,7 @@ from minutehand.errors import InvalidInput, MinutehandError, NotFound
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.owner.catalogue import KnownNames
+from minutehand.owner.granted import JobGrants
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
@@ -81,6 +82,7 @@ class SchedulerBase:
         self._known_names = KnownNames(services, clock)
         self._on_unknown: Callable[[str], None] = warn_unknown
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
+        self._grants = JobGrants(services, clock, self._jobs, self._known_names)
 
     def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
         """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; what is left out stays as it is.
@@ -195,12 +197,20 @@ class SchedulerBase:
             f"{field}={value!r}: no worker has ever known this job: its runs wait 15 minutes for one; {hint}"
         )
 
-    def _nobody_knows(self, job: str) -> str | None:
-        """Why a run of the job waits, if no worker has ever known it; None: one has, or that cannot be told."""
+    def _may_run(self, *jobs: str) -> None:
+        """Raise JobNotGranted for a job that this tenant may not run. One read in five seconds."""
+        for job in dict.fromkeys(jobs):
+            self._grants.check(self.tenant, job)
+
+    def _waits_because(self, job: str) -> str | None:
+        """Why a run of the job waits in vain: no worker has ever known it, or its tenant may not run it; None: that cannot be told."""
         try:
+            problem = self._grants.problem(self.tenant, job)
             found = self._known_names.of(job)
         except MinutehandError:
             return None
+        if problem is not None:
+            return problem
         return f"no worker knows job {job!r}; {nearest(job, found.entries)}" if found.knows(job) is False else None
 
     def _named_job(self, job: JobRef | None) -> str | None:
@@ -264,6 +274,7 @@ class SchedulerBase:
             target = getattr(options, field) or ""
             if target.startswith(JOB):
                 self._check_job(field, target.removeprefix(JOB), target)
+                self._may_run(target.removeprefix(JOB))
 
     def _options_after(self, present: Definition, job: str, given: Mapping[str, Any]) -> Options:
         """The options of an update. A queue that came from the job changes with the job; a queue that its owner chose stays."""

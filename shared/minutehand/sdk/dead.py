@@ -183,6 +183,7 @@ class DeadRunMethods(SchedulerBase):
         """A check of replays that get this payload, or keep their own."""
 
         def check(run: RunRow) -> None:
+            self._may_run(run.job)
             if payload is UNSET:
                 self._check_stored(run.job, run.payload, run.payload_ref)
             else:

@@ -79,6 +79,7 @@ class RunMethods(SchedulerBase):
         policies, queue_name = self._with_job_start(name, given), self._queue_name(name, queue)
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         pending, one_off = self._checked(name, payload), one_off_ref(self.tenant, run_id)
+        self._may_run(name)
         text, ref = pending.of_run(one_off)
         run = LedgerRun(
             ref=one_off,
@@ -100,7 +101,7 @@ class RunMethods(SchedulerBase):
         """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound.
 
         A payload or result that is not in the bucket any more is None. ``waits_because`` is set for a run that waits although no worker
-        has ever known its job.
+        has ever known its job, or its tenant may not run it.
         """
         run = self._read(run_id)
         beside = self._services.ledger.beside(run.ref)
@@ -108,7 +109,7 @@ class RunMethods(SchedulerBase):
         if run.result_ref not in (None, "beside"):
             result = self._stored(str(run.result_ref))
         payload = None if run.payload_ref is None else self._stored(run.payload_ref)
-        waits = self._nobody_knows(run.job) if run.state in WAITING else None
+        waits = self._waits_because(run.job) if run.state in WAITING else None
         return views.run_view(
             run, now=self._clock(), payload=payload, result=result, beside=beside, waits_because=waits
         )
@@ -192,8 +193,12 @@ class RunMethods(SchedulerBase):
         if at is None and delay is None:
             raise InvalidInput("at", at, "says no time", "give at, an aware datetime, or delay, seconds from now")
         due = due_time(at, delay, self._clock(), "at")
-        return views.run_view(rescheduling.reschedule_run(self._read(run_id), due, self._context))
+        run = self._read(run_id)
+        self._may_run(run.job)
+        return views.run_view(rescheduling.reschedule_run(run, due, self._context))
 
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
-        return views.run_view(cancelling.hasten_run(self._read(run_id), self._context))
+        run = self._read(run_id)
+        self._may_run(run.job)
+        return views.run_view(cancelling.hasten_run(run, self._context))

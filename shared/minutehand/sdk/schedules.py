@@ -14,7 +14,7 @@ from minutehand.domain.job import Context, JobRef
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, split_words
-from minutehand.domain.schedule import Definition
+from minutehand.domain.schedule import Definition, Head
 from minutehand.errors import NotFound
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
@@ -113,6 +113,7 @@ class ScheduleMethods(SchedulerBase):
         pending = self._checked(job_name, payload)
         policies, chosen = split_words(words)
         rule, options = rule_of(expression, timezone), self._options(job_name, chosen)
+        self._may_run(job_name)
         queue = self._jobs.find_queue(options.queue)
         if queue is not None and not rule.window and not rule.jitter:
             rule = replace(rule, window=queue.spread)
@@ -164,6 +165,7 @@ class ScheduleMethods(SchedulerBase):
             if present is None:
                 raise NotFound(f"name={name!r}: there is nothing to update")
             new_job = either(job_name, present.job)
+            self._may_run(new_job)
             if pending is None:
                 text, ref = present.payload, present.payload_ref
                 if new_job != present.job:
@@ -215,7 +217,13 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """
         call = self._call("resume_schedule", name, expected_revision, client_token)
-        return schedule_view(creating.resume(call, self._context))
+
+        def allow(head: Head | None) -> None:
+            call.check(head)
+            if head is not None:
+                self._may_run(head.job)
+
+        return schedule_view(creating.resume(call, self._context, allow=allow))
 
     def delete_schedule(
         self, name: str, *, drain: bool = False, expected_revision: int | None = None, client_token: str | None = None

@@ -11,6 +11,7 @@ from minutehand.domain.names import RunRef, one_off_ref, parse_run_id
 from minutehand.domain.notice import JOB, SCHEDULE_EVENTS, Notice, notice_key
 from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_run_row
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from minutehand.domain.tenants.job_grants import KIND
 from minutehand.domain.times import MINUTE, STAMP_DIGITS
 from minutehand.errors import NotFound, Unavailable, Unreadable
 from minutehand.fires.acts import actor_of, line_of
@@ -80,7 +81,11 @@ def _failure_change(head: Head, revision: Revision, dead: DeadRunRow, context: F
     now = context.clock()
     success = _last_success(head, dead, context.services, now)
     ended_at = None if success is None else success.ended_at
-    decision = after_failure(head, dead, success=ended_at, most=revision.definition.options.pause_on_failure)
+    refused = (
+        dead.error_type == KIND
+    )  # the job did not fail: once it is granted again, the schedule must go on by itself
+    most = None if refused else revision.definition.options.pause_on_failure
+    decision = after_failure(head, dead, success=ended_at, most=most)
     change = incident_change(head, decision, revision, now, context.services, dead=dead, success=success)
     if not change.closes:
         return change

@@ -8,6 +8,7 @@ from minutehand.domain.audit import AuditAct
 from minutehand.domain.options import Overlap
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import ClosedBy, Revision
+from minutehand.domain.tenants.job_grants import NOT_GRANTED
 from minutehand.state.catch_up import WORD as GAP
 from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.delay import LATE, claim_delay, start_delay
@@ -23,6 +24,7 @@ _OVERLAP = "overlap: "  # begins the reason of a run that the overlap policy pas
 _MISSED = "missed: "  # begins the reason of a run that the catch-up policy passed over
 _UNKNOWN_JOB = "unknown job"
 _DEAD = {
+    NOT_GRANTED: ("its tenant might not run job {job!r}", Cause.NOT_GRANTED),
     _UNKNOWN_JOB: ("no worker knew job {job!r} for 15 minutes", Cause.UNKNOWN_JOB),
     "revision missing": ("the revision that defines it is missing", None),
     "payload missing": ("its payload is not there, or is another tenant's", None),

@@ -230,11 +230,14 @@ class EvidenceReader:
             depth = tried("queue", lambda: self._services.work.load([queue]).get(queue))
         workers = tried("workers", lambda: self._workers(facts)) if run is not None else None
         waits = run is not None and run.state in WAITING
-        catalogue = tried("jobs of the workers", lambda: read_catalogue(self._services, facts.now)) if waits else None
+        governance = tried("profile", lambda: self._services.tenants.governance(self._tenant, facts.now))
+        asks = waits or (governance is not None and governance.profile.jobs is not None)
+        catalogue = tried("jobs of the workers", lambda: read_catalogue(self._services, facts.now)) if asks else None
         return replace(
             facts,
             workers=workers,
             catalogue=catalogue,
+            governance=governance,
             freeze=freeze,
             freezes=freezes or (),
             attempts=tuple(attempts or ()),

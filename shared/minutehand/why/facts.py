@@ -11,6 +11,7 @@ from minutehand.domain.job_catalogue import JobCatalogue
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import AgendaEntry, FailedAttemptRow, RunRow
 from minutehand.domain.schedule import Freeze, Head, Revision
+from minutehand.domain.tenants.profile import Governance
 from minutehand.state.backfill import StoredBackfill
 from minutehand.state.backpressure import QueueDepth, QueueHolds
 from minutehand.state.overlap import Slot
@@ -61,6 +62,7 @@ class Facts:
     depth: Sequence[QueueDepth] = ()  # of its queue's stripes
     workers: Sequence[WorkerRow] | None = None  # their records: of all, or of the run's worker; None: not asked for
     catalogue: JobCatalogue | None = None  # the jobs that workers published; None: not asked for
+    governance: Governance | None = None  # what holds for the tenant, as of a few seconds ago; None: not read
     backfill: StoredBackfill | None = None  # that the run belongs to
     redriven: RunRow | None = None  # the run that repeats it by a redrive
     unread: Mapping[str, str] = field(default_factory=dict)  # evidence that could not be read, and why
@@ -80,6 +82,13 @@ class Facts:
         if self.run is not None and self.run.ref.is_one_off:
             return self.run.queue
         return None if self.defining is None else self.defining.definition.options.queue
+
+    @property
+    def job(self) -> str | None:
+        """Of the run, or of the fire."""
+        if self.run is not None:
+            return self.run.job
+        return None if self.defining is None else self.defining.definition.job
 
     def revision(self, number: int | None) -> Revision | None:
         return next((one for one in self.revisions if one.number == number), None)

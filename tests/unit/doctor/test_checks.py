@@ -16,6 +16,7 @@ from minutehand.doctor import Finding, Severity, run_checks
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.job_catalogue import STALE, PublishedJob, sets_of
 from minutehand.domain.run import AgendaEntry, EntryKind
+from minutehand.domain.tenants.profile import TenantProfile
 from minutehand.domain.times import HOUR, MINUTE, SECOND, to_ms
 from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.historian.context import HistorianContext
@@ -355,6 +356,27 @@ def test_jobs_that_schedules_name_and_no_worker_has_ever_known(used: Settings) -
     publish(used, "j")
     assert "jobs" not in bad(seen(used))
     assert "2 active schedules" in the(seen(used), "jobs", OK).what
+
+
+def allow(settings: Settings, *jobs: str) -> None:
+    store, tenant = connect(settings).tenants, settings.tenant
+    present = store.profile(tenant)
+    assert store.put(TenantProfile(tenant=tenant, jobs=jobs), expected=0 if present is None else present.version)
+
+
+def test_jobs_that_the_tenant_may_not_run(used: Settings) -> None:
+    assert "grants" not in seen(used), "nothing is limited"
+    allow(used, "other")
+    (wrong,) = bad(seen(used))["grants"]
+    assert f"active schedules name jobs that tenant {used.tenant!r} may not run: 'j' (schedule " in wrong
+    finding = the(seen(used), "grants", Severity.WARN)
+    assert f"minutehand tenants set {used.tenant} --add-job j" in str(finding.remedy)
+    allow(used, "*")
+    assert "may run all 1 jobs" in the(seen(used), "grants", OK).what
+    services = connect(used)
+    jobs = [PublishedJob(name="j", by_name=True)]
+    CataloguePublisher(services, lambda now: list(sets_of(jobs, None, now))).publish(system_clock())
+    assert "grants" in bad(seen(used)), "no pattern gives what does whatever its payload says"
 
 
 def test_jobs_that_no_worker_has_named_for_a_week(used: Settings) -> None:

@@ -8,12 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from minutehand import Answer, Cause, Context, Registry, Retry, Scheduler, Verdict
+from minutehand.domain.job_catalogue import PublishedJob, sets_of
 from minutehand.domain.names import RunRef, parse_run_id
+from minutehand.domain.tenants.profile import TenantProfile
 from minutehand.domain.times import to_ms
 from minutehand.dynamodb.tables import AUDIT, RUNS
 from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
 from minutehand.fires.backpressure import KEY, OWNER
+from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.ports.records import Record
+from minutehand.ready_jobs.command import command_job
 from minutehand.state.backpressure import HoldLog, QueueHolds
 from minutehand.testing import Detail, Harness, Hook
 from minutehand.ticker.tick import tick
@@ -462,6 +466,53 @@ def of_an_unknown_job(stage: Stage) -> Answer:
     return stage.why("08:10")
 
 
+def allow(stage: Stage, *jobs: str) -> None:
+    """Let the tenant run these jobs and no others, from now on."""
+    store = stage.memory.connect().tenants
+    present = store.profile("acme")
+    assert store.put(TenantProfile(tenant="acme", jobs=jobs), expected=0 if present is None else present.version)
+    stage.harness.clock.advance(timedelta(seconds=6))  # for so long a process goes by what it has read
+
+
+def of_a_job_that_was_taken_away(stage: Stage) -> Answer:
+    stage.create()
+    allow(stage, "other")
+    stage.pass_time(12)
+    return stage.why("08:10")
+
+
+def of_a_job_that_was_given_back(stage: Stage) -> Answer:
+    of_a_job_that_was_taken_away(stage)
+    allow(stage, "o*")
+    stage.pass_time(1)
+    return stage.why("08:10")
+
+
+def to_come_without_its_job(stage: Stage) -> Answer:
+    stage.create()
+    allow(stage, "other")
+    return stage.why("08:10")
+
+
+def waits_without_its_job(stage: Stage) -> Answer:
+    stage.create()
+    stage.scheduler.freeze(at("10:00"))
+    stage.pass_time(12)
+    allow(stage, "other")
+    return stage.why("08:10")
+
+
+def to_come_of_a_command(stage: Stage) -> Answer:
+    command_job("command", registry=stage.jobs)
+    published = [PublishedJob.of(job) for job in stage.jobs]
+    CataloguePublisher(stage.memory.connect(), lambda now: [*sets_of(published, None, now)]).publish(
+        stage.harness.clock()
+    )
+    stage.create(job="command", payload="true")
+    allow(stage, "*")
+    return stage.why("08:10")
+
+
 def cancelled(stage: Stage) -> Answer:
     stage.create()
     stage.pass_time(8)
@@ -616,6 +667,19 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     failed_for_good: (Verdict.DEAD, (Cause.FAILURE,), "failed after 0.0 s with ValueError: boom. It was the last."),
     failed_and_redriven: (Verdict.DEAD, (Cause.FAILURE,), "as acme/~redrive-"),
     of_an_unknown_job: (Verdict.DEAD, (Cause.UNKNOWN_JOB,), "no worker knew job 'unheard' for 15 minutes"),
+    of_a_job_that_was_taken_away: (
+        Verdict.DEAD,
+        (Cause.NOT_GRANTED,),
+        "its tenant might not run job 'ok'. Its last error was JobNotGranted: tenant 'acme' may not run job 'ok'; `minutehand",
+    ),
+    of_a_job_that_was_given_back: (
+        Verdict.DEAD,
+        (Cause.NOT_GRANTED,),
+        "By now the tenant may run job 'ok': `minutehand",
+    ),
+    to_come_without_its_job: (Verdict.UPCOMING, (Cause.NOT_GRANTED,), "As things stand it will be DEAD once a worker"),
+    waits_without_its_job: (Verdict.WAITING, (Cause.NOT_GRANTED, Cause.FREEZE), "gives it. [profile of tenant acme]"),
+    to_come_of_a_command: (Verdict.UPCOMING, (Cause.NOT_GRANTED,), "a pattern such as * does not give it"),
     cancelled: (
         Verdict.CANCELLED,
         (Cause.OWNER,),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from minutehand.errors import InvalidInput
 
@@ -54,7 +54,9 @@ class TenantProfile:
 
     tenant: str  # its name, or INSTALLATION
     state: TenantState = TenantState.ACTIVE
-    jobs: tuple[str, ...] | None = None  # names and patterns of the jobs that it may run; None: all
+    jobs: tuple[str, ...] | None = (
+        None  # names and patterns of the jobs that it may run; None: those of the installation, or all
+    )
     grants: tuple[Grant, ...] = ()
     queue: str | None = None  # declared queue of runs for which neither job nor caller names one; None: the default one
     note: str | None = None  # why it is suspended, or whose it is
@@ -88,15 +90,17 @@ class Governance:
     installation: TenantProfile | None = None
     read_at: int = 0  # UTC ms
 
-    @property
+    @cached_property
     def profile(self) -> TenantProfile:
-        """The tenant's profile, or the defaults. The installation is never suspended."""
-        if self.own is not None:
-            return self.own
-        default = self.installation
-        if default is None:
-            return TenantProfile(tenant=self.tenant)
-        return TenantProfile(tenant=self.tenant, jobs=default.jobs, queue=default.queue)
+        """The tenant's profile, with the installation's jobs and queue where it has none of its own. The installation is never suspended.
+
+        So to suspend a tenant, or to give it a first grant, does not widen what it may run.
+        """
+        own, default = self.own or TenantProfile(tenant=self.tenant), self.installation
+        if default is None or (own.jobs is not None and own.queue is not None):
+            return own
+        jobs = default.jobs if own.jobs is None else own.jobs
+        return replace(own, jobs=jobs, queue=own.queue or default.queue)
 
     @property
     def grants(self) -> tuple[Grant, ...]:

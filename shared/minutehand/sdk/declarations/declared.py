@@ -19,7 +19,7 @@ from minutehand.domain.audit import Via
 from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.payload import PayloadOwner
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
-from minutehand.errors import InvalidInput, JobError, MinutehandError, Unavailable
+from minutehand.errors import InvalidInput, JobError, JobNotGranted, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.sdk.reading import Filter, walk
@@ -125,7 +125,7 @@ class DeclarationMethods(ScheduleMethods):
             compared = _ComparedPayload(value, self._services.payloads)
             quiet = self._copy(_on_unknown=odd.append)
             request = replace(quiet._request_of(name, job, declared, owner), payload=compared)  # noqa: SLF001 (a copy)
-        except (InvalidInput, JobError) as problem:
+        except (InvalidInput, JobError, JobNotGranted) as problem:
             return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
         one, current = there.get(name), None
         stored = None if one is None else one.definition

@@ -21,6 +21,7 @@ from minutehand.state.backfill import unhurried
 from minutehand.state.before_start import refuse, shadow, take_back
 from minutehand.state.refusal import Refusal, deaths, refused_by
 from minutehand.state.run_spec import RunSpec
+from minutehand.worker.admission.granted import not_granted
 from minutehand.worker.admission.overlap import acquire_slot
 from minutehand.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
 from minutehand.worker.admission.tenant_state import RETURN, UNREAD, out_of_bounds, suspended
@@ -276,4 +277,13 @@ def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     return Outcome.ended(message, "shadow", RunState.SHADOWED, start_lag=lag)
 
 
-REASONS: tuple[Reason, ...] = (without_payload, not_due, expired, frozen, suspended, shadowed, payload_gone)
+REASONS: tuple[Reason, ...] = (
+    without_payload,
+    not_due,
+    expired,
+    frozen,
+    suspended,
+    not_granted,
+    shadowed,
+    payload_gone,
+)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from minutehand.domain.message import Message
 from minutehand.domain.tenants.profile import Governance
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.ports.tenants import BELIEVED
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import Outcome, ReadyRun, ReceivedMessage
 
@@ -13,6 +12,7 @@ RETURN = (
     5 * MINUTE
 )  # after which the message of a run comes back that is frozen or suspended: the end of it takes effect within that
 UNREAD = 10 * SECOND  # before a message comes back whose revision, or what holds for its tenant, could not be read
+FRESH = 4 * SECOND  # after its reading, that a profile decides a start: with a second for the lease's request, five
 ERASED = "tenant_erased"
 
 
@@ -40,10 +40,10 @@ def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 
 def governance_of(worker: WorkerContext, ready: ReadyRun) -> Governance:
-    """What holds for the run's tenant, not older than 5 s when its job begins. Raises Unavailable, Unreadable."""
+    """What holds for the run's tenant, as young as its start needs it. Raises Unavailable, Unreadable."""
     tenant, now = ready.message.run.tenant, worker.clock()
-    begins = max(now, ready.message.not_before)  # a run that is leased ahead waits for its instant
+    longest = FRESH - max(ready.message.not_before - now, 0)  # a run that is leased ahead begins at its instant
     read = ready.received.revisions.governance.get(tenant)
-    if read is None or begins - read.read_at > BELIEVED:
-        return worker.services.tenants.governance(tenant, now)
+    if read is None or not 0 <= now - read.read_at <= longest:
+        return worker.services.tenants.governance(tenant, now, longest=longest)
     return read
