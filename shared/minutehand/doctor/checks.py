@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from minutehand.clock import system_clock
-from minutehand.doctor import account, flow, history, installation, schedules
+from minutehand.doctor import account, flow, history, installation, schedules, tenants
 from minutehand.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from minutehand.errors import MinutehandError
 from minutehand.ports.services import Clock
@@ -20,6 +20,7 @@ _THEN: tuple[Check, ...] = (
     installation.queues,
     installation.bucket,
     installation.permissions,
+    tenants.tenant,
     flow.clock,
     flow.ticker,
     flow.quarantined,

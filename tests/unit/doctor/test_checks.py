@@ -11,7 +11,7 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import Scheduler, Settings
+from minutehand import Scheduler, Settings, Tenants
 from minutehand.doctor import Finding, Severity, run_checks
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.job_catalogue import STALE, PublishedJob, sets_of
@@ -85,7 +85,7 @@ def test_a_sound_one_and_nothing_is_written(used: Settings) -> None:
     found = seen(used)
     assert bad(found) == {}
     wanted = {"configuration", "access", "tables", "queues", "bucket", "permissions", "clock", "ticker", "quarantined"}
-    assert set(found) == wanted | {"backpressure", "chains", "incidents", "backlog", "history"}
+    assert set(found) == wanted | {"backpressure", "chains", "incidents", "backlog", "history", "tenant"}
     assert "2 active schedules" in found["chains"][0].what
     assert rows(used) == before
 
@@ -384,3 +384,21 @@ def test_jobs_that_no_worker_has_named_for_a_week(used: Settings) -> None:
     assert "jobs" not in bad(seen(used)), "no other worker has spoken since"
     publish(used, "other")
     assert "for a week" in bad(seen(used))["jobs"][0]
+
+
+def test_a_suspended_tenant_is_told(used: Settings) -> None:
+    tenants = Tenants(settings=used)
+    assert "has no profile" in the(seen(used), "tenant", OK).what
+    tenants.suspend(used.tenant, note="unpaid")
+    found = the(seen(used), "tenant", WARN)
+    assert "suspended: unpaid" in found.what
+    assert found.remedy is not None
+    assert f"tenants resume {used.tenant}" in found.remedy
+    tenants.resume(used.tenant)
+    assert "is served" in the(seen(used), "tenant", OK).what
+
+
+def test_a_profile_that_cannot_be_read_stops_the_tenant(used: Settings) -> None:
+    item = {"tenant": {"S": used.tenant}, "item": {"S": "#profile"}, "state": {"S": "HAPPY"}}
+    client(used, "dynamodb").put_item(TableName=used.table("tenants"), Item=item)
+    assert "no run of tenant" in the(seen(used), "tenant", FAIL).what

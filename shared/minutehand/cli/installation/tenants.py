@@ -89,9 +89,12 @@ def set_(
     _one_of("note", note=note, no_note=no_note)
     given: dict[str, Any] = {"jobs": jobs or None, "queue": queue, "note": note}
     given = {name: value for name, value in given.items() if value is not None}
-    given |= {"jobs": None} if default_jobs else {"jobs": []} if no_jobs else {}
-    given |= {"queue": None} if default_queue else {}
-    given |= {"note": None} if no_note else {}
+    if default_jobs or no_jobs:
+        given["jobs"] = [] if no_jobs else None
+    if default_queue:
+        given["queue"] = None
+    if no_note:
+        given["note"] = None
     changed = _tenants(shell).set(
         tenant, add_jobs=add_job or (), remove_jobs=remove_job or (), expected_version=expected_version, **given
     )

@@ -1,0 +1,35 @@
+"""The tenant's profile: whether it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minutehand.doctor.context import DoctorContext, Finding, fail, ok, warn
+from minutehand.errors import Unreadable
+
+
+def tenant(context: DoctorContext) -> Iterator[Finding]:
+    """One finding: what holds for the tenant. One read of two profiles."""
+    if "tenants" not in context.tables:
+        return
+    name = context.settings.tenant
+    try:
+        governance = context.services.tenants.governance(name, context.clock())
+    except Unreadable as problem:
+        yield fail(
+            f"no run of tenant {name} starts: {problem}",
+            "finish the deployment if it is of a later release; else correct or remove the item by hand",
+        )
+        return
+    profile = governance.profile
+    if profile.is_erased:
+        yield warn(f"tenant {name} is {profile.state}: nothing is accepted or started", "use another tenant's name")
+    elif not profile.accepts:
+        yield warn(
+            f"tenant {name} is suspended{f': {profile.note}' if profile.note else ''}: nothing is accepted or started",
+            f"`minutehand tenants resume {name}` ends it",
+        )
+    elif governance.own is None:
+        yield ok(f"tenant {name} has no profile: the defaults of the installation hold")
+    else:
+        yield ok(f"tenant {name} is served")
