@@ -28,7 +28,7 @@ from minutehand.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_n
 from minutehand.domain.queue import Queue as DeclaredQueue
 from minutehand.domain.redaction import USUAL, Redact, check_redact
 from minutehand.errors import InvalidInput, JobError, shorten
-from minutehand.payload_types import payload_type_of, signature_of
+from minutehand.payload_types import payload_type_of, schema_of, signature_of
 
 if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
     from minutehand.domain.schedule import Declaration
@@ -64,6 +64,7 @@ class Registry:
         cancel_grace: float = 30.0,
         isolation: IsolationWord = "thread",
         queue: str | None = None,
+        schema: Mapping[str, Any] | None = None,
         check: Callable[[Any], object] | None = None,
         redact: Redact = USUAL,
         by_name: bool = False,
@@ -76,7 +77,8 @@ class Registry:
         in a separate process on worker processes. ``queue`` names the declared Queue of its runs, unless their schedule or submission
         names another.
         What ``payload`` is annotated with, if it is more than JSON's own types, is checked where a payload enters, and what the
-        function gets (a dataclass, TypedDict, Pydantic model …; needs ``minutehand[typed]``). ``check`` is called with each new
+        function gets (a dataclass, TypedDict, Pydantic model …; needs ``minutehand[typed]``). ``schema`` is a JSON Schema (2020-12;
+        needs ``minutehand[typed]``) that each payload has to fit, where it enters and on the worker. ``check`` is called with each new
         payload; if it raises ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs
         and notices repeats, beside passwords, tokens and the like. ``by_name=True`` is for a job that does whatever its payload says:
         where the jobs of a tenant are limited, only the job's full name allows it, no pattern.
@@ -96,15 +98,15 @@ class Registry:
         check_name(name, "job")
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
         grace = check_seconds("cancel_grace", cancel_grace)
+        fitted = None if schema is None else schema_of(name, schema)
         policies = replace(
             Policies().overridden(given),
             cancel_grace=30.0 if grace is None else grace,
             isolation=word(Isolation, "isolation", isolation),
-            redact=check_redact(redact),
+            redact=check_redact(redact) if fitted is None else fitted.masking(check_redact(redact)),
         )
-
         named = None if queue is None else declared_name(check_queue(queue))
-        known: dict[str, Any] = {"name": name, "policies": policies, "queue": named, "check": check}
+        known: dict[str, Any] = {"name": name, "policies": policies, "queue": named, "check": check, "schema": fitted}
         known["by_name"] = check_flag("by_name", by_name)
         around = sys._getframe(1)  # noqa: SLF001 (an annotation may name a class of the function around it)
         names = None if around.f_locals is around.f_globals else dict(around.f_locals)

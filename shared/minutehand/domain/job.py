@@ -51,6 +51,15 @@ class TypedPayload(Protocol):
         """Its JSON Schema."""
 
 
+class FittedPayload(Protocol):
+    """The JSON Schema that a job's payloads have to fit: ``minutehand.payload_types``."""
+
+    schema: Mapping[str, Any]
+
+    def check(self, text: str, job: str, *, redact: Redact = ...) -> None:
+        """Raise InvalidInput for a payload (JSON text) that does not fit."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """A named, registered piece of work."""
@@ -64,6 +73,13 @@ class Job:
     by_name: bool = (
         False  # its payload decides what it does: a tenant may run it only if its profile names it, without `*`
     )
+    schema: FittedPayload | None = None  # what its payload has to fit, beside its type
+
+
+def check_fit(job: Job, text: str) -> None:
+    """Raise InvalidInput for a payload (JSON text) that does not fit the job's schema."""
+    if job.schema is not None:
+        job.schema.check(text, job.name, redact=job.policies.redact)
 
 
 class JobEffects(Protocol):

@@ -8,6 +8,7 @@ from typing import Any
 
 from minutehand.domain.redaction import MASK, Redact
 from minutehand.errors import InvalidInput, shorten
+from minutehand.payload_types.faults import Fault
 
 _PLACE = "payload"
 _ABSENT = ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
@@ -22,6 +23,41 @@ _BOUND = (
     "after ",
     "before ",
 )  # what a value should be, not what it should be like
+
+
+_CHOICES = 10  # values of an enum that are named
+_TYPES = {
+    "string": "a text",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_REMEDIES = {
+    "minimum": "give a value of at least {}",
+    "maximum": "give a value of at most {}",
+    "exclusiveMinimum": "give a value greater than {}",
+    "exclusiveMaximum": "give a value less than {}",
+    "multipleOf": "give a multiple of {}",
+    "minLength": "give a text of at least {} characters",
+    "maxLength": "give a text of at most {} characters",
+    "pattern": "give a text that matches {}",
+    "format": "give a text in the format {}",
+    "minItems": "give at least {} items",
+    "maxItems": "give at most {} items",
+    "uniqueItems": "give each item once",
+    "contains": "give it the items that the schema asks for",
+    "minProperties": "give at least {} fields",
+    "maxProperties": "give at most {} fields",
+    "propertyNames": "correct the name of the field",
+    "several": "give what fits one of the alternatives: this fits {}",
+    "not": "give another value: the schema excludes this one",
+    "false": "leave it out",
+    "unevaluatedProperties": "leave out the fields that the schema does not name",
+    "unevaluatedItems": "leave out the items that the schema does not name",
+}
 
 
 class _Shown:
@@ -48,6 +84,30 @@ def refusal(found: Sequence[Any], text: str, job: str, redact: Redact) -> Invali
         more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
         problem = f"{problem} (wrong, too: {', '.join(others[:_OTHERS])}{more})"
     return InvalidInput(field, value, redact.text(problem, text), redact.text(remedy, text))
+
+
+def misfit(fault: Fault, text: str, job: str, redact: Redact) -> InvalidInput:
+    """The error of a payload (JSON text) that does not fit a schema."""
+    field = ".".join((_PLACE, *map(str, fault.path)))
+    value = _MISSING if fault.is_missing else _shown(field, fault.value, text, redact)
+    problem, remedy = _of_keyword(fault, job)
+    return InvalidInput(field, value, redact.text(problem, text), redact.text(remedy, text))
+
+
+def _of_keyword(fault: Fault, job: str) -> tuple[str, str]:
+    """The problem and the remedy of a fault by a schema, of whose values none is a secret."""
+    keyword, given = fault.keyword, fault.given
+    if keyword == "required":
+        return f"{job!r} needs it", "add it"
+    if keyword == "additionalProperties":
+        return f"{job!r} has no such field", "leave it out, or correct its name"
+    problem = f"does not fit the schema of {job!r}"
+    if keyword in ("type", "anyOf", "oneOf"):
+        types = [_TYPES.get(name, name) for name in ([given] if isinstance(given, str) else given)]
+        return problem, f"give {' or '.join(dict.fromkeys(types)) or 'one of its alternatives'}"
+    if keyword in ("enum", "const"):
+        return problem, f"give {' or '.join(map(shorten, given[:_CHOICES] if keyword == 'enum' else [given]))}"
+    return problem, _REMEDIES.get(keyword, "compare it with the schema").format(shorten(given))
 
 
 def _words(fault: Any, job: str, *, is_secret: bool) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from minutehand.domain.job import Context, RunLogger
+from minutehand.domain.job import Context, RunLogger, check_fit
 from minutehand.domain.names import storable
 from minutehand.domain.policies import Isolation, Retry
 from minutehand.domain.run import Failure
@@ -55,7 +55,8 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
     try:
         with worker.around(leased.run):
             if leased.policies.isolation is Isolation.PROCESS and worker.isolated is not None:
-                return worker.isolated(worker, leased)
+                misfit = _misfit(leased)  # before it costs a process; the child does not know the schema
+                return worker.isolated(worker, leased) if misfit is None else misfit
             return call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (see above)
         return Failed(failure_of(problem, leased.policies.retry))
@@ -111,9 +112,19 @@ def call(leased: LeasedRun, context: Context) -> AttemptResult:
     return returned(result)
 
 
+def _misfit(leased: LeasedRun) -> Failed | None:
+    """The end of an attempt whose payload does not fit the job's schema: it would fit no better the next time."""
+    try:
+        check_fit(leased.job, leased.payload or "null")
+    except InvalidInput as problem:
+        return Failed(replace(failure_of(problem, leased.policies.retry), permanent=True))
+    return None
+
+
 def payload_of(leased: LeasedRun) -> Any:
     """The payload as the job takes it. Raises InvalidInput or JobError if it does not fit the job, ValueError if it is no JSON."""
     text, kind = leased.payload or "null", leased.job.payload_type
+    check_fit(leased.job, text)
     return json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
 
 
