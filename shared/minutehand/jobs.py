@@ -81,8 +81,7 @@ class Registry:
         needs ``minutehand[typed]``) that each payload has to fit, where it enters and on the worker. ``check`` is called with each new
         payload; if it raises ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs
         and notices repeats, beside passwords, tokens and the like. ``by_name=True`` is for a job that does whatever its payload says:
-        where the jobs of a tenant are limited, only the job's full name allows it, no pattern.
-        Raises InvalidInput, or JobError for a second job of that name.
+        where the jobs of a tenant are limited, only its full name allows it. Raises InvalidInput, JobError (a second job of that name).
 
         >>> from dataclasses import dataclass
         >>> from minutehand import Registry

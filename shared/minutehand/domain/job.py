@@ -54,10 +54,15 @@ class TypedPayload(Protocol):
 class FittedPayload(Protocol):
     """The JSON Schema that a job's payloads have to fit: ``minutehand.payload_types``."""
 
-    schema: Mapping[str, Any]
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """As it was declared."""
 
     def check(self, text: str, job: str, *, redact: Redact = ...) -> None:
         """Raise InvalidInput for a payload (JSON text) that does not fit."""
+
+    def masking(self, redact: Redact) -> Redact:
+        """With the fields that the schema has as ``writeOnly``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from typing import Any
 
 from minutehand.domain.job import Job
 from minutehand.domain.policies import Policies
+from minutehand.domain.redaction import USUAL
 from minutehand.domain.times import DAY, HOUR, MINUTE, from_ms
 
 OWNER = "~minutehand/~jobs"  # of all rows; no tenant's: `~` begins no name
@@ -36,7 +37,7 @@ KEPT = (
 )  # after the last worker that knew a job: the worker of a job that runs once a quarter may be a Lambda function
 STALE = 7 * DAY  # after which a job is said to be one that perhaps no worker knows any more
 _TEXT = 200_000  # characters of JSON of one row's jobs, before they are compressed: an item has at most 400 KB
-_SCHEMA = 8_000  # characters of the JSON schema of a payload; a longer one is left out
+_SCHEMA = 16_000  # characters of a JSON schema of a payload; a longer one that was made from a type is left out
 _VERSIONS = 20  # of a row
 _NAMED = 10  # jobs in a message
 _ALIKE = 0.15  # of a likeness from 0 to 1: a name that is less alike than the nearest by more is not named
@@ -49,15 +50,28 @@ class PublishedJob:
     name: str
     queue: str | None = None  # declared queue of its runs; None: the default one
     policies: Mapping[str, Any] = field(default_factory=dict)  # those that differ from the defaults, as JSON values
-    payload_schema: Mapping[str, Any] | None = None  # JSON Schema of its payload, if it declares one of at most 8 KB
+    schema: Mapping[str, Any] | None = None  # JSON Schema that its payloads have to fit, as it was written by hand
+    payload_schema: Mapping[str, Any] | None = None  # JSON Schema of the type of its payload, if it has at most 16 KB
+    masks: bool = False  # whether its errors mask more of a payload than the usual names; which is not published
     by_name: bool = False  # no pattern in a tenant's profile allows it, only its name
 
     @classmethod
     def of(cls, job: Job, payload_schema: Mapping[str, Any] | None = None) -> PublishedJob:
         """What is published of a job: nothing of its code, and not which keys of its payload are secret."""
-        schema = payload_schema if len(json.dumps(payload_schema)) <= _SCHEMA else None
-        policies = _differing(job.policies)
-        return cls(name=job.name, queue=job.queue, policies=policies, payload_schema=schema, by_name=job.by_name)
+        return cls(
+            name=job.name,
+            queue=job.queue,
+            policies=_differing(job.policies),
+            schema=None if job.schema is None else job.schema.schema,
+            payload_schema=payload_schema if len(json.dumps(payload_schema)) <= _SCHEMA else None,
+            masks=job.policies.redact not in (USUAL, USUAL if job.schema is None else job.schema.masking(USUAL)),
+            by_name=job.by_name,
+        )
+
+    @property
+    def shown_schema(self) -> Mapping[str, Any] | None:
+        """The schema that tells most of a payload: the one that was written by hand, else that of its type."""
+        return self.payload_schema if self.schema is None else self.schema
 
     def body(self) -> dict[str, Any]:
         """As JSON values, without what has its default."""
@@ -153,6 +167,8 @@ def parse_set(body: Mapping[str, Any]) -> JobSet:
             name=str(name),
             queue=job.get("queue"),
             policies=dict(job.get("policies", {})),
+            schema=job.get("schema"),
+            masks=bool(job.get("masks")),
             payload_schema=job.get("payload_schema"),
             by_name=job.get("by_name") is True,
         )

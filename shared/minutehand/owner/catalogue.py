@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from minutehand.concurrency.forks import HoldsLocks
-from minutehand.domain.job_catalogue import KEY, OWNER, REFRESH, RETRY, JobCatalogue, JobSet, parse_set
+from minutehand.domain.job_catalogue import KEY, OWNER, REFRESH, RETRY, JobCatalogue, JobSet, PublishedJob, parse_set
 from minutehand.domain.message import GARBAGE
 from minutehand.domain.times import MINUTE
 from minutehand.errors import MinutehandError
@@ -92,8 +92,9 @@ def _parsed(stored: Record, now: int) -> JobSet | None:
 class KnownNames(HoldsLocks):
     """Which jobs workers know, for one process that submits and schedules: read at the first question that needs it.
 
-    A name that was found is asked for no more. For others the catalogue is read again once a minute at most, so that a new job is
-    known a minute after its worker has started. From any thread.
+    Whether a name is known is asked for no more once it was found; for others, and for what is published of a job, the catalogue is
+    read again once a minute at most. So a new job, and a new schema, count a minute after their worker has published them.
+    From any thread.
     """
 
     def __init__(self, services: Services, clock: Clock) -> None:
@@ -113,6 +114,16 @@ class KnownNames(HoldsLocks):
         if self._problem is not None and not self._found:
             raise self._problem
         return self._found
+
+    def published(self, job: str, *, fresh: bool = True) -> PublishedJob | None:
+        """What workers publish of a job; None: nothing, or that cannot be read.
+
+        ``fresh``: as of a minute ago at most, unless the catalogue cannot be read now; otherwise as of whenever the job was found.
+        """
+        if fresh or job not in self._found.entries:
+            self._refresh()
+        entry = self._found.entries.get(job)
+        return None if entry is None else entry.job
 
     def _refresh(self) -> None:
         with self._reading:

@@ -38,9 +38,9 @@ class FaultFinder:
     """Finds faults by one schema. Its work grows with schema and payload, not with the number of ways in which they do not fit."""
 
     def __init__(
-        self, schema: Mapping[str, Any], checkers: Mapping[str, Checker], compiled: Callable[[Any], Checker]
+        self, schema: Mapping[str, Any], checkers: Callable[[str], Checker], compiled: Callable[[Any], Checker]
     ) -> None:
-        """``checkers`` are of the parts of the schema, by pointer; ``compiled`` makes one of a small schema."""
+        """``checkers`` gives that of a part of the schema, by pointer; ``compiled`` makes one of a small schema."""
         self._parts: Parts = parts_of(schema)
         self._checkers, self._compiled = checkers, compiled
 
@@ -49,7 +49,7 @@ class FaultFinder:
         return self._at("#", value, ()) or Fault((), value, "schema")
 
     def _fits(self, place: str, value: Any) -> bool:
-        return self._checkers[place].is_valid(value)
+        return self._checkers(place).is_valid(value)
 
     def _at(self, place: str, value: Any, path: Path) -> Fault | None:
         """The first fault by the part at ``place``; None if the value fits it."""

@@ -86,10 +86,11 @@ def refusal(found: Sequence[Any], text: str, job: str, redact: Redact) -> Invali
     return InvalidInput(field, value, redact.text(problem, text), redact.text(remedy, text))
 
 
-def misfit(fault: Fault, text: str, job: str, redact: Redact) -> InvalidInput:
-    """The error of a payload (JSON text) that does not fit a schema."""
+def misfit(fault: Fault, text: str, job: str, redact: Redact, *, hides: bool = False) -> InvalidInput:
+    """The error of a payload (JSON text) that does not fit a schema. ``hides``: it shows no value."""
     field = ".".join((_PLACE, *map(str, fault.path)))
-    value = _MISSING if fault.is_missing else _shown(field, fault.value, text, redact)
+    value = _Shown(MASK) if hides else _shown(field, fault.value, text, redact)
+    value = _MISSING if fault.is_missing else value
     problem, remedy = _of_keyword(fault, job)
     return InvalidInput(field, value, redact.text(problem, text), redact.text(remedy, text))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ _PATTERN_BYTES = 200_000  # of a compiled pattern: the time of a search is propo
 _MOST_SECRETS = 50  # names of ``writeOnly`` fields that are masked
 
 
+@cache
 def is_engine_installed() -> bool:
     return find_spec("jsonschema_rs") is not None
 
@@ -38,21 +39,27 @@ class PayloadSchema:
 
         Raises InvalidInput, with the place in the schema, for one that is invalid or not supported. Needs the engine.
         """
-        self.schema = checked_schema(schema)
+        self._schema = checked_schema(schema)
         self._formats = formats
-        self._text = json.dumps(self.schema)
-        self._validator = _compiled(self._text, formats=formats)
+        self._validator = _compiled(json.dumps(self._schema), formats=formats)
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        return self._schema
 
     def fits(self, value: Any) -> bool:
         """Whether a payload, as JSON values, fits."""
         return self._validator.is_valid(value)
 
-    def check(self, text: str, job: str, *, redact: Redact = USUAL) -> None:
-        """Raise InvalidInput for a payload (JSON text) that does not fit: with place, value (a secret masked) and remedy."""
+    def check(self, text: str, job: str, *, redact: Redact = USUAL, hides: bool = False) -> None:
+        """Raise InvalidInput for a payload (JSON text) that does not fit: with place, value (a secret masked) and remedy.
+
+        ``hides``: no value is shown.
+        """
         value = json.loads(text)
         if _is_valid(self._validator, value):
             return
-        raise misfit(self._finder.first(_whole(value)), text, job, self.masking(redact))
+        raise misfit(self._finder.first(_whole(value)), text, job, self.masking(redact), hides=hides)
 
     def masking(self, redact: Redact) -> Redact:
         """What errors must not repeat, with the fields that the schema has as ``writeOnly``."""
@@ -68,8 +75,8 @@ class PayloadSchema:
         """Made with the first refusal."""
         import jsonschema_rs as engine  # noqa: PLC0415 (as above)
 
-        parts = engine.validator_map_for(self.schema, **_options(formats=self._formats))
-        return FaultFinder(self.schema, parts, partial(_engine, formats=self._formats))
+        parts = engine.validator_map_for(self._schema, **_options(formats=self._formats))
+        return FaultFinder(self.schema, parts.__getitem__, partial(_engine, formats=self._formats))
 
 
 def schema_of(job: str, given: object) -> PayloadSchema:

@@ -171,9 +171,8 @@ class BackfillMethods(SchedulerBase):
                 raise InvalidInput(problem.field, problem.value, problem.problem, remedy) from None
 
     def _check_revision(self, head: Head) -> None:
-        """Check the payload of a schedule, if its job's is typed: only then is its definition read."""
-        known = self._jobs.get(head.job)
-        if known is not None and known.payload_type is not None:
+        """Check the payload of a schedule, if its job says what fits: only then is its definition read."""
+        if self._payload_checks.looks_at(head.job):
             found = revision_of(head, self._services).definition
             self._check_stored(found.job, found.payload, found.payload_ref)
 

@@ -26,6 +26,7 @@ from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.owner.catalogue import KnownNames
 from minutehand.owner.granted import JobGrants
+from minutehand.owner.payload_checks import PayloadChecks
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
@@ -83,6 +84,7 @@ class SchedulerBase:
         self._on_unknown: Callable[[str], None] = warn_unknown
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
         self._grants = JobGrants(services, clock, self._jobs, self._known_names)
+        self._payload_checks = PayloadChecks(self._jobs, self._known_names)
 
     def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
         """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; what is left out stays as it is.
@@ -220,27 +222,14 @@ class SchedulerBase:
         return check_name(job, "job") if isinstance(job, str) or not callable(job) else self._jobs.name_of(job)
 
     def _check_stored(self, job: str, payload: str | None, ref: str | None) -> None:
-        """Check a payload that was stored for a run or a schedule, as a worker would. Reads it only if its job has a typed one."""
-        known = self._jobs.get(job)
-        if known is not None and known.payload_type is not None:
+        """Check a payload that was stored for a run or a schedule, as a worker would. Reads it only if its job says what fits."""
+        if self._payload_checks.looks_at(job):
             text = payload if ref is None else self._services.payloads.get(ref)
-            known.payload_type.converted(text or "null", redact=known.policies.redact)
+            self._payload_checks.stored(job, text or "null", self._on_unknown)
 
     def _check_payload(self, job: str, payload: Any, text: str) -> None:
         """Check a new payload, of which ``text`` is the JSON."""
-        known = self._jobs.get(job)
-        if known is None:
-            return
-        if known.payload_type is not None:
-            payload = known.payload_type.converted(text, redact=known.policies.redact, new=True)
-        if known.check is None:
-            return
-        try:
-            known.check(payload)
-        except InvalidInput as problem:
-            raise problem.about(f"payload: {problem.field}") from problem
-        except ValueError as problem:
-            raise InvalidInput("payload", payload, f"does not fit {job!r}", str(problem)) from problem
+        self._payload_checks.new(job, payload, text, self._on_unknown)
 
     def _with_job_start(self, job: str, given: Overrides) -> Overrides:
         """The overrides, with the job's ``start`` if they have none: the ticker does not know the jobs."""
@@ -275,6 +264,18 @@ class SchedulerBase:
             if target.startswith(JOB):
                 self._check_job(field, target.removeprefix(JOB), target)
                 self._may_run(target.removeprefix(JOB))
+                self._check_notified(field, target)
+
+    def _check_notified(self, field: str, target: str) -> None:
+        """Warn of a job that could not take a notice; if ``strict``, raise InvalidInput."""
+        try:
+            self._payload_checks.notice(target.removeprefix(JOB), field, self.tenant, self._on_unknown)
+        except InvalidInput as problem:
+            remedy = "name a job that takes notices; minutehand.domain.notice has their fields"
+            refused = InvalidInput(field, target, f"this job does not take notices ({problem})", remedy)
+            if self._strict:
+                raise refused from None
+            self._on_unknown(str(refused))
 
     def _options_after(self, present: Definition, job: str, given: Mapping[str, Any]) -> Options:
         """The options of an update. A queue that came from the job changes with the job; a queue that its owner chose stays."""

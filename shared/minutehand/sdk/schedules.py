@@ -168,13 +168,11 @@ class ScheduleMethods(SchedulerBase):
             self._may_run(new_job)
             if pending is None:
                 text, ref = present.payload, present.payload_ref
-                if new_job != present.job:
-                    self._check_stored(new_job, text, ref)
             else:
                 self._check_payload(new_job, payload, pending.text)
                 text, ref = pending.of_schedule(schedule_owner(self.tenant, name), present)
             given = {name: either(value, getattr(present.overrides, name)) for name, value in vars(policies).items()}
-            return Definition(
+            made = Definition(
                 job=new_job,
                 rule=changed_rule(present.rule, expression, timezone),
                 payload=text,
@@ -182,6 +180,9 @@ class ScheduleMethods(SchedulerBase):
                 overrides=Overrides(**given),
                 options=self._options_after(present, new_job, options),
             )
+            if pending is None and made != present:
+                self._check_stored(new_job, text, ref)
+            return made
 
         spec = creating.ScheduleSpec(definition=define, description=description, tags=tags, seed=uuid.uuid4().hex)
         return schedule_view(creating.update(call, spec, self._context))

@@ -108,7 +108,7 @@ class JobView:
     deadline: float | None  # seconds after the due time; after them no attempt starts
     cancel_grace: float  # seconds that a cancelled job has to end
     isolation: Isolation  # "thread" or "process"
-    payload_schema: Mapping[str, Any] | None = None  # JSON Schema of its payload, if it declares one of at most 8 KB
+    payload_schema: Mapping[str, Any] | None = None  # JSON Schema of its payload: by hand, else of its type
     by_name: bool = False  # no pattern in a tenant's profile allows it, only its name: a command, an open HTTP job
     version: str | None = None  # of the package of these workers' jobs, if that has one
     last_seen_at: datetime  # UTC: when a worker last said that it knows it; up to two hours old while one lives
@@ -133,7 +133,7 @@ def job_view(entry: CatalogueEntry) -> JobView:
         parse_policies(job.policies),
         name=job.name,
         queue=job.queue or DEFAULT_QUEUE,
-        payload_schema=job.payload_schema,
+        payload_schema=job.shown_schema,
         by_name=job.by_name,
         version=entry.version,
         last_seen_at=from_ms(entry.seen_at),
