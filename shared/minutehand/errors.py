@@ -53,7 +53,11 @@ class NotFound(MinutehandError, LookupError):
 
 
 class AlreadyExists(MinutehandError):
-    """A schedule of that name, or a run with that idempotency key and other content, exists already."""
+    """A schedule of that name exists already; see also ``KeyReused``."""
+
+
+class KeyReused(AlreadyExists):
+    """The idempotency key or client token was used for a call with other arguments."""
 
 
 class Conflict(MinutehandError):

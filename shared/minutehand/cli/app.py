@@ -108,6 +108,10 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
             "Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.",
             "installation.processes",
         ),
+        "serve": CommandEntry(
+            "Serve the HTTP API on this machine alone, with your own AWS credentials. Prints a key that is good until the end.",
+            "installation.serving",
+        ),
         "worker": CommandEntry("Run jobs: receive messages of a work queue by long polling.", "installation.processes"),
         "ticker": CommandEntry(
             "Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once.",

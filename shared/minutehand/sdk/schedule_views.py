@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from minutehand.apply.fields import words_of
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
 from minutehand.sdk.views import Run, stored_value, view_of
@@ -42,6 +43,9 @@ class Schedule:
     updated_at: datetime  # UTC
     last_fired_at: datetime | None = None  # of the last run that started, in the schedule's zone
     next_fires: Sequence[datetime] = ()  # the next five, in the schedule's zone; empty unless ACTIVE
+    definition: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # get_schedule only: the words of its declaration in a file, without payload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +115,12 @@ def schedule_view(
         Schedule,
         head,
         payload=stored_value(payload) if revision is not None else None,
+        definition={} if revision is None else _words(head, revision),
         tags=dict(head.tags),
         last_fired_at=None if last_fired is None else from_ms(last_fired, local),
         next_fires=[from_ms(fire, local) for fire in upcoming],
     )
+
+
+def _words(head: Head, revision: Revision) -> Mapping[str, Any]:
+    return words_of(revision.definition, None, description=head.description, tags=head.tags)

@@ -61,7 +61,7 @@ def test_triggered_while_it_is_paused(said: Say) -> None:
     (run,) = said("--json", "schedules", "trigger", "s", "--key", "k").json
     assert (run["state"], run["schedule"]) == ("QUEUED", "s")
     taken = said("--json", "schedules", "trigger", "s", "--key", "k", "--payload", "[2]")
-    assert (taken.code, taken.problem["error"]) == (4, "AlreadyExists"), "the key has another payload"
+    assert (taken.code, taken.problem["error"]) == (4, "KeyReused"), "the key has another payload"
     assert said("schedules", "trigger", "t").code == 3
 
 

@@ -84,7 +84,7 @@ def _say_next_fire(shell: Shell, name: str) -> None:
 def show_schedule(shell: Shell, found: Schedule) -> None:
     """A schedule, with its fires in words."""
     fires = [fire(found.next_fires[0]), *map(day_and_time, found.next_fires[1:])] if found.next_fires else []
-    shell.show(found, {"next_fires": "\n".join(fires), "last_fired_at": fire(found.last_fired_at)})
+    shell.show(found, {"next_fires": "\n".join(fires), "last_fired_at": fire(found.last_fired_at), "definition": ""})
 
 
 def show_description(shell: Shell, found: ScheduleDescription) -> None:

@@ -14,7 +14,7 @@ from minutehand.domain.names import RunRef, one_off_ref
 from minutehand.domain.payload import size
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row
 from minutehand.domain.times import DAY, MINUTE
-from minutehand.errors import AlreadyExists, Conflict, MinutehandError, NotFound, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, KeyReused, MinutehandError, NotFound, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
 from minutehand.owner.runs.submit import submit
@@ -113,7 +113,7 @@ def replay(
     line = line_of(act, str(original.ref), context, replay=str(ref))
     run = submit(replace(wanted, actor=line.actor), context, same_time=False, line=line)
     if run.replay_of != wanted.replay_of:
-        raise AlreadyExists(f"idempotency_key: run {ref} exists and is no replay of {original.ref}; use another key")
+        raise KeyReused(f"idempotency_key: run {ref} exists and is no replay of {original.ref}; use another key")
     return run
 
 

@@ -24,7 +24,7 @@ from minutehand.domain.payload import is_same_content
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head
 from minutehand.domain.times import MINUTE
-from minutehand.errors import AlreadyExists, Conflict, MinutehandError, Unavailable
+from minutehand.errors import Conflict, KeyReused, MinutehandError, Unavailable
 from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import LOOKAHEAD, FireContext
@@ -58,9 +58,9 @@ def submit(run: RunRow, context: FireContext, *, same_time: bool = True, line: A
         if not is_same_content(existing.payload_ref, run.payload_ref):
             other.append("payload_ref")
         if other:
-            raise AlreadyExists(f"idempotency_key: run {run.ref} exists with another {other[0]}; use another key")
+            raise KeyReused(f"idempotency_key: run {run.ref} exists with another {other[0]}; use another key")
         if same_time and existing.due != run.due and not existing.revision:  # a rescheduled run is found by its key
-            raise AlreadyExists(f"idempotency_key: run {run.ref} exists for another time; use another key")
+            raise KeyReused(f"idempotency_key: run {run.ref} exists for another time; use another key")
         return existing
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
         _put_entry(run, services, clock())

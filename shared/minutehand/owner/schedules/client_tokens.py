@@ -9,7 +9,7 @@ from typing import Any
 from minutehand.domain.message import reading
 from minutehand.domain.schedule import ChangeKind, Head, Revision, ScheduleState
 from minutehand.domain.times import DAY
-from minutehand.errors import AlreadyExists, Conflict, NotFound, Unavailable
+from minutehand.errors import Conflict, KeyReused, NotFound, Unavailable
 from minutehand.fires.context import FireContext
 from minutehand.fires.withdraw import withdraw
 from minutehand.ports.records import Record
@@ -89,7 +89,7 @@ Attempt = Callable[[Head | None, Callable[[ChangeResult], Record | None]], Chang
 def change(call: ScheduleCall, context: FireContext, attempt: Attempt) -> ChangeResult:
     """Call ``attempt`` until it wins; None: another change was first. A repeated call returns the result of the first.
 
-    Raises AlreadyExists if another call used the token, Conflict after RACES lost races.
+    Raises KeyReused if another call used the token, Conflict after RACES lost races.
     """
     services, head = context.services, None
     for _ in range(RACES):
@@ -132,7 +132,7 @@ def _recall(
 
 
 def _read_record(token: ClientToken, services: Services, now: int) -> tuple[int, Mapping[str, Any] | None]:
-    """The version of a token's record, and its body unless it has expired. Raises AlreadyExists if another call used the token."""
+    """The version of a token's record, and its body unless it has expired. Raises KeyReused if another call used the token."""
     record = services.records.read(*token.place)
     if record is None:
         return 0, None
@@ -141,7 +141,7 @@ def _read_record(token: ClientToken, services: Services, now: int) -> tuple[int,
     with reading(f"client_token={token.text!r}", record.body):
         is_this = record.body["digest"] == token.digest
     if not is_this:
-        raise AlreadyExists(
+        raise KeyReused(
             f"client_token={token.text!r}: within the last day it was used for {record.body.get('act')}"
             f"{' with other arguments' if record.body.get('act') == token.act else ''}; use a new token for each new call"
         )
@@ -169,7 +169,7 @@ def _head_of(body: Mapping[str, Any]) -> Head:
 
 
 def remembered_word(token: ClientToken, services: Services, now: int) -> str | None:
-    """The word of an earlier call with this token. Raises AlreadyExists if another call used the token."""
+    """The word of an earlier call with this token. Raises KeyReused if another call used the token."""
     body = _read_record(token, services, now)[1]
     return None if body is None else str(body["word"])
 
@@ -177,7 +177,7 @@ def remembered_word(token: ClientToken, services: Services, now: int) -> str | N
 def remember_word(token: ClientToken, word: str, services: Services, now: int) -> str:
     """Store a call's word; returns it, or the word of a faster call with the same token.
 
-    Raises AlreadyExists if another call used the token, Conflict.
+    Raises KeyReused if another call used the token, Conflict.
     """
     for _ in range(_TOKEN_RACES):
         version, body = _read_record(token, services, now)

@@ -1,0 +1,43 @@
+"""``minutehand serve``: the HTTP API on this machine, with the credentials of whoever starts it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.installation.banner import configure_logs, show_banner
+from minutehand.cli.shell import Shell, print_json, stop_on_signals
+from minutehand.errors import Misconfigured
+from minutehand.jobs import Registry
+from minutehand.sdk.scheduler import Scheduler
+
+
+def serve(
+    shell: Shell,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="On loopback; 0: any free one.")] = 8642,
+) -> None:
+    """Serve the HTTP API on this machine alone, with your own AWS credentials. Prints a key that is good until the end.
+
+    It listens on 127.0.0.1, and answers whoever sends the key as `Authorization: Bearer KEY`. What that may do, your IAM identity decides.
+    """
+    try:
+        from minutehand.web import serving  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)
+    except ModuleNotFoundError as problem:
+        raise Misconfigured(f"{problem.name} is not installed; pip install 'minutehand[web]'") from None
+    at_terminal = configure_logs(shell)
+    key = serving.new_key()
+    scheduler = Scheduler(settings=shell.settings, jobs=Registry(), via="api").acting_as(reason=shell.reason)
+
+    def on_ready(url: str) -> None:
+        if at_terminal:
+            show_banner(shell, "api", {"url": url, "document": f"{url}/openapi.json"})
+        address = f"{url}/v1/tenants/{shell.settings.tenant}"
+        if shell.as_json:
+            print_json({"url": url, "key": key})
+            return
+        shell.say(f"{address}/schedules")
+        shell.say(f"Authorization: Bearer {key}")
+
+    with stop_on_signals():  # uvicorn takes the signals meanwhile, and passes them on at its end
+        serving.serve(scheduler, port=port, key=key, on_ready=on_ready)

@@ -1,0 +1,10 @@
+"""The HTTP API over the SDK: one ASGI application, which is served alone or mounted. Needs the extra ``minutehand[web]``.
+
+Reading order: ``app`` makes it, ``guard`` sees each request first, ``calls`` finds out who sends it, ``routes`` call the SDK, ``views`` and
+``shapes`` are its documents, ``problems`` its errors. No rule lives here: whatever a route refuses, the SDK has refused.
+"""
+
+from minutehand.web.actors import Access, Actor
+from minutehand.web.app import create_app
+
+__all__ = ["Access", "Actor", "create_app"]

@@ -1,0 +1,116 @@
+"""The HTTP API as one ASGI application: to serve on its own, or to mount into a FastAPI, Starlette or Django application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from minutehand.domain.names import check_tenant
+from minutehand.jobs import Registry
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.version import VERSION
+from minutehand.web.actors import Access, closed
+from minutehand.web.calls import FrontDoor
+from minutehand.web.guard import MAX_BODY, Guard, GuardOptions
+from minutehand.web.limits import RequestLimit
+from minutehand.web.problems import MEDIA_TYPE, Problem, add_handlers
+from minutehand.web.routes import dead, declarations, installation, runs, schedule_acts, schedule_runs, schedules
+from minutehand.web.shapes import json_bytes
+
+_ROUTERS = (schedules, schedule_acts, schedule_runs, runs, dead, declarations, installation)
+_ABOUT = (
+    "A job scheduler: run this job at that time, once, and tell me what happened. "
+    "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "
+    "Every error is a problem document (RFC 9457) with `code`, and where an argument is wrong with `field`, `value` and `remedy`."
+)
+SchedulerOf = Callable[[str], Scheduler]
+
+
+def create_app(
+    scheduler: Scheduler | SchedulerOf | None = None,
+    *,
+    access: Access = closed,
+    hosts: Collection[str] | None = None,
+    rate: float | None = 100.0,
+    burst: int = 200,
+    longest: float = 20.0,
+    max_body: int = MAX_BODY,
+) -> FastAPI:
+    """The API over a Scheduler, whose tenant is that of each request's address.
+
+    ``scheduler`` may be a function from a tenant to its Scheduler; None: one from the environment. ``access`` tells who sends a request,
+    or None: nobody is let in without it. ``hosts`` are the names by which the server may be asked; None: any. ``rate`` (None: no limit)
+    and ``burst`` are requests a second, and at once, of one actor in this process. ``longest``: seconds of a long poll, and of work on
+    many. ``max_body``: bytes.
+    """
+    app = FastAPI(
+        title="Minutehand",
+        version=VERSION,
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_name_of,
+    )
+    limit = None if rate is None else RequestLimit(rate, burst, time.monotonic)
+    app.state.front = FrontDoor(scheduler_of=_by_tenant(scheduler), access=access, limit=limit, longest=longest)
+    problem = {
+        "description": "a problem",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    of_tenant = APIRouter(prefix="/v1/tenants/{tenant}", responses={"default": problem})
+    for module in _ROUTERS:
+        of_tenant.include_router(module.router)
+    app.include_router(of_tenant)
+    _add_open_routes(app)
+    add_handlers(app)
+    app.add_middleware(Guard, options=GuardOptions(hosts=hosts, max_body=max_body))
+    return app
+
+
+def _add_open_routes(app: FastAPI) -> None:
+    """The routes that anybody may ask: they say nothing about an installation."""
+    document: list[bytes] = []
+
+    @app.get("/healthz", tags=["server"], responses={"default": {"description": "a problem"}})
+    def health() -> Mapping[str, str]:
+        """Whether the server answers. It asks no table."""
+        return {"status": "ok", "version": VERSION}
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def openapi() -> Response:
+        if not document:
+            document.append(json_bytes(openapi_document(app)))
+        return Response(document[0], media_type="application/json")
+
+
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of an application."""
+    found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas["Problem"] = {name: value for name, value in made.items() if name != "$defs"}
+    found["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    for path, operations in found["paths"].items():
+        if path.startswith("/v1/"):
+            for operation in operations.values():
+                operation["security"] = [{"bearer": []}]
+    return found
+
+
+def _name_of(route: APIRoute) -> str:
+    return route.name
+
+
+def _by_tenant(scheduler: Scheduler | SchedulerOf | None) -> SchedulerOf:
+    if scheduler is not None and not isinstance(scheduler, Scheduler):
+        return scheduler
+    base = Scheduler(jobs=Registry(), via="api") if scheduler is None else scheduler
+    return lambda tenant: base._copy(tenant=check_tenant(tenant))  # noqa: SLF001 (it shares all connections)

@@ -1,0 +1,210 @@
+"""One request: who sends it, for which tenant, and the SDK's scheduler that acts in that name. And the answer's form."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import isawaitable, iscoroutinefunction
+from typing import Annotated, Any, cast
+
+from fastapi import Depends, Header, Path, Request
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from minutehand.domain.payload import parse_json
+from minutehand.errors import InvalidInput
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.web.actors import Access, Actor
+from minutehand.web.limits import RequestLimit
+from minutehand.web.problems import Refusal
+from minutehand.web.shapes import as_json, json_bytes
+from minutehand.web.urls import NAME_PATTERN, RUN_PATTERN, TENANT_PATTERN, name_of_url, run_of_url
+
+WARNING = "Minutehand-Warning"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontDoor:
+    """What an application is made with."""
+
+    scheduler_of: Callable[[str], Scheduler]  # by tenant
+    access: Access
+    limit: RequestLimit | None = None
+    longest: float = 20.0  # seconds of one request: of a long poll, and of work on many schedules or runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiCall:
+    """A request that was let in."""
+
+    scheduler: Scheduler  # of the tenant in the address; its acts are the actor's
+    request: Request
+    longest: float  # seconds
+    warnings: list[str] = field(default_factory=list)  # of the SDK: a job that no worker knows
+
+    def answer(self, content: Any, status: int = 200, **headers: str) -> Response:
+        """Views or JSON values as an answer."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.warnings:
+            given[WARNING] = "; ".join(self.warnings).encode("ascii", "replace").decode()
+        return Response(json_bytes(as_json(content)), status, headers=given, media_type="application/json")
+
+    def address(self, *segments: str) -> str:
+        """The path of something of this tenant, below where the application is mounted."""
+        parts = self.request.url.path.removeprefix(root := self.request.scope.get("root_path", "")).split("/")
+        return "/".join([root.rstrip("/"), *parts[1:4], *segments])
+
+    @contextmanager
+    def in_time(self) -> Iterator[threading.Event]:
+        """An event that is set when the request has taken long enough: work on many ends then, with a cursor."""
+        stop = threading.Event()
+        timer = threading.Timer(self.longest, stop.set)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield stop
+        finally:
+            timer.cancel()
+
+
+async def caller(request: Request) -> Actor:
+    """Who sends a request. Raises Refusal: 401, or 429 beyond the limit."""
+    front: FrontDoor = request.app.state.front
+    if iscoroutinefunction(front.access):
+        found = front.access(request)
+    else:  # it may ask a database
+        found = await run_in_threadpool(front.access, request)
+    actor = await cast("Awaitable[Actor | None]", found) if isawaitable(found) else found
+    if actor is None:
+        raise Refusal(
+            401,
+            "the request does not say who sends it",
+            "send credentials; the operator says which, by access= of create_app",
+            WWW_Authenticate="Bearer",
+        )
+    if front.limit is not None:
+        _count(front.limit, actor, request)
+    return actor
+
+
+def _count(limit: RequestLimit, actor: Actor, request: Request) -> None:
+    allowance = limit.take(actor.name or "")
+    headers: dict[str, str] = request.state.answer_headers
+    headers["RateLimit-Policy"] = limit.policy
+    headers["RateLimit"] = f'"requests";r={allowance.left};t={allowance.wait}'
+    if not allowance.taken:
+        remedy = f"wait {allowance.wait} s, and send at most {limit.rate:g} requests a second"
+        raise Refusal(
+            429, "more requests than this process takes of one caller", remedy, Retry_After=str(allowance.wait)
+        )
+
+
+Reason = Annotated[
+    str | None, Header(alias="Minutehand-Reason", description="why the request changes something: in the audit")
+]
+TenantSegment = Annotated[
+    str, Path(pattern=TENANT_PATTERN, description="the tenant; `.` and `..` are written `!.` and `!..`")
+]
+
+
+async def api_call(
+    request: Request, tenant: TenantSegment, actor: Annotated[Actor, Depends(caller)], reason: Reason = None
+) -> ApiCall:
+    """The call of a request about a tenant. Raises Refusal."""
+    front: FrontDoor = request.app.state.front
+    name, warnings = name_of_url(tenant), list[str]()
+    if not actor.may_name(name):
+        raise Refusal(403, "you may not act for this tenant", "ask for another tenant, or an operator for the access")
+    with header_named("reason", "Minutehand-Reason"):
+        scheduler = front.scheduler_of(name).acting_as(actor.name, reason=reason, via="api")
+    scheduler = scheduler._copy(_on_unknown=warnings.append)  # noqa: SLF001 (whoever asked is told, not this process's log)
+    return ApiCall(scheduler=scheduler, request=request, longest=front.longest, warnings=warnings)
+
+
+Call = Annotated[ApiCall, Depends(api_call)]
+
+# Parts of addresses and headers.
+
+
+def _name(name: Annotated[str, Path(pattern=NAME_PATTERN, description="of the schedule, with `~` for `/`")]) -> str:
+    return name_of_url(name)
+
+
+def _run(run: Annotated[str, Path(pattern=RUN_PATTERN, description="the `url_id` of the run")]) -> str:
+    return run_of_url(run)
+
+
+def _backfill(backfill: Annotated[str, Path(pattern=NAME_PATTERN, description="the `id` of the backfill")]) -> str:
+    return name_of_url(backfill)
+
+
+def _key(
+    key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            description="the same key again, with the same request: the answer of the first, and nothing done twice. "
+            "1 to 200 of `A-Z a-z 0-9 . _ : @ / -`, alone or in quotes",
+        ),
+    ] = None,
+) -> str | None:
+    if key is not None and len(key) >= 2 and key[0] == key[-1] == '"':
+        return key[1:-1]
+    return key
+
+
+ScheduleName = Annotated[str, Depends(_name)]
+RunId = Annotated[str, Depends(_run)]
+BackfillId = Annotated[str, Depends(_backfill)]
+IdempotencyKey = Annotated[str | None, Depends(_key)]
+IfMatch = Annotated[
+    str | None, Header(alias="If-Match", description='the ETag that you saw: "r5" is for revision 5, whatever its tags')
+]
+
+
+@contextmanager
+def header_named(field_name: str, header: str) -> Iterator[None]:
+    """InvalidInput about an argument of the SDK names the header that it came in."""
+    try:
+        yield
+    except InvalidInput as problem:
+        raise problem.about(header) if problem.field == field_name else problem from None
+
+
+# Forms.
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        """The body. Raises HTTPException 400 for what is no JSON, and for a key that an object has twice."""
+        try:
+            return parse_json((await self.body()).decode())
+        except (ValueError, RecursionError) as problem:
+            what = "it is nested too deep" if isinstance(problem, RecursionError) else problem
+            raise HTTPException(400, f"the body is not JSON: {what}") from None
+
+
+class StrictRoute(APIRoute):
+    """A route that reads JSON as payloads are read."""
+
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        """See ``APIRoute``."""
+        handle = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handle(_StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+def answers(model: Any, status: int = 200, text: str = "as asked", **more: str) -> Mapping[Any, Any]:
+    """``responses`` of a route: a document with its schema, and further statuses that have the same."""
+    said: dict[str, Any] = {"description": text}
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        said["model"] = model
+    return {status: said} | {int(name[1:]): {**said, "description": text} for name, text in more.items()}

@@ -1,0 +1,48 @@
+"""The API's own limit: requests a second of one caller in one process. RateLimit headers are a draft of the IETF: a convention here."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_CALLERS = 10_000  # that are remembered
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a caller has left."""
+
+    taken: bool  # whether this request is within the limit
+    left: int  # requests that it may send at once
+    wait: int  # whole seconds until it may send the next one; 0: now
+
+
+class RequestLimit:
+    """``rate`` requests a second for each caller, ``burst`` of them at once. ``clock`` counts seconds."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
+        self.rate, self.burst, self._clock = rate, burst, clock
+        self._lock = threading.Lock()
+        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by caller: tokens, and when that was
+
+    @property
+    def policy(self) -> str:
+        """As the header RateLimit-Policy says it."""
+        return f'"requests";q={self.burst};w={math.ceil(self.burst / self.rate)}'
+
+    def take(self, caller: str) -> Allowance:
+        """Count a request of a caller."""
+        with self._lock:
+            now = self._clock()
+            tokens, since = self._tokens.pop(caller, (float(self.burst), now))
+            tokens = min(tokens + max(now - since, 0.0) * self.rate, float(self.burst))
+            taken = tokens >= 1
+            tokens -= taken
+            self._tokens[caller] = tokens, now
+            if len(self._tokens) > _CALLERS:
+                self._tokens.popitem(last=False)
+        wait = 0 if tokens >= 1 else math.ceil((1 - tokens) / self.rate)
+        return Allowance(taken, int(tokens), wait)

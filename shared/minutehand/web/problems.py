@@ -1,0 +1,233 @@
+"""Errors as answers: problem details (RFC 9457) with the error's field, value and remedy. One table says which error is which status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from minutehand import errors
+from minutehand.errors import InvalidInput, MinutehandError, shorten
+from minutehand.web.shapes import json_bytes
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+_SHOWN = 80  # characters of a wrong value
+_RETRY = 2  # seconds after which the same request may be sent again
+_OTHERS = 20  # further faults of a request that are listed
+
+
+@dataclass(frozen=True)
+class ProblemKind:
+    """What an error is to a client."""
+
+    status: int
+    code: str  # stable; what programs look at
+    title: str
+    ours: bool = False  # the operators' to mend, not the client's: it is logged
+
+
+_OURS = ProblemKind(500, "internal", "An error that belongs to a worker reached the API", ours=True)
+KINDS: Mapping[type[MinutehandError], ProblemKind] = {
+    errors.InvalidInput: ProblemKind(422, "invalid-input", "An argument is invalid; nothing was written"),
+    errors.ExpressionError: ProblemKind(422, "invalid-expression", "An expression or its time zone is invalid"),
+    errors.JobError: ProblemKind(422, "invalid-job", "A job's declaration is invalid"),
+    errors.NotFound: ProblemKind(404, "not-found", "There is nothing of that name or id"),
+    errors.AlreadyExists: ProblemKind(409, "already-exists", "The name is taken"),
+    errors.KeyReused: ProblemKind(422, "key-reused", "The idempotency key was used for another request"),
+    errors.Conflict: ProblemKind(409, "conflict", "Another call was first, or the state does not allow it"),
+    errors.Unavailable: ProblemKind(503, "unavailable", "A table or queue did not answer; the request may be repeated"),
+    errors.Misconfigured: ProblemKind(500, "misconfigured", "The installation is not set up for this", ours=True),
+    errors.Unreadable: ProblemKind(500, "unreadable", "A stored item is damaged", ours=True),
+    errors.TooNew: ProblemKind(500, "too-new", "A stored item is of a later release", ours=True),
+    errors.NotFinished: ProblemKind(504, "not-finished", "The run has not ended within the time"),
+    errors.MinutehandError: ProblemKind(500, "internal", "An error of Minutehand", ours=True),
+    # A worker handles these; no call of the SDK raises them.
+    errors.EventRefused: _OURS,
+    errors.EventFailed: _OURS,
+    errors.LeaseLost: _OURS,
+    errors.ItemRefused: _OURS,
+    errors.JobSignal: _OURS,
+    errors.Permanent: _OURS,
+    errors.RetryAfter: _OURS,
+    errors.Continue: _OURS,
+    errors.UnexpectedStatus: _OURS,
+    errors.RunCancelled: _OURS,
+}
+_PRECONDITION = ProblemKind(412, "precondition-failed", "The resource is not as If-Match or If-None-Match says")
+_UNEXPECTED = ProblemKind(500, "internal", "An unexpected error; the log of the server has it", ours=True)
+_HTTP = {
+    400: ProblemKind(400, "malformed", "The request cannot be parsed"),
+    401: ProblemKind(401, "unauthenticated", "The request does not say who sends it"),
+    403: ProblemKind(403, "forbidden", "Not allowed"),
+    404: ProblemKind(404, "no-such-route", "The API has no such address"),
+    405: ProblemKind(405, "method-not-allowed", "The address does not take this method"),
+    412: _PRECONDITION,
+    413: ProblemKind(413, "too-large", "The body is too large"),
+    415: ProblemKind(415, "unsupported-media-type", "The body is not JSON"),
+    421: ProblemKind(421, "foreign-host", "The request is for another host"),
+    429: ProblemKind(429, "too-many-requests", "The caller sends more requests than the API takes"),
+}
+
+
+class Refusal(Exception):
+    """A request that the API itself refuses, before the SDK is asked."""
+
+    def __init__(self, status: int, detail: str, remedy: str, **headers: str) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.remedy = status, detail, remedy
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class Problem(BaseModel):
+    """Problem details (RFC 9457)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:minutehand:problem:invalid-expression",
+                    "title": "An expression or its time zone is invalid",
+                    "status": 422,
+                    "code": "invalid-expression",
+                    "detail": "timezone='Europe/Berlim': not a time zone; did you mean 'Europe/Berlin'?",
+                    "field": "timezone",
+                    "value": "Europe/Berlim",
+                    "remedy": "did you mean 'Europe/Berlin'?",
+                }
+            ]
+        }
+    )
+
+    type: str = Field(description="an address for the code")
+    title: str = Field(description="the same for every problem of this code")
+    status: int
+    code: str = Field(description="what programs look at")
+    detail: str = Field(description="what is wrong here, in a sentence")
+    field: str | None = Field(None, description="the argument that is wrong")
+    value: Any = Field(None, description="its value, cut to 80 characters")
+    remedy: str | None = Field(None, description="what to do")
+    position: int | None = Field(None, description="of the fault in an expression, from 0")
+    errors: list[dict[str, Any]] | None = Field(None, description="further faults: field and remedy")
+
+
+@dataclass
+class _Answered:
+    """The members of a problem beside those of its kind."""
+
+    detail: str
+    more: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def kind_of(problem: MinutehandError) -> ProblemKind:
+    """The kind of an error: its own, or that of the nearest class above it."""
+    return next(KINDS[cls] for cls in type(problem).__mro__ if cls in KINDS)
+
+
+def problem_response(kind: ProblemKind, detail: str, more: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
+    said = {
+        "type": f"urn:minutehand:problem:{kind.code}",
+        "title": kind.title,
+        "status": kind.status,
+        "code": kind.code,
+    }
+    given = {name: value for name, value in more.items() if value is not None}
+    content = json_bytes({**said, "detail": detail, **given})
+    return Response(content, kind.status, headers=dict(headers), media_type=MEDIA_TYPE)
+
+
+def shown(value: object) -> Any:
+    """A wrong value as a problem repeats it."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value if not isinstance(value, float) or abs(value) < float("inf") else str(value)
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…"
+    return shorten(value)
+
+
+def refused(request: Request, refusal: Refusal) -> Response:
+    del request
+    return problem_response(_HTTP[refusal.status], refusal.detail, {"remedy": refusal.remedy}, refusal.headers)
+
+
+def explained(request: Request, problem: MinutehandError) -> Response:
+    """The answer to an error of the SDK."""
+    kind, answered = kind_of(problem), _Answered(str(problem))
+    if isinstance(problem, errors.Conflict) and "if-match" in request.headers:
+        kind = _PRECONDITION
+    if isinstance(problem, errors.AlreadyExists) and kind.status == 409 and "if-none-match" in request.headers:
+        kind = _PRECONDITION
+    if isinstance(problem, InvalidInput):
+        position = getattr(problem, "position", None)
+        answered.more = {
+            "field": problem.field,
+            "value": shown(problem.value),
+            "remedy": problem.remedy,
+            "position": position,
+        }
+    if kind.status == 503:
+        answered.headers["Retry-After"] = str(_RETRY)
+    if kind.ours:
+        log.error("api.error", extra={"path": request.url.path, "error": str(problem), "code": kind.code})
+    return problem_response(kind, answered.detail, answered.more, answered.headers)
+
+
+def _invalid(request: Request, problem: RequestValidationError) -> Response:
+    """The answer to a request that is not as its schema says."""
+    del request
+    faults = [_fault(one) for one in problem.errors()]
+    first = faults[0]
+    if problem.errors()[0]["type"] == "json_invalid":
+        return problem_response(_HTTP[400], first.detail, {"field": "body", "remedy": "send valid JSON"}, {})
+    others = [{"field": one.more["field"], "remedy": one.more["remedy"]} for one in faults[1 : 1 + _OTHERS]]
+    return problem_response(KINDS[InvalidInput], first.detail, {**first.more, "errors": others or None}, {})
+
+
+def _fault(fault: Mapping[str, Any]) -> _Answered:
+    place: Sequence[Any] = [part for part in fault["loc"] if part not in ("body", "query", "path", "header")]
+    name, words = ".".join(map(str, place)) or "body", str(fault["msg"])
+    if fault["type"] == "json_invalid":
+        return _Answered(f"the body is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}")
+    if fault["type"] == "missing":
+        return _Answered(f"{name}: is missing", {"field": name, "remedy": "give it"})
+    wanted = words.removeprefix("Input should be ").removeprefix("Value error, ")
+    value, remedy = shown(fault.get("input")), f"give {wanted}" if words != wanted else words
+    if fault["type"] == "extra_forbidden":
+        wanted, remedy = "is not known here", "leave it out, or correct its name: /openapi.json has the names"
+        value = None  # which may be a payload at the wrong depth
+        return _Answered(f"{name}: {wanted}; {remedy}", {"field": name, "remedy": remedy})
+    return _Answered(f"{name}={value!r}: {remedy}", {"field": name, "value": value, "remedy": remedy})
+
+
+def _http(request: Request, problem: HTTPException) -> Response:
+    kind = _HTTP.get(problem.status_code, ProblemKind(problem.status_code, "http", "Refused"))
+    remedy = {404: "see /openapi.json for the addresses", 405: "see the header Allow"}.get(problem.status_code)
+    detail = f"{request.method} {request.url.path}: {problem.detail}" if remedy else str(problem.detail)
+    return problem_response(kind, detail, {"remedy": remedy}, problem.headers or {})
+
+
+def _unexpected(request: Request, problem: Exception) -> Response:
+    log.error("api.failed", extra={"path": request.url.path, "error": type(problem).__name__}, exc_info=problem)
+    return problem_response(_UNEXPECTED, "the server failed; its log has the error", {}, {})
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let an application answer every error as a problem."""
+    handlers: Mapping[Any, Any] = {
+        MinutehandError: explained,
+        Refusal: refused,
+        RequestValidationError: _invalid,
+        HTTPException: _http,
+        Exception: _unexpected,
+    }
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)

@@ -1,0 +1,113 @@
+"""What is done to one schedule, and what is read about it: status, history, fires, statistics, why; pause, resume, skip."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from fastapi import Query as InQuery
+from pydantic import Field
+from starlette.responses import Response
+
+from minutehand.web import views
+from minutehand.web.calls import Call, IdempotencyKey, IfMatch, ScheduleName, StrictRoute, answers, header_named
+from minutehand.web.fields import ApiBody, ApiQuery, Flag, Moment
+from minutehand.web.routes.schedules import expected_of, with_tag
+from minutehand.web.shapes import as_json
+
+router = APIRouter(route_class=StrictRoute, tags=["schedules"])
+
+
+class PauseRequest(ApiBody):
+    """How to pause."""
+
+    note: str | None = Field(None, description="why", examples=["the warehouse moves"])
+    until: Moment | None = Field(None, description="when it resumes by itself")
+    drain: Flag = Field(False, description="runs that are already due still start")
+
+
+class FiresQuery(ApiQuery):
+    """How many fires."""
+
+    count: int = Field(10, ge=1, le=1_000)
+
+
+class StatsQuery(ApiQuery):
+    """Of which days, in UTC."""
+
+    since: Moment | None = Field(None, description="left out: six days ago")
+    until: Moment | None = Field(None, description="left out: today")
+
+
+class WhyQuery(ApiQuery):
+    """Which fire."""
+
+    at: Moment
+
+
+@router.get("/schedules/{name}/status", responses=answers(views.ScheduleStatus))
+def get_schedule_status(call: Call, name: ScheduleName) -> Response:
+    """What moves by itself: incident, next fires, last runs, the health of its chain. Costs about eight reads."""
+    found = call.scheduler.describe_schedule(name)
+    schedule = found.schedule
+    names = ("state", "revision", "failing", "failed_at", "failed_run", "incident", "last_fired_at")
+    said = {word: getattr(schedule, word) for word in names}
+    return call.answer({**said, "next_fires": found.next_fires, "last_runs": found.last_runs, "chain": found.chain})
+
+
+@router.get("/schedules/{name}/history", responses=answers(views.items_model(views.REVISION.model)))
+def get_schedule_history(call: Call, name: ScheduleName) -> Response:
+    """Its revisions, newest first, at most twenty: what changed, when, and by whom."""
+    return call.answer({"items": call.scheduler.describe_schedule(name).revisions})
+
+
+@router.get("/schedules/{name}/fires", responses=answers(views.Fires))
+def get_schedule_fires(call: Call, name: ScheduleName, query: Annotated[FiresQuery, InQuery()]) -> Response:
+    """Its next fires; none unless it is ACTIVE."""
+    return call.answer({"items": call.scheduler.preview(name, query.count)})
+
+
+@router.get("/schedules/{name}/stats", responses=answers(views.items_model(views.DAY_STATS.model)))
+def get_schedule_stats(call: Call, name: ScheduleName, query: Annotated[StatsQuery, InQuery()]) -> Response:
+    """Counts and times of its ended runs, by day, the latest first."""
+    return call.answer({"items": call.scheduler.stats(schedule=name, **query.given())})
+
+
+@router.get("/schedules/{name}/why", responses=answers(views.ANSWER.model))
+def why_schedule(call: Call, name: ScheduleName, query: Annotated[WhyQuery, InQuery()]) -> Response:
+    """Why its fire at a moment ran, ran late, did not run, or was none."""
+    return call.answer(as_json(call.scheduler.why(name, query.at)))
+
+
+@router.post("/schedules/{name}/pause", responses=answers(views.ScheduleDocument))
+def pause_schedule(
+    call: Call,
+    name: ScheduleName,
+    body: PauseRequest | None = None,
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Pause a schedule. After the answer none of its runs starts; with `drain`, runs that are already due still do."""
+    expected = expected_of(call, name, if_match)
+    given = (body or PauseRequest()).given()
+    with header_named("client_token", "Idempotency-Key"):
+        done = call.scheduler.pause_schedule(name, **given, expected_revision=expected, client_token=key)
+    return with_tag(call, done)
+
+
+@router.post("/schedules/{name}/resume", responses=answers(views.ScheduleDocument))
+def resume_schedule(call: Call, name: ScheduleName, if_match: IfMatch = None, key: IdempotencyKey = None) -> Response:
+    """Resume a paused schedule from now on; an active one stays as it is."""
+    expected = expected_of(call, name, if_match)
+    with header_named("client_token", "Idempotency-Key"):
+        done = call.scheduler.resume_schedule(name, expected_revision=expected, client_token=key)
+    return with_tag(call, done)
+
+
+@router.post("/schedules/{name}/skip-next", responses=answers(views.RUN.model))
+def skip_next(call: Call, name: ScheduleName, if_match: IfMatch = None, key: IdempotencyKey = None) -> Response:
+    """Skip the next fire that has not started; a second request, without the same key, skips the fire after it."""
+    expected = expected_of(call, name, if_match)
+    with header_named("client_token", "Idempotency-Key"):
+        run = call.scheduler.skip_next(name, expected_revision=expected, client_token=key)
+    return call.answer(run)

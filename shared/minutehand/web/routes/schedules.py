@@ -1,0 +1,192 @@
+"""Schedules as resources: list, create, read, replace, change, delete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header
+from fastapi import Query as InQuery
+from pydantic import Field
+from starlette.responses import Response
+
+from minutehand.apply.fields import read_words
+from minutehand.domain.schedule import ScheduleState
+from minutehand.errors import Conflict, InvalidInput, NotFound
+from minutehand.sdk.schedule_views import Schedule
+from minutehand.web import views
+from minutehand.web.calls import (
+    ApiCall,
+    Call,
+    IdempotencyKey,
+    IfMatch,
+    ScheduleName,
+    StrictRoute,
+    answers,
+    header_named,
+)
+from minutehand.web.etags import etag_of, expected_revision
+from minutehand.web.fields import NAME, ApiQuery, Definition, NamedDefinition, PageQuery, Patch, merged
+from minutehand.web.urls import name_in_url
+
+router = APIRouter(route_class=StrictRoute, tags=["schedules"])
+_RACES = 3  # merge patches without If-Match that others may overtake
+
+
+class ScheduleQuery(PageQuery):
+    """Conditions, all of which must hold."""
+
+    prefix: str | None = Field(None, pattern=NAME, description="of the name")
+    state: ScheduleState | None = Field(None, description="left out: any but DELETED")
+    job: str | None = Field(None, pattern=NAME)
+    tag: str | None = Field(None, description="`key=value`, or `key` for any value")
+    failing: bool | None = Field(None, description="whether an incident is open")
+    managed_by: str | None = Field(None, pattern=NAME, description="the package or file that declares it")
+    next_fires: int = Field(0, ge=0, le=10, description="how many next fires each schedule is listed with")
+
+
+class DeleteQuery(ApiQuery):
+    """How to delete."""
+
+    drain: bool = Field(False, description="runs that are already due still start")
+
+
+@router.get("/schedules", responses=answers(views.SCHEDULES))
+def list_schedules(call: Call, query: Annotated[ScheduleQuery, InQuery()]) -> Response:
+    """Schedules that meet all conditions, sorted by name. A page may be short, even empty, and not the last."""
+    page = call.scheduler.list_schedules(**query.arguments())
+    return call.answer(views.page_document(page))
+
+
+@router.post("/schedules", status_code=201, responses=answers(views.ScheduleDocument, 201, "created"))
+def create_schedule(call: Call, body: NamedDefinition, key: IdempotencyKey = None) -> Response:
+    """Create a schedule. Its first fire may be due a few seconds from now."""
+    words = dict(body)
+    name = words.pop("name", None)
+    if name is None:
+        raise InvalidInput("name", name, "is missing", "give the schedule a name")
+    with header_named("client_token", "Idempotency-Key"):
+        call.scheduler.create_schedule(name, **_arguments(name, words), client_token=key)
+    return _as_it_is(call, name, 201)
+
+
+@router.get("/schedules/{name}", responses=answers(views.ScheduleDocument))
+def get_schedule(
+    call: Call,
+    name: ScheduleName,
+    if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="the ETag that you have")] = None,
+) -> Response:
+    """A schedule with its definition. What moves by itself is in its status."""
+    document = _document(call, name)
+    tag = etag_of(document)
+    if if_none_match is not None and tag in [one.strip().removeprefix("W/") for one in if_none_match.split(",")]:
+        return Response(status_code=304, headers={"ETag": tag})
+    return call.answer(document, ETag=tag)
+
+
+@router.put("/schedules/{name}", responses=answers(views.ScheduleDocument, s201="created"))
+def put_schedule(
+    call: Call,
+    name: ScheduleName,
+    body: Definition,
+    if_match: IfMatch = None,
+    if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="`*`: only create it")] = None,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Create a schedule, or give it this definition: what is left out has its default. A paused one stays paused."""
+    arguments = _arguments(name, body)
+    with header_named("client_token", "Idempotency-Key"):
+        if if_none_match is not None and if_none_match.strip() == "*":
+            call.scheduler.create_schedule(name, **arguments, client_token=key)
+            return _as_it_is(call, name, 201)
+        if if_match is not None:
+            _document(call, name)  # `*` means that it exists
+        expected = expected_revision(if_match, lambda: _document(call, name))
+        done = call.scheduler.upsert_schedule(name, **arguments, expected_revision=expected, client_token=key)
+    return _as_it_is(call, name, 201 if done.change == "created" else 200)
+
+
+@router.patch(
+    "/schedules/{name}",
+    responses=answers(views.ScheduleDocument),
+    openapi_extra={
+        "requestBody": {
+            "content": {
+                "application/merge-patch+json": {
+                    "schema": {"type": "object", "examples": [{"payload": {"region": "us"}}]}
+                }
+            }
+        }
+    },
+)
+def patch_schedule(call: Call, name: ScheduleName, body: Patch, if_match: IfMatch = None) -> Response:
+    """Change the definition by a JSON merge patch (RFC 7396): null removes a field, which then has its default.
+
+    Without `If-Match` it is merged into whichever definition is current.
+    """
+    expected = expected_revision(if_match, lambda: _document(call, name))
+    for left in reversed(range(_RACES)):
+        present = _document(call, name)
+        if expected is not None and present["revision"] != expected:
+            raise Conflict(f"you saw revision {expected}, but revision {present['revision']} is current; read it again")
+        arguments = _arguments(name, merged(present["definition"], body))
+        try:
+            call.scheduler.upsert_schedule(name, **arguments, expected_revision=present["revision"])
+            break
+        except Conflict:
+            if expected is not None or not left:
+                raise
+    return _as_it_is(call, name, 200)
+
+
+@router.delete("/schedules/{name}", status_code=204, response_class=Response)
+def delete_schedule(
+    call: Call,
+    name: ScheduleName,
+    query: Annotated[DeleteQuery, InQuery()],
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Delete a schedule; its runs stay readable. After the answer none of its runs starts."""
+    expected = expected_revision(if_match, lambda: _document(call, name))
+    with header_named("client_token", "Idempotency-Key"):
+        call.scheduler.delete_schedule(name, drain=query.drain, expected_revision=expected, client_token=key)
+    return Response(status_code=204)
+
+
+def _arguments(name: str, words: Mapping[str, Any]) -> dict[str, Any]:
+    """The words of a definition as keywords of create and upsert. Raises InvalidInput with the path of the word."""
+    if "paused" in words:
+        raise InvalidInput(
+            "paused", words["paused"], "is not a word of a definition here", "POST to …/pause or …/resume"
+        )
+    found = read_words(name, words, "the body")
+    policies = {word: value for word, value in vars(found.overrides).items() if value is not None}
+    options = {word: getattr(found.options, word) for word in found.options.as_dict()}
+    about: dict[str, Any] = {"description": found.description, "tags": found.tags, "payload": json.loads(found.payload)}
+    return {"job": found.job, "expression": found.rule, **about, **policies, **options}
+
+
+def _document(call: ApiCall, name: str) -> dict[str, Any]:
+    return views.schedule_document(call.scheduler.get_schedule(name))
+
+
+def _as_it_is(call: ApiCall, name: str, status: int) -> Response:
+    """The answer to a change: the schedule as it is now."""
+    try:
+        document = _document(call, name)
+    except NotFound:  # deleted meanwhile: the change was made
+        return call.answer({}, status)
+    where = {"Location": call.address("schedules", name_in_url(name))} if status == 201 else {}
+    return call.answer(document, status, ETag=etag_of(document), **where)
+
+
+def with_tag(call: ApiCall, schedule: Schedule) -> Response:
+    """The answer to a pause or resume."""
+    return _as_it_is(call, schedule.name, 200)
+
+
+def expected_of(call: ApiCall, name: str, if_match: str | None) -> int | None:
+    """The revision that a request about a schedule is for. Raises Refusal."""
+    return expected_revision(if_match, lambda: _document(call, name))

@@ -1,0 +1,100 @@
+"""The HTTP API over a harness: a client that is let in, and short words for what tests ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient, Response
+from minutehand import Registry, Scheduler
+from minutehand.testing import Harness
+from minutehand.web import Actor, create_app
+from minutehand.web.actors import KeyAccess
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+KEY = "k"
+NIGHTLY = {"job": "greet", "expression": "30 2 * * *", "timezone": "Europe/Berlin", "payload": {"to": "Ada"}}
+
+
+def greeting_jobs() -> Registry:
+    jobs = Registry()
+
+    @jobs.job("greet")
+    def greet(ctx: Any, payload: Any) -> Any:
+        return f"Hello {payload['to']}"
+
+    @jobs.job("fail")
+    def fail(ctx: Any, payload: Any) -> Any:
+        from minutehand.errors import Permanent
+
+        raise Permanent("it never works")
+
+    return jobs
+
+
+class AsgiClient:
+    """Requests to an application in this process, one after the other."""
+
+    def __init__(self, app: Any, headers: Mapping[str, str]) -> None:
+        self._app, self.headers = app, dict(headers)
+
+    def request(self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any) -> Response:
+        """The answer; an error of the application is an answer, too."""
+
+        async def ask() -> Response:
+            transport = ASGITransport(self._app, raise_app_exceptions=False)
+            async with AsyncClient(transport=transport, base_url="http://localhost", headers=self.headers) as client:
+                return await client.request(method, path, headers=headers, **content)
+
+        return asyncio.run(ask())
+
+    def get(self, path: str, **given: Any) -> Response:
+        return self.request("GET", path, **given)
+
+    def post(self, path: str, **given: Any) -> Response:
+        return self.request("POST", path, **given)
+
+
+class Api:
+    """The API of a harness, asked by an actor with the key."""
+
+    def __init__(self, *, actor: Actor | None = None, scheduler: Scheduler | None = None, **options: Any) -> None:
+        self.harness = Harness(greeting_jobs(), at=NOON)
+        self.scheduler = scheduler or self.harness.scheduler
+        self.app: FastAPI = create_app(
+            self.scheduler, access=KeyAccess(KEY, actor or Actor(name="alice@acme")), **{"rate": None, **options}
+        )
+        self.client = AsgiClient(self.app, {"Authorization": f"Bearer {KEY}"})
+
+    def ask(self, method: str, path: str, body: Any = None, *, tenant: str = "default", **headers: str) -> Response:
+        """A request below the tenant's address; words of headers are written with `_` for `-`."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        content = {} if body is None else {"json": body}
+        return self.client.request(method, f"/v1/tenants/{tenant}{path}", headers=given, **content)
+
+    def get(self, path: str, **headers: str) -> Any:
+        answer = self.ask("GET", path, **headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path: str, body: Any = None, status: int = 200, **headers: str) -> Any:
+        answer = self.ask("POST", path, body, **headers)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def put(self, path: str, body: Any = None, status: int = 200, **headers: str) -> Any:
+        answer = self.ask("PUT", path, body, **headers)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def problem(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        """Status and content of a refusal."""
+        answer = self.ask(method, path, body, **headers)
+        assert answer.headers["content-type"] == "application/problem+json", answer.text
+        found = answer.json()
+        assert found["status"] == answer.status_code
+        assert {"type", "title", "code", "detail"} <= set(found)
+        return answer.status_code, found

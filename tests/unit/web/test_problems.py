@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from minutehand import errors
+from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, Unavailable
+from minutehand.testing import Detail, Hook
+from minutehand.web.problems import KINDS, kind_of, shown
+
+from tests.support.api import NIGHTLY, Api
+
+
+def all_errors() -> list[type[MinutehandError]]:
+    return [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, MinutehandError)]
+
+
+def test_every_error_has_its_line_in_the_table() -> None:
+    assert set(KINDS) == set(all_errors())
+
+
+def test_a_code_has_one_status_and_one_title() -> None:
+    kinds: dict[str, set[int]] = {}
+    for kind in KINDS.values():
+        kinds.setdefault(kind.code, set()).add(kind.status)
+    assert {code: statuses for code, statuses in kinds.items() if len(statuses) > 1} == {}
+    assert {kind.status for kind in KINDS.values() if kind.ours} == {500}
+
+
+def test_a_class_that_the_table_lacks_is_as_its_parent() -> None:
+    class OtherError(errors.Conflict):
+        pass
+
+    assert kind_of(OtherError("x")).code == "conflict"
+
+
+def test_an_invalid_argument_is_named_with_its_remedy() -> None:
+    status, said = Api().problem("PUT", "/schedules/nightly", NIGHTLY | {"timezone": "Europe/Berlim"})
+    assert (status, said["code"], said["field"], said["value"]) == (
+        422,
+        "invalid-expression",
+        "timezone",
+        "Europe/Berlim",
+    )
+    assert "Europe/Berlin" in said["remedy"]
+    assert said["type"] == "urn:minutehand:problem:invalid-expression"
+
+
+def test_a_fault_in_an_expression_has_its_place() -> None:
+    _, said = Api().problem("PUT", "/schedules/nightly", NIGHTLY | {"expression": "0 25 * * *"})
+    assert (said["field"], said["position"]) == ("expression", 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"rule": {"window": -1}}, "rule.window"),
+        ({"retry": {"max_attempts": 0}}, "retry.max_attempts"),
+        ({"retry": {"attempts": 2}}, "retry.attempts"),
+        ({"overlap": "sometimes"}, "overlap"),
+        ({"jobs": "greet"}, "jobs"),
+        ({"paused": True}, "paused"),
+        ({"tags": {"": "x"}}, "tags"),
+        ({"job": None}, "job"),
+    ],
+)
+def test_a_wrong_word_of_a_definition_is_named_by_its_path(change: dict[str, Any], field: str) -> None:
+    api = Api()
+    status, said = api.problem("PUT", "/schedules/nightly", NIGHTLY | change)
+    assert (status, said["field"]) == (422, field)
+    assert said["remedy"]
+    assert api.get("/schedules")["items"] == []
+
+
+def test_all_faults_of_a_request_are_named() -> None:
+    status, said = Api().problem("POST", "/runs", {"jop": "greet", "delay": "1", "payload": 3})
+    assert (status, said["code"]) == (422, "invalid-input")
+    assert {said["field"], *(one["field"] for one in said["errors"])} == {"job", "delay", "jop"}
+
+
+def test_an_unknown_condition_is_refused() -> None:
+    """A mistyped filter of an act on many would widen it."""
+    api = Api()
+    assert api.problem("GET", "/schedules?jop=greet")[1]["field"] == "jop"
+    assert api.problem("POST", "/bulk", {"action": "delete", "filter": {"prefx": "a"}})[1]["field"] == "filter.prefx"
+    assert api.problem("POST", "/bulk", {"action": "delete", "filter": {}})[1]["field"] == "prefix"
+    assert api.problem("DELETE", "/schedules/x?drian=true")[1]["field"] == "drian"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"job": "greet", "job": "fail"}', "occurs twice"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "nested too deep"),
+        ("\x00", "not JSON"),
+    ],
+)
+def test_a_body_that_is_no_json_is_a_400(content: str, words: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = Api().client.post("/v1/tenants/default/runs", content=content, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert words in answer.json()["detail"]
+
+
+def test_nothing_is_there() -> None:
+    api = Api()
+    assert api.problem("GET", "/schedules/none")[1]["code"] == "not-found"
+    assert api.problem("GET", "/nothing")[1]["code"] == "no-such-route"
+    status, said = api.problem("DELETE", "/schedules")
+    assert (status, said["code"]) == (405, "method-not-allowed")
+    assert api.problem("GET", "/runs/AAAA")[0] == 422
+
+
+class Outage(Hook):
+    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+        raise Unavailable("DynamoDB is away")
+
+
+def test_an_outage_says_when_to_come_again() -> None:
+    api = Api()
+    away = api.scheduler._copy(_services=api.harness.memory.connect(Outage()))
+    answer = Api(scheduler=away).ask("GET", "/schedules/nightly")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+
+
+def test_an_error_that_nobody_foresaw_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Hook):
+        def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+            raise ZeroDivisionError("secret")
+
+    broken = Api().scheduler._copy(_services=Api().harness.memory.connect(Broken()))
+    status, said = Api(scheduler=broken).problem("GET", "/schedules/nightly")
+    assert (status, said["code"]) == (500, "internal")
+    assert "secret" not in json.dumps(said)
+    assert "api.failed" in caplog.text
+
+
+def test_a_value_is_cut() -> None:
+    assert shown("x" * 200) == "x" * 79 + "…"
+    assert shown({"a": "x" * 200}) == repr({"a": "x" * 200})[:79] + "…"
+    assert (shown(None), shown(3), shown(True), shown(float("nan"))) == (None, 3, True, "nan")
+    assert isinstance(ExpressionError("a", 1, "b", "c"), InvalidInput)
