@@ -21,7 +21,7 @@ from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.web.actors import Access, Actor
 from minutehand.web.limits import RequestLimit
-from minutehand.web.problems import Refusal
+from minutehand.web.problems import RefusedRequest
 from minutehand.web.shapes import as_json, json_bytes
 from minutehand.web.urls import NAME_PATTERN, RUN_PATTERN, TENANT_PATTERN, name_of_url, run_of_url
 
@@ -73,7 +73,7 @@ class ApiCall:
 
 
 async def caller(request: Request) -> Actor:
-    """Who sends a request. Raises Refusal: 401, or 429 beyond the limit."""
+    """Who sends a request. Raises RefusedRequest: 401, or 429 beyond the limit."""
     front: FrontDoor = request.app.state.front
     if iscoroutinefunction(front.access):
         found = front.access(request)
@@ -81,7 +81,7 @@ async def caller(request: Request) -> Actor:
         found = await run_in_threadpool(front.access, request)
     actor = await cast("Awaitable[Actor | None]", found) if isawaitable(found) else found
     if actor is None:
-        raise Refusal(
+        raise RefusedRequest(
             401,
             "the request does not say who sends it",
             "send credentials; the operator says which, by access= of create_app",
@@ -99,7 +99,7 @@ def _count(limit: RequestLimit, actor: Actor, request: Request) -> None:
     headers["RateLimit"] = f'"requests";r={allowance.left};t={allowance.wait}'
     if not allowance.taken:
         remedy = f"wait {allowance.wait} s, and send at most {limit.rate:g} requests a second"
-        raise Refusal(
+        raise RefusedRequest(
             429, "more requests than this process takes of one caller", remedy, Retry_After=str(allowance.wait)
         )
 
@@ -115,11 +115,13 @@ TenantSegment = Annotated[
 async def api_call(
     request: Request, tenant: TenantSegment, actor: Annotated[Actor, Depends(caller)], reason: Reason = None
 ) -> ApiCall:
-    """The call of a request about a tenant. Raises Refusal."""
+    """The call of a request about a tenant. Raises RefusedRequest."""
     front: FrontDoor = request.app.state.front
     name, warnings = name_of_url(tenant), list[str]()
     if not actor.may_name(name):
-        raise Refusal(403, "you may not act for this tenant", "ask for another tenant, or an operator for the access")
+        raise RefusedRequest(
+            403, "you may not act for this tenant", "ask for another tenant, or an operator for the access"
+        )
     with header_named("reason", "Minutehand-Reason"):
         scheduler = front.scheduler_of(name).acting_as(actor.name, reason=reason, via="api")
     scheduler = scheduler._copy(_on_unknown=warnings.append)  # noqa: SLF001 (whoever asked is told, not this process's log)

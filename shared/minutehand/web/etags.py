@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minutehand.web.problems import Refusal
+from minutehand.web.problems import RefusedRequest
 from minutehand.web.shapes import json_bytes
 
 _OURS = re.compile(r'"r([1-9][0-9]{0,14})(?:-([0-9a-f]{16}))?"')
@@ -22,7 +22,7 @@ def etag_of(document: Mapping[str, Any]) -> str:
 
 
 def expected_revision(if_match: str | None, current: Callable[[], Mapping[str, Any]]) -> int | None:
-    """The revision that a request with ``If-Match`` is for; None: whichever is current. Raises Refusal.
+    """The revision that a request with ``If-Match`` is for; None: whichever is current. Raises RefusedRequest.
 
     ``current`` gives the document as it is now; it is asked only if the tag has a hash. ``"r5"`` is for revision 5, whatever its tags.
     """
@@ -30,7 +30,9 @@ def expected_revision(if_match: str | None, current: Callable[[], Mapping[str, A
         return None
     found = _OURS.fullmatch(if_match.strip())
     if found is None:
-        raise Refusal(412, f"If-Match: {if_match[:80]!r} is no tag of a schedule", 'send the ETag of a GET, e.g. "r5"')
+        raise RefusedRequest(
+            412, f"If-Match: {if_match[:80]!r} is no tag of a schedule", 'send the ETag of a GET, e.g. "r5"'
+        )
     if found[2] is not None and (tag := etag_of(current())) != found[0]:
-        raise Refusal(412, f"you saw {found[0]}, but {tag} is current", "read it again")
+        raise RefusedRequest(412, f"you saw {found[0]}, but {tag} is current", "read it again")
     return int(found[1])

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from minutehand.web.problems import Refusal, refused
+from minutehand.web.problems import RefusedRequest, refused
 
 MAX_BODY = 1024 * 1024  # bytes: a payload of 256 KB, escaped, and a file of declarations
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -55,25 +55,27 @@ class Guard:
         try:
             self._check(scope)
             receive = await self._with_body(scope, receive)
-        except Refusal as refusal:
+        except RefusedRequest as refusal:
             await refused(Request(scope), refusal)(scope, receive, answer)
             return
         await self._app(scope, receive, answer)
 
     def _check(self, scope: Scope) -> None:
-        """Raises Refusal for a foreign host, and for a change that the page of another site makes."""
+        """Raises RefusedRequest for a foreign host, and for a change that the page of another site makes."""
         headers = Headers(scope=scope)
         hosts = self._options.hosts
         if hosts is not None and _host_of(headers.get("host", "")) not in hosts:
-            raise Refusal(421, "this server is asked by another name", f"use {' or '.join(sorted(hosts))} as the host")
+            raise RefusedRequest(
+                421, "this server is asked by another name", f"use {' or '.join(sorted(hosts))} as the host"
+            )
         site = headers.get("sec-fetch-site")
         if scope["method"] not in _SAFE and site not in (None, "same-origin", "none"):
-            raise Refusal(
+            raise RefusedRequest(
                 403, f"a browser sends this for another site (Sec-Fetch-Site: {site})", "send it from this site"
             )
 
     async def _with_body(self, scope: Scope, receive: Receive) -> Receive:
-        """What receives the body, which is read whole here. Raises Refusal."""
+        """What receives the body, which is read whole here. Raises RefusedRequest."""
         if scope["method"] in _SAFE:
             return receive
         headers, most = Headers(scope=scope), self._options.max_body
@@ -89,11 +91,11 @@ class Guard:
             too_large = len(body) > most
             is_over = too_large or not message.get("more_body", False)
         if too_large:
-            raise Refusal(
+            raise RefusedRequest(
                 413, f"the body has more than {most:,} bytes", f"send at most {most:,} bytes", Connection="close"
             )
         if body and not _is_json(headers.get("content-type", "")):
-            raise Refusal(415, "the body is not declared as JSON", "send Content-Type: application/json")
+            raise RefusedRequest(415, "the body is not declared as JSON", "send Content-Type: application/json")
         return _replayed(bytes(body), receive)
 
 

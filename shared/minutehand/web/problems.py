@@ -26,7 +26,7 @@ _OTHERS = 20  # further faults of a request that are listed
 
 
 @dataclass(frozen=True)
-class ProblemKind:
+class ErrorKind:
     """What an error is to a client."""
 
     status: int
@@ -35,21 +35,21 @@ class ProblemKind:
     ours: bool = False  # the operators' to mend, not the client's: it is logged
 
 
-_OURS = ProblemKind(500, "internal", "An error that belongs to a worker reached the API", ours=True)
-KINDS: Mapping[type[MinutehandError], ProblemKind] = {
-    errors.InvalidInput: ProblemKind(422, "invalid-input", "An argument is invalid; nothing was written"),
-    errors.ExpressionError: ProblemKind(422, "invalid-expression", "An expression or its time zone is invalid"),
-    errors.JobError: ProblemKind(422, "invalid-job", "A job's declaration is invalid"),
-    errors.NotFound: ProblemKind(404, "not-found", "There is nothing of that name or id"),
-    errors.AlreadyExists: ProblemKind(409, "already-exists", "The name is taken"),
-    errors.KeyReused: ProblemKind(422, "key-reused", "The idempotency key was used for another request"),
-    errors.Conflict: ProblemKind(409, "conflict", "Another call was first, or the state does not allow it"),
-    errors.Unavailable: ProblemKind(503, "unavailable", "A table or queue did not answer; the request may be repeated"),
-    errors.Misconfigured: ProblemKind(500, "misconfigured", "The installation is not set up for this", ours=True),
-    errors.Unreadable: ProblemKind(500, "unreadable", "A stored item is damaged", ours=True),
-    errors.TooNew: ProblemKind(500, "too-new", "A stored item is of a later release", ours=True),
-    errors.NotFinished: ProblemKind(504, "not-finished", "The run has not ended within the time"),
-    errors.MinutehandError: ProblemKind(500, "internal", "An error of Minutehand", ours=True),
+_OURS = ErrorKind(500, "internal", "An error that belongs to a worker reached the API", ours=True)
+KINDS: Mapping[type[MinutehandError], ErrorKind] = {
+    errors.InvalidInput: ErrorKind(422, "invalid-input", "An argument is invalid; nothing was written"),
+    errors.ExpressionError: ErrorKind(422, "invalid-expression", "An expression or its time zone is invalid"),
+    errors.JobError: ErrorKind(422, "invalid-job", "A job's declaration is invalid"),
+    errors.NotFound: ErrorKind(404, "not-found", "There is nothing of that name or id"),
+    errors.AlreadyExists: ErrorKind(409, "already-exists", "The name is taken"),
+    errors.KeyReused: ErrorKind(422, "key-reused", "The idempotency key was used for another request"),
+    errors.Conflict: ErrorKind(409, "conflict", "Another call was first, or the state does not allow it"),
+    errors.Unavailable: ErrorKind(503, "unavailable", "A table or queue did not answer; the request may be repeated"),
+    errors.Misconfigured: ErrorKind(500, "misconfigured", "The installation is not set up for this", ours=True),
+    errors.Unreadable: ErrorKind(500, "unreadable", "A stored item is damaged", ours=True),
+    errors.TooNew: ErrorKind(500, "too-new", "A stored item is of a later release", ours=True),
+    errors.NotFinished: ErrorKind(504, "not-finished", "The run has not ended within the time"),
+    errors.MinutehandError: ErrorKind(500, "internal", "An error of Minutehand", ours=True),
     # A worker handles these; no call of the SDK raises them.
     errors.EventRefused: _OURS,
     errors.EventFailed: _OURS,
@@ -62,23 +62,23 @@ KINDS: Mapping[type[MinutehandError], ProblemKind] = {
     errors.UnexpectedStatus: _OURS,
     errors.RunCancelled: _OURS,
 }
-_PRECONDITION = ProblemKind(412, "precondition-failed", "The resource is not as If-Match or If-None-Match says")
-_UNEXPECTED = ProblemKind(500, "internal", "An unexpected error; the log of the server has it", ours=True)
+_PRECONDITION = ErrorKind(412, "precondition-failed", "The resource is not as If-Match or If-None-Match says")
+_UNEXPECTED = ErrorKind(500, "internal", "An unexpected error; the log of the server has it", ours=True)
 _HTTP = {
-    400: ProblemKind(400, "malformed", "The request cannot be parsed"),
-    401: ProblemKind(401, "unauthenticated", "The request does not say who sends it"),
-    403: ProblemKind(403, "forbidden", "Not allowed"),
-    404: ProblemKind(404, "no-such-route", "The API has no such address"),
-    405: ProblemKind(405, "method-not-allowed", "The address does not take this method"),
+    400: ErrorKind(400, "malformed", "The request cannot be parsed"),
+    401: ErrorKind(401, "unauthenticated", "The request does not say who sends it"),
+    403: ErrorKind(403, "forbidden", "Not allowed"),
+    404: ErrorKind(404, "no-such-route", "The API has no such address"),
+    405: ErrorKind(405, "method-not-allowed", "The address does not take this method"),
     412: _PRECONDITION,
-    413: ProblemKind(413, "too-large", "The body is too large"),
-    415: ProblemKind(415, "unsupported-media-type", "The body is not JSON"),
-    421: ProblemKind(421, "foreign-host", "The request is for another host"),
-    429: ProblemKind(429, "too-many-requests", "The caller sends more requests than the API takes"),
+    413: ErrorKind(413, "too-large", "The body is too large"),
+    415: ErrorKind(415, "unsupported-media-type", "The body is not JSON"),
+    421: ErrorKind(421, "foreign-host", "The request is for another host"),
+    429: ErrorKind(429, "too-many-requests", "The caller sends more requests than the API takes"),
 }
 
 
-class Refusal(Exception):
+class RefusedRequest(Exception):
     """A request that the API itself refuses, before the SDK is asked."""
 
     def __init__(self, status: int, detail: str, remedy: str, **headers: str) -> None:
@@ -128,12 +128,12 @@ class _Answered:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def kind_of(problem: MinutehandError) -> ProblemKind:
+def kind_of(problem: MinutehandError) -> ErrorKind:
     """The kind of an error: its own, or that of the nearest class above it."""
     return next(KINDS[cls] for cls in type(problem).__mro__ if cls in KINDS)
 
 
-def problem_response(kind: ProblemKind, detail: str, more: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
+def problem_response(kind: ErrorKind, detail: str, more: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
     said = {
         "type": f"urn:minutehand:problem:{kind.code}",
         "title": kind.title,
@@ -154,7 +154,7 @@ def shown(value: object) -> Any:
     return shorten(value)
 
 
-def refused(request: Request, refusal: Refusal) -> Response:
+def refused(request: Request, refusal: RefusedRequest) -> Response:
     del request
     return problem_response(_HTTP[refusal.status], refusal.detail, {"remedy": refusal.remedy}, refusal.headers)
 
@@ -209,7 +209,7 @@ def _fault(fault: Mapping[str, Any]) -> _Answered:
 
 
 def _http(request: Request, problem: HTTPException) -> Response:
-    kind = _HTTP.get(problem.status_code, ProblemKind(problem.status_code, "http", "Refused"))
+    kind = _HTTP.get(problem.status_code, ErrorKind(problem.status_code, "http", "Refused"))
     remedy = {404: "see /openapi.json for the addresses", 405: "see the header Allow"}.get(problem.status_code)
     detail = f"{request.method} {request.url.path}: {problem.detail}" if remedy else str(problem.detail)
     return problem_response(kind, detail, {"remedy": remedy}, problem.headers or {})
@@ -224,7 +224,7 @@ def add_handlers(app: FastAPI) -> None:
     """Let an application answer every error as a problem."""
     handlers: Mapping[Any, Any] = {
         MinutehandError: explained,
-        Refusal: refused,
+        RefusedRequest: refused,
         RequestValidationError: _invalid,
         HTTPException: _http,
         Exception: _unexpected,

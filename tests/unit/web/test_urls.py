@@ -60,9 +60,10 @@ def test_every_run_comes_back(tenant: str, name: str, once: bool, key: str) -> N
 @given(st.text(max_size=30))
 def test_a_foreign_text_is_refused(text: str) -> None:
     try:
-        assert run_in_url(run_of_url(text)) == text
-    except InvalidInput as problem:
-        assert problem.field in ("run", "run_id")
+        found = run_of_url(text)
+    except InvalidInput:
+        return
+    assert run_in_url(found) == text
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=40))

@@ -70,8 +70,8 @@ class ScheduleFilter(ApiBody):
 class BulkRequest(ApiBody):
     """What to do to every schedule that meets the conditions."""
 
-    action: Literal["pause", "resume", "delete", "retag", "trigger"]
-    filter: ScheduleFilter
+    action: Literal["pause", "resume", "delete", "retag", "trigger"] = Field(examples=["pause"])
+    filter: ScheduleFilter = Field(examples=[{"tag": "team=billing"}])
     note: str | None = Field(None, description="of pause")
     until: Moment | None = Field(None, description="of pause")
     drain: Flag = Field(False, description="of pause and delete")

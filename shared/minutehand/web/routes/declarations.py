@@ -41,6 +41,19 @@ class DeclarationsRequest(ApiBody):
     adopt: Flag = Field(False, description="take schedules without an owner over")
 
 
+class DeclarationsDocument(BaseModel):
+    """The schedules of one owner."""
+
+    managed_by: str | None
+    schedules: dict[str, dict[str, Any]] = Field(description="definitions by name")
+
+
+class Declarations(BaseModel):
+    """All schedules, by owner."""
+
+    items: list[DeclarationsDocument]
+
+
 class ApplyRequest(DeclarationsRequest):
     """A document of declarations to carry out."""
 
@@ -104,7 +117,7 @@ class _TimeIsOverError(Exception):
     pass
 
 
-@router.get("/declarations", responses=answers(dict))
+@router.get("/declarations", responses=answers(Declarations))
 def export_declarations(call: Call, query: Annotated[ExportQuery, InQuery()]) -> Response:
     """All schedules as declarations: a list of documents, one for each owner. Each is what `apply` takes."""
     found = call.scheduler.export_declared(prefix=query.prefix)

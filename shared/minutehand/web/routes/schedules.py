@@ -188,5 +188,5 @@ def with_tag(call: ApiCall, schedule: Schedule) -> Response:
 
 
 def expected_of(call: ApiCall, name: str, if_match: str | None) -> int | None:
-    """The revision that a request about a schedule is for. Raises Refusal."""
+    """The revision that a request about a schedule is for. Raises RefusedRequest."""
     return expected_revision(if_match, lambda: _document(call, name))

@@ -1,0 +1,154 @@
+"""The OpenAPI document: complete, with examples that work; and what loads the API."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+from minutehand import Scheduler
+from minutehand.web.app import openapi_document
+
+from tests.support.api import Api
+
+ROOT = Path(__file__).parents[3]
+WEB = ROOT / "shared" / "minutehand" / "web"
+# Methods that no route calls, and why.
+ELSEWHERE = {
+    "acting_as": "the caller of each request",
+    "strictly": "an option of the server",
+    "wait_for": "GET /runs/{run}?wait=",
+    "list_running": "GET /runs?state=RUNNING",
+    "update_schedule": "PATCH merges, and replaces by upsert_schedule",
+    "archive": "a stream without an end, which a request is not",
+    "verify_audit": "an auditor's long work",
+    "rebuild_history": "an operator's long work, of the installation",
+}
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return openapi_document(Api().app)
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        yield from ((f"{method.upper()} {path}", operation) for method, operation in methods.items())
+
+
+def test_every_operation_has_a_name_a_description_and_problems(document: dict[str, Any]) -> None:
+    found = dict(operations(document))
+    names = [operation["operationId"] for operation in found.values()]
+    assert len(set(names)) == len(names) > 45
+    for place, operation in found.items():
+        assert operation["description"], place
+        if place != "GET /healthz":
+            problem = operation["responses"]["default"]["content"]["application/problem+json"]
+            assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
+            assert operation["security"] == [{"bearer": []}]
+
+
+def test_every_success_but_an_empty_one_has_a_schema(document: dict[str, Any]) -> None:
+    for place, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            if status.startswith("2") and status != "204":
+                assert answer["content"]["application/json"]["schema"], (place, status)
+
+
+def test_every_body_has_an_example(document: dict[str, Any]) -> None:
+    for place, operation in operations(document):
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            assert "examples" in str(_resolved(content["schema"], document)), place
+
+
+def _resolved(schema: dict[str, Any], document: dict[str, Any]) -> Any:
+    if "$ref" in schema:
+        return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return [_resolved(one, document) for one in schema.get("anyOf", [])] or schema
+
+
+def test_the_examples_of_schedules_are_accepted(document: dict[str, Any]) -> None:
+    api = Api()
+    api.scheduler = api.scheduler.strictly(strict=False)
+    lenient = Api(scheduler=api.scheduler)
+    for method, path, address in (("put", "/schedules/{name}", "/schedules/a"), ("post", "/schedules", "/schedules")):
+        body = document["paths"][f"/v1/tenants/{{tenant}}{path}"][method]["requestBody"]["content"]["application/json"]
+        for example in body["schema"]["examples"]:
+            assert lenient.ask(method.upper(), address, example).status_code == 201
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+
+    def references(part: Any) -> Iterator[str]:
+        if isinstance(part, dict):
+            if isinstance(part.get("$ref"), str):
+                yield part["$ref"]
+            for value in part.values():
+                yield from references(value)
+        elif isinstance(part, list):
+            for value in part:
+                yield from references(value)
+
+    found = set(references(document))
+    assert found
+    assert {one for one in found if one.removeprefix("#/components/schemas/") not in schemas} == set()
+
+
+def test_the_fields_of_views_are_described(document: dict[str, Any]) -> None:
+    run = document["components"]["schemas"]["Run"]["properties"]
+    assert [name for name, field in run.items() if not field.get("description")] == []
+    assert run["due"]["description"] == "UTC"
+
+
+def test_every_method_of_the_scheduler_has_a_route_or_a_reason() -> None:
+    called = set[str]()
+    for place in WEB.rglob("*.py"):
+        for node in ast.walk(ast.parse(place.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+                called |= {node.attr} if node.value.attr == "scheduler" else set()
+    public = {name for name, _ in inspect.getmembers(Scheduler, inspect.isfunction) if not name.startswith("_")}
+    assert public - called == set(ELSEWHERE)
+
+
+def test_a_route_keeps_no_rule() -> None:
+    """It may refuse only what has no place in a call of the SDK: the form of a request. Adapters are out of its reach."""
+    imported = {
+        node.module or ""
+        for place in (WEB / "routes").glob("*.py")
+        for node in ast.walk(ast.parse(place.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+    }
+    rooms = {name.split(".")[1] for name in imported if name.startswith("minutehand.")}
+    assert rooms <= {"apply", "domain", "errors", "sdk", "state", "timing", "web"}
+
+
+def loaded(code: str) -> set[str]:
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), str(ROOT)])}
+    program = f"{code}\nimport sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from minutehand import Scheduler, AsyncScheduler",
+        "import minutehand.daemon.worker_process, minutehand.daemon.roles",
+        "import minutehand.cli.app, minutehand.cli.installation.serving, minutehand.cli.installation.processes",
+    ],
+)
+def test_nothing_but_the_server_loads_the_framework(code: str) -> None:
+    assert not loaded(code) & {"fastapi", "starlette", "uvicorn"}
+
+
+def test_no_route_is_out_of_the_document(document: dict[str, Any]) -> None:
+    routes = [route for route in Api().app.routes if isinstance(route, APIRoute)]
+    assert {route.path for route in routes} - set(document["paths"]) <= {"/openapi.json"}
