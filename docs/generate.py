@@ -33,6 +33,9 @@ from minutehand.ready_jobs import http, notifiers
 from minutehand.sdk import bulk
 from minutehand.state import backfill, before_start, ending, lease
 from minutehand.state.transition import Transition
+from minutehand.web import create_app
+from minutehand.web.app import openapi_document
+from minutehand.web.problems import KINDS, REFUSALS
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "minutehand"
@@ -175,6 +178,49 @@ def exits() -> Iterator[str]:
     yield from (f"| {ExitCode[name]} | {_cell(what)} |" for name, what in remarks(ExitCode).items())
 
 
+def http_routes() -> Iterator[str]:
+    """The routes of the API, in the groups of its document."""
+    document, group = openapi_document(create_app(minutehand.Scheduler)), ""
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if (heading := operation["tags"][0]) != group:
+                group = heading
+                yield f"\n### {group.capitalize()}\n\n| | what | query, or fields of the body | answer |\n|---|---|---|---|"
+            statuses = ", ".join(status for status in operation["responses"] if status != "default")
+            place = f"`{method.upper()} {path.removeprefix('/v1/tenants/{tenant}')}`"
+            what = operation["description"].partition("\n\n")[0]
+            yield f"| {place} | {_cell(what)} | {_parts(operation, document)} | {statuses} |"
+
+
+def _parts(operation: dict[str, Any], document: dict[str, Any]) -> str:
+    """What a request may have in its query and in its body; what is needed is in bold type."""
+    given = [(one["name"], one.get("required")) for one in operation.get("parameters", ()) if one["in"] == "query"]
+    for content in list(operation.get("requestBody", {}).get("content", {}).values())[:1]:
+        body = content["schema"]
+        found = next((one for one in body.get("anyOf", [body]) if "$ref" in one), body)
+        if "$ref" in found:
+            found = document["components"]["schemas"][found["$ref"].rpartition("/")[2]]
+        if "overlap" in found.get("properties", {"overlap": None}):  # a patch may have any of its words
+            named = ["**`name`**"] if "name" in found.get("required", ()) else []
+            return ", ".join([*named, "[a definition](#a-definition)"])
+        given += [(name, name in found.get("required", ())) for name in found["properties"]]
+    return ", ".join(f"**`{name}`**" if needed else f"`{name}`" for name, needed in given)
+
+
+def http_problems() -> Iterator[str]:
+    """The codes of problems, with their statuses and the errors of the SDK."""
+    yield "| status | code | error of the SDK | means |\n|---|---|---|---|"
+    errors_of: dict[tuple[int, str, str], list[str]] = {}
+    for error, kind in KINDS.items():
+        errors_of.setdefault((kind.status, kind.code, kind.title), []).append(f"`{error.__name__}`")
+    for kind in REFUSALS.values():
+        errors_of.setdefault((kind.status, kind.code, kind.title), [])
+    for (status, code, title), names in sorted(errors_of.items()):
+        if code != "internal":
+            yield f"| {status} | `{code}` | {', '.join(names)} | {title} |"
+    yield "| 500 | `internal` | any other | An error of the server; its log has it |"
+
+
 def decisions() -> Iterator[str]:
     """The records of decisions, by their headings."""
     for place in sorted((DOCS / "adr").glob("[0-9]*.md")):
@@ -192,6 +238,8 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "commands": commands,
     "decisions": decisions,
     "errors": errors_table,
+    "http-problems": http_problems,
+    "http-routes": http_routes,
     "settings": settings_table,
     "states": states,
     "transitions": transitions_table,

@@ -12,7 +12,6 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from minutehand.domain.names import check_tenant
-from minutehand.jobs import Registry
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.version import VERSION
 from minutehand.web.actors import Access, closed
@@ -33,7 +32,7 @@ SchedulerOf = Callable[[str], Scheduler]
 
 
 def create_app(
-    scheduler: Scheduler | SchedulerOf | None = None,
+    scheduler: Scheduler | SchedulerOf,
     *,
     access: Access = closed,
     hosts: Collection[str] | None = None,
@@ -44,8 +43,8 @@ def create_app(
 ) -> FastAPI:
     """The API over a Scheduler, whose tenant is that of each request's address.
 
-    ``scheduler`` may be a function from a tenant to its Scheduler; None: one from the environment. ``access`` tells who sends a request,
-    or None: nobody is let in without it. ``hosts`` are the names by which the server may be asked; None: any. ``rate`` (None: no limit)
+    ``scheduler`` may be a function from a tenant to its Scheduler. ``access`` tells who sends a request, or None: nobody is let in
+    without it. ``hosts`` are the names by which the server may be asked; None: any. ``rate`` (None: no limit)
     and ``burst`` are requests a second, and at once, of one actor in this process. ``longest``: seconds of a long poll, and of work on
     many. ``max_body``: bytes.
     """
@@ -109,8 +108,7 @@ def _name_of(route: APIRoute) -> str:
     return route.name
 
 
-def _by_tenant(scheduler: Scheduler | SchedulerOf | None) -> SchedulerOf:
-    if scheduler is not None and not isinstance(scheduler, Scheduler):
+def _by_tenant(scheduler: Scheduler | SchedulerOf) -> SchedulerOf:
+    if not isinstance(scheduler, Scheduler):
         return scheduler
-    base = Scheduler(jobs=Registry(), via="api") if scheduler is None else scheduler
-    return lambda tenant: base._copy(tenant=check_tenant(tenant))  # noqa: SLF001 (it shares all connections)
+    return lambda tenant: scheduler._copy(tenant=check_tenant(tenant))  # noqa: SLF001 (it shares all connections)

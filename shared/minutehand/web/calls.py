@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutinefunction
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.routing import APIRoute
@@ -75,11 +75,10 @@ class ApiCall:
 async def caller(request: Request) -> Actor:
     """Who sends a request. Raises RefusedRequest: 401, or 429 beyond the limit."""
     front: FrontDoor = request.app.state.front
-    if iscoroutinefunction(front.access):
-        found = front.access(request)
-    else:  # it may ask a database
-        found = await run_in_threadpool(front.access, request)
-    actor = await cast("Awaitable[Actor | None]", found) if isawaitable(found) else found
+    access: Callable[..., Any] = front.access
+    # A function may ask a database, so it has a thread.
+    found = access(request) if iscoroutinefunction(access) else await run_in_threadpool(access, request)
+    actor: Actor | None = await found if isawaitable(found) else found
     if actor is None:
         raise RefusedRequest(
             401,
@@ -204,9 +203,10 @@ class StrictRoute(APIRoute):
         return strict
 
 
-def answers(model: Any, status: int = 200, text: str = "as asked", **more: str) -> Mapping[Any, Any]:
+def answers(model: Any, status: int = 200, text: str = "as asked", **more: str) -> dict[int | str, dict[str, Any]]:
     """``responses`` of a route: a document with its schema, and further statuses that have the same."""
     said: dict[str, Any] = {"description": text}
     if isinstance(model, type) and issubclass(model, BaseModel):
         said["model"] = model
-    return {status: said} | {int(name[1:]): {**said, "description": text} for name, text in more.items()}
+    found: dict[int | str, dict[str, Any]] = {name[1:]: {**said, "description": text} for name, text in more.items()}
+    return {status: said} | found

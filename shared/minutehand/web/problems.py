@@ -44,6 +44,9 @@ KINDS: Mapping[type[MinutehandError], ErrorKind] = {
     errors.AlreadyExists: ErrorKind(409, "already-exists", "The name is taken"),
     errors.KeyReused: ErrorKind(422, "key-reused", "The idempotency key was used for another request"),
     errors.Conflict: ErrorKind(409, "conflict", "Another call was first, or the state does not allow it"),
+    errors.Forbidden: ErrorKind(403, "forbidden", "The caller may not do this"),
+    errors.TenantSuspended: ErrorKind(403, "tenant-suspended", "The tenant takes no new work"),
+    errors.JobNotGranted: ErrorKind(403, "job-not-granted", "The tenant may not run this job"),
     errors.Unavailable: ErrorKind(503, "unavailable", "A table or queue did not answer; the request may be repeated"),
     errors.Misconfigured: ErrorKind(500, "misconfigured", "The installation is not set up for this", ours=True),
     errors.Unreadable: ErrorKind(500, "unreadable", "A stored item is damaged", ours=True),
@@ -64,7 +67,7 @@ KINDS: Mapping[type[MinutehandError], ErrorKind] = {
 }
 _PRECONDITION = ErrorKind(412, "precondition-failed", "The resource is not as If-Match or If-None-Match says")
 _UNEXPECTED = ErrorKind(500, "internal", "An unexpected error; the log of the server has it", ours=True)
-_HTTP = {
+REFUSALS: Mapping[int, ErrorKind] = {
     400: ErrorKind(400, "malformed", "The request cannot be parsed"),
     401: ErrorKind(401, "unauthenticated", "The request does not say who sends it"),
     403: ErrorKind(403, "forbidden", "Not allowed"),
@@ -156,7 +159,7 @@ def shown(value: object) -> Any:
 
 def refused(request: Request, refusal: RefusedRequest) -> Response:
     del request
-    return problem_response(_HTTP[refusal.status], refusal.detail, {"remedy": refusal.remedy}, refusal.headers)
+    return problem_response(REFUSALS[refusal.status], refusal.detail, {"remedy": refusal.remedy}, refusal.headers)
 
 
 def explained(request: Request, problem: MinutehandError) -> Response:
@@ -187,7 +190,7 @@ def _invalid(request: Request, problem: RequestValidationError) -> Response:
     faults = [_fault(one) for one in problem.errors()]
     first = faults[0]
     if problem.errors()[0]["type"] == "json_invalid":
-        return problem_response(_HTTP[400], first.detail, {"field": "body", "remedy": "send valid JSON"}, {})
+        return problem_response(REFUSALS[400], first.detail, {"field": "body", "remedy": "send valid JSON"}, {})
     others = [{"field": one.more["field"], "remedy": one.more["remedy"]} for one in faults[1 : 1 + _OTHERS]]
     return problem_response(KINDS[InvalidInput], first.detail, {**first.more, "errors": others or None}, {})
 
@@ -209,7 +212,7 @@ def _fault(fault: Mapping[str, Any]) -> _Answered:
 
 
 def _http(request: Request, problem: HTTPException) -> Response:
-    kind = _HTTP.get(problem.status_code, ErrorKind(problem.status_code, "http", "Refused"))
+    kind = REFUSALS.get(problem.status_code, ErrorKind(problem.status_code, "http", "Refused"))
     remedy = {404: "see /openapi.json for the addresses", 405: "see the header Allow"}.get(problem.status_code)
     detail = f"{request.method} {request.url.path}: {problem.detail}" if remedy else str(problem.detail)
     return problem_response(kind, detail, {"remedy": remedy}, problem.headers or {})

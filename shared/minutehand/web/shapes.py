@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from types import GenericAlias
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, Field, create_model
@@ -64,13 +65,15 @@ def shape_of(kind: type) -> Shape:
 
 def page_model(of: type[BaseModel], **more: Any) -> type[BaseModel]:
     """The schema of a page of some documents."""
-    cursor = Field(description="of the next page, with the same conditions; null: this is the last page")
-    made: type[BaseModel] = create_model(
-        f"{of.__name__}Page",
-        items=(list[of], Field(description="in a stable order")),
-        cursor=(str | None, cursor),
-        **more,
-    )
+    items: Any = GenericAlias(list, (of,))
+    said: dict[str, Any] = {
+        "items": (items, Field(description="in a stable order")),
+        "cursor": (
+            str | None,
+            Field(description="of the next page, with the same conditions; null: this is the last page"),
+        ),
+    }
+    made: type[BaseModel] = create_model(f"{of.__name__}Page", **said, **more)
     return made
 
 
@@ -118,7 +121,7 @@ def _schema_type(hint: Any) -> Any:
     inner = tuple(map(_schema_type, parts))
     if origin in (Union, types.UnionType):
         return Union[inner]  # noqa: UP007 (of types that are known now)
-    return dict[inner] if issubclass(origin, Mapping) else list[inner[0]]  # type: ignore[valid-type]
+    return GenericAlias(dict, inner) if issubclass(origin, Mapping) else GenericAlias(list, inner[:1])
 
 
 def _first_line(kind: type) -> str:

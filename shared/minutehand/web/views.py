@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import GenericAlias
 from typing import Any
 
 from pydantic import BaseModel, Field, create_model
@@ -107,7 +108,8 @@ class Frozen(BaseModel):
 
 def items_model(of: type[BaseModel]) -> type[BaseModel]:
     """The schema of a list that has no pages."""
-    made: type[BaseModel] = create_model(f"{of.__name__}List", items=(list[of], ...))
+    items: Any = GenericAlias(list, (of,))
+    made: type[BaseModel] = create_model(f"{of.__name__}List", items=(items, ...))
     return made
 
 

@@ -113,6 +113,6 @@ def bulk(call: Call, body: BulkRequest, key: IdempotencyKey = None) -> Response:
         given["tag"] = tag_of(given["tag"])
     if "prefix" in given and given["prefix"] is None:
         del given["prefix"]
-    token = {"client_token": key} if key is not None else {}
+    token: dict[str, Any] = {"client_token": key} if key is not None else {}
     with call.in_time() as stop, header_named("client_token", "Idempotency-Key"):
         return call.answer(call.scheduler.bulk(stop=stop, **given, **token))

@@ -132,7 +132,7 @@ def retry_run(call: Call, run: RunId) -> Response:
 @router.post("/runs/{run}/replay", status_code=201, responses=answers(views.RUN.model, 201, "submitted"))
 def replay_run(call: Call, run: RunId, body: ReplayRequest | None = None, key: IdempotencyKey = None) -> Response:
     """Repeat an ended run as a new one-off."""
-    given = (body or ReplayRequest()).given()
+    given = (body or ReplayRequest.model_validate({})).given()
     with header_named("idempotency_key", "Idempotency-Key"):
         done = call.scheduler.replay_run(run, **given, idempotency_key=key)
     return call.answer(done, 201, Location=call.address("runs", run_in_url(done.id)))

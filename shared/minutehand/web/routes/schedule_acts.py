@@ -89,7 +89,7 @@ def pause_schedule(
 ) -> Response:
     """Pause a schedule. After the answer none of its runs starts; with `drain`, runs that are already due still do."""
     expected = expected_of(call, name, if_match)
-    given = (body or PauseRequest()).given()
+    given = (body or PauseRequest.model_validate({})).given()
     with header_named("client_token", "Idempotency-Key"):
         done = call.scheduler.pause_schedule(name, **given, expected_revision=expected, client_token=key)
     return with_tag(call, done)

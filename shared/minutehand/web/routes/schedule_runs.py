@@ -74,7 +74,7 @@ def trigger(
 ) -> Response:
     """Run a schedule now, independent of its expression."""
     expected = expected_of(call, name, if_match)
-    given = (body or TriggerRequest()).given()
+    given = (body or TriggerRequest.model_validate({})).given()
     with header_named("idempotency_key", "Idempotency-Key"):
         run = call.scheduler.trigger(name, **given, idempotency_key=key, expected_revision=expected)
     return call.answer(run, 201, Location=call.address("runs", run_in_url(run.id)))
