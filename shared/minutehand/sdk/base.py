@@ -21,6 +21,7 @@ from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Definition, Head, ScheduleState
+from minutehand.domain.tenants.suspension import not_served
 from minutehand.errors import InvalidInput, MinutehandError, NotFound
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
@@ -205,9 +206,10 @@ class SchedulerBase:
             self._grants.check(self.tenant, job)
 
     def _waits_because(self, job: str) -> str | None:
-        """Why a run of the job waits in vain: no worker has ever known it, or its tenant may not run it; None: that cannot be told."""
+        """Why a run of the job waits: its tenant is suspended, or may not run it, or no worker has ever known it; None: who knows."""
         try:
-            problem = self._grants.problem(self.tenant, job)
+            problem = not_served(self._services.tenants.governance(self.tenant, self._clock()))
+            problem = problem or self._grants.problem(self.tenant, job)
             found = self._known_names.of(job)
         except MinutehandError:
             return None
@@ -287,5 +289,8 @@ class SchedulerBase:
         return after
 
     def _job_queue(self, job: str) -> str | None:
+        """The queue of a job's runs where their caller names none: the job's, else that of the tenant's profile. Raises Unavailable."""
         known = self._jobs.get(job)
-        return None if known is None else known.queue
+        if known is not None and known.queue is not None:
+            return known.queue
+        return self._services.tenants.governance(self.tenant, self._clock()).profile.queue

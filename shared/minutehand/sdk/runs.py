@@ -101,7 +101,7 @@ class RunMethods(SchedulerBase):
         """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound.
 
         A payload or result that is not in the bucket any more is None. ``waits_because`` is set for a run that waits although no worker
-        has ever known its job, or its tenant may not run it.
+        has ever known its job, or its tenant is suspended or may not run it.
         """
         run = self._read(run_id)
         beside = self._services.ledger.beside(run.ref)

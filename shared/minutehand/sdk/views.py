@@ -80,7 +80,7 @@ class Run:
     skipped: int | None = None  # row of a gap only: number of missed fires that were skipped, from ``due`` on
     skipped_until: datetime | None = None  # row of a gap only: UTC, the last skipped fire
     waits_because: str | None = (
-        None  # why it cannot start, if no worker knows its job or its tenant may not run it; get_run only
+        None  # why it cannot start, if no worker knows its job, or its tenant is suspended or may not run it; get_run only
     )
     steps: Mapping[str, Any] = field(default_factory=dict)  # recorded results by name; get_run only
     failed_attempts: Sequence[FailedAttempt] = ()  # oldest first; get_run only

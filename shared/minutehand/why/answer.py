@@ -58,6 +58,7 @@ class Cause(StrEnum):
     CATCH_UP = "catch_up"  # the policy for missed fires
     BACKFILL = "backfill"  # a backfill runs the fire, late on purpose
     FREEZE = "freeze"  # of the tenant
+    SUSPENSION = "suspension"  # of the tenant
     OVERLAP = "overlap"  # of runs of one schedule: overlap, max_running
     QUEUE = "queue"  # no worker took it from its queue
     NO_WORKER = "no_worker"  # no worker of the queue is there

@@ -18,6 +18,7 @@ from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts, not_known, of_revision, of_run
 from minutehand.why.freezes import by_lines
 from minutehand.why.no_run import held_now, resumed_from_pause
+from minutehand.why.suspension import suspended_between
 from minutehand.why.timeline import by
 from minutehand.why.words import clock, count, exact, show, span
 from minutehand.why.workers import of_queue
@@ -122,14 +123,14 @@ def start_delay(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
     ready = max(run.due, run.created_at)
     if until - ready <= LATE:
         return
-    known = [*_by_freeze(facts, ready, until), *_by_overlap(facts, run, until)]
+    known = [*_by_freeze(facts, ready, until), *suspended_between(facts, ready, until), *_by_overlap(facts, run, until)]
     yield from known
     if not any(sentence.cause for sentence in known):
         yield from _by_queue(facts, run, ready, until)
 
 
 def _by_freeze(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
-    freeze, known = facts.freeze, list(by_lines(facts.freezes, ready, until))
+    freeze, known = facts.freeze, list(by_lines(facts.tenant_acts, ready, until))
     yield from known
     if known or freeze is None or freeze.created_at > until:
         return

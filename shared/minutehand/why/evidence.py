@@ -35,6 +35,7 @@ from minutehand.why.delay import LATE
 from minutehand.why.facts import Chain, Facts
 from minutehand.why.freezes import may_have_held, waited
 from minutehand.why.needs import gaps, in_that_second, is_exclusive, needs_agenda, times_of_acts, was_late
+from minutehand.why.suspension import may_have_been_suspended
 from minutehand.why.timeline import ACTS, AROUND
 
 _T = TypeVar("_T")
@@ -212,7 +213,9 @@ class EvidenceReader:
                 return None
 
         freeze = tried("freeze", self._freeze)
-        freezes = tried("audit", lambda: self._freezes(facts, freeze))
+        governance = tried("profile", lambda: self._services.tenants.governance(self._tenant, facts.now))
+        facts = replace(facts, freeze=freeze, governance=governance)
+        acts = tried("audit", lambda: self._tenant_acts(facts))
         attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None
         slot = backfill = redriven = None
         if run is not None and run.state is RunState.QUEUED and is_exclusive(facts):
@@ -230,16 +233,13 @@ class EvidenceReader:
             depth = tried("queue", lambda: self._services.work.load([queue]).get(queue))
         workers = tried("workers", lambda: self._workers(facts)) if run is not None else None
         waits = run is not None and run.state in WAITING
-        governance = tried("profile", lambda: self._services.tenants.governance(self._tenant, facts.now))
         asks = waits or (governance is not None and governance.profile.jobs is not None)
         catalogue = tried("jobs of the workers", lambda: read_catalogue(self._services, facts.now)) if asks else None
         return replace(
             facts,
             workers=workers,
             catalogue=catalogue,
-            governance=governance,
-            freeze=freeze,
-            freezes=freezes or (),
+            tenant_acts=acts or (),
             attempts=tuple(attempts or ()),
             slot=slot,
             backfill=backfill,
@@ -270,12 +270,12 @@ class EvidenceReader:
             raise Unavailable("the table did not answer")
         return answer.frozen.get(self._tenant)
 
-    def _freezes(self, facts: Facts, last: Freeze | None) -> Sequence[AuditLineRow]:
-        """The lines of freezes that may have held the run and are over; those that began days before it was ready are left out."""
+    def _tenant_acts(self, facts: Facts) -> Sequence[AuditLineRow]:
+        """The lines of what may have held the run and is over; what began days before it was ready is left out."""
         if facts.run is None:
             return ()
         ready, until = waited(facts.run, facts.now)
-        if until - ready <= LATE or not may_have_held(last, ready):
+        if until - ready <= LATE or not (may_have_held(facts.freeze, ready) or may_have_been_suspended(facts, ready)):
             return ()
         wanted = AuditFilter(since=max(ready - ACTS, 0), until=until, run=self._tenant)
         return list_lines(self._tenant, wanted, self._services, limit=_LINES, cursor=None).items

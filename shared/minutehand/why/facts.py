@@ -57,7 +57,9 @@ class Facts:
     slot: Slot | None = None  # of a schedule that bounds its runs
     acts: Sequence[AuditLineRow] = ()  # of owners on the schedule or run, at the times that matter, newest first
     freeze: Freeze | None = None  # of the tenant: the last one, also if it is over
-    freezes: Sequence[AuditLineRow] = ()  # of the tenant, while the run waited, if the last one does not tell
+    tenant_acts: Sequence[
+        AuditLineRow
+    ] = ()  # freezes and suspensions while the run waited, if the present ones do not tell
     holds: QueueHolds | None = None  # of its queue
     depth: Sequence[QueueDepth] = ()  # of its queue's stripes
     workers: Sequence[WorkerRow] | None = None  # their records: of all, or of the run's worker; None: not asked for

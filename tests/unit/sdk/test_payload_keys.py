@@ -42,7 +42,7 @@ def test_keys_that_are_one_in_json_are_refused(payload: Any, key: str) -> None:
     ):
         with pytest.raises(InvalidInput, match=rf"^payload=.*the key '{key}' occurs twice.*; write each key once"):
             call()
-    assert faults.calls == []
+    assert set(faults.verbs()) <= {"governance"}
 
 
 @pytest.mark.parametrize(

@@ -385,6 +385,48 @@ def after_an_outage(stage: Stage) -> Answer:
     return stage.why("08:10")
 
 
+def to_come_while_suspended(stage: Stage) -> Answer:
+    stage.create("0 9 * * *")
+    stage.harness.tenants.suspend("acme", note="unpaid")
+    return stage.why("09:00")
+
+
+def suspended(stage: Stage) -> Answer:
+    stage.create()
+    stage.harness.tenants.suspend("acme", note="unpaid")
+    stage.pass_time(25)
+    return stage.why("08:10")
+
+
+def after_a_suspension(stage: Stage) -> Answer:
+    stage.harness.tenants.acting_as("boss").suspend("acme", note="unpaid")
+    stage.create()
+    stage.pass_time(120)
+    stage.harness.tenants.acting_as("boss").resume("acme")
+    stage.pass_time(10)
+    return stage.why("08:10")
+
+
+def after_a_long_suspension(stage: Stage) -> Answer:
+    """The line of its begin is a week old: that of its end tells it."""
+    stage.harness.tenants.suspend("acme")
+    stage.pass_time(7 * 24 * 60)
+    stage.create()
+    stage.pass_time(120)
+    stage.harness.tenants.acting_as("boss").resume("acme")
+    stage.pass_time(10)
+    return stage.why("08:10", 11)
+
+
+def waiting_after_a_suspension(stage: Stage) -> Answer:
+    """No worker has come since."""
+    stage.create()
+    stage.harness.tenants.suspend("acme")
+    stage.pass_time(60)
+    stage.harness.tenants.acting_as("boss").resume("acme")
+    return stage.why("08:10")
+
+
 def after_a_freeze(stage: Stage) -> Answer:
     stage.create()
     stage.scheduler.freeze(at("08:30"))
@@ -658,6 +700,19 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     after_a_freeze_in_place_of_another: (Verdict.RAN_LATE, (Cause.FREEZE,), "until 2026-05-04 08:30:00Z (first)"),
     waiting_after_a_thaw: (Verdict.WAITING, (Cause.FREEZE,), "when app:ada thawed it"),
     after_a_freeze: (Verdict.RAN_LATE, (Cause.FREEZE,), "from 2026-05-04 08:00:00Z until 2026-05-04 08:30:00Z"),
+    to_come_while_suspended: (Verdict.UPCOMING, (Cause.SUSPENSION,), "suspended (unpaid)"),
+    suspended: (Verdict.WAITING, (Cause.SUSPENSION,), "suspended (unpaid): nothing of it starts until it is resumed"),
+    after_a_suspension: (
+        Verdict.RAN_LATE,
+        (Cause.SUSPENSION,),
+        "suspended by app:boss from 2026-05-04 08:00:00Z until 2026-05-04 10:00:00Z, when app:boss resumed it (unpaid)",
+    ),
+    after_a_long_suspension: (
+        Verdict.RAN_LATE,
+        (Cause.SUSPENSION,),
+        "suspended until 2026-05-11 10:00:00Z, when app:boss resumed it",
+    ),
+    waiting_after_a_suspension: (Verdict.WAITING, (Cause.SUSPENSION,), "when app:boss resumed it"),
     after_another_run: (
         Verdict.RAN_LATE,
         (Cause.OVERLAP,),

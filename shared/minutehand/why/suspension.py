@@ -1,0 +1,51 @@
+"""Suspensions of the tenant: the one that holds its runs now, and those that held a run and are over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minutehand.domain.audit import AuditAct, AuditLineRow
+from minutehand.why.answer import Cause, Sentence
+from minutehand.why.facts import Facts
+from minutehand.why.words import show
+
+_ACTS = (AuditAct.SUSPEND_TENANT, AuditAct.RESUME_TENANT)
+
+
+def suspended_now(facts: Facts) -> Iterator[Sentence]:
+    """That nothing of the tenant starts."""
+    profile = None if facts.governance is None else facts.governance.profile
+    if profile is None or profile.accepts:
+        return
+    source, note = f"profile of tenant {facts.tenant}", f" ({profile.note})" if profile.note else ""
+    if profile.is_erased:
+        text = f"The tenant is {profile.state}: nothing of it starts any more."
+    else:
+        text = f"The tenant is suspended{note}: nothing of it starts until it is resumed."
+    yield Sentence(text=text, source=source, cause=Cause.SUSPENSION)
+
+
+def may_have_been_suspended(facts: Facts, ready: int) -> bool:
+    """Whether the tenant's profile has changed since a run was ready: it may have been suspended in between."""
+    own = None if facts.governance is None else facts.governance.own
+    return own is not None and own.accepts and own.updated_at >= ready
+
+
+def suspended_between(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
+    """The suspensions between two instants (UTC ms) that are over, by the lines of the audit."""
+    lines = sorted((line for line in facts.tenant_acts if line.act in _ACTS), key=lambda line: line.at)
+    begin: AuditLineRow | None = None
+    for line in lines:
+        if line.act is AuditAct.SUSPEND_TENANT:
+            begin = begin or line
+            continue
+        if line.at > ready and (begin is None or begin.at < until):
+            yield _period(begin, line)
+        begin = None
+
+
+def _period(begin: AuditLineRow | None, end: AuditLineRow) -> Sentence:
+    since = "" if begin is None else f" by {begin.actor} from {show(begin.at)}"
+    note = "" if begin is None or not begin.reason else f" ({begin.reason})"
+    text = f"The tenant was suspended{since} until {show(end.at)}, when {end.actor} resumed it{note}: no run started."
+    return Sentence(text=text, source=f"audit line {(begin or end).id}", cause=Cause.SUSPENSION)
