@@ -50,6 +50,7 @@ class RowTenants:
     def __init__(self, tables: RowTables) -> None:
         self._tables = tables
         self._known: dict[str, _Known] = {}  # by tenant; single operations of a dict need no lock
+        self._composed: dict[str, tuple[_Known, _Known, Governance]] = {}  # by tenant, with what it was made of
         self._reading: set[str] = set()  # tenants whose profiles some thread reads early
 
     # What holds for a tenant.
@@ -75,21 +76,39 @@ class RowTenants:
         if unread:
             raise Unavailable(f"the profile of tenant {tenant!r} could not be read; try again")
         profiles = {row["tenant"]: profile_of(row) for _, row in rows}
-        self._learn({name: profiles.get(name) for name in (tenant, INSTALLATION)}, now)
-        return Governance(tenant=tenant, own=profiles.get(tenant), installation=profiles.get(INSTALLATION), read_at=now)
+        found = self._learn({name: profiles.get(name) for name in (tenant, INSTALLATION)}, now)
+        return self._joined(tenant, found[tenant], found[INSTALLATION])
 
     def _believed(self, tenant: str, now: int, longest: int = BELIEVED) -> Governance | None:
         """What holds by what was read at most so many ms ago."""
         own, installation = self._known.get(tenant), self._known.get(INSTALLATION)
         if own is None or installation is None or not 0 <= now - min(own.at, installation.at) <= longest:
             return None
-        at = min(own.at, installation.at)
-        return Governance(tenant=tenant, own=own.profile, installation=installation.profile, read_at=at)
+        return self._joined(tenant, own, installation)
 
-    def _learn(self, profiles: Mapping[str, TenantProfile | None], at: int) -> None:
+    def _joined(self, tenant: str, own: _Known, installation: _Known) -> Governance:
+        """One object as long as nothing is read anew: who derives something from it may remember that."""
+        known = self._composed.get(tenant)
+        if known is not None and known[0] is own and known[1] is installation:
+            return known[2]
+        at = min(own.at, installation.at)
+        made = Governance(tenant=tenant, own=own.profile, installation=installation.profile, read_at=at)
+        self._composed[tenant] = own, installation, made
+        return made
+
+    def _learn(self, profiles: Mapping[str, TenantProfile | None], at: int) -> dict[str, _Known]:
+        """Remember what was read; of too many tenants only what is still believed."""
         if len(self._known) >= _MOST:
-            self._known.clear()  # what is needed is read again
-        self._known.update({name: _Known(at, profile) for name, profile in profiles.items()})
+            for name, known in list(self._known.items()):
+                if not 0 <= at - known.at <= BELIEVED:
+                    self._forget(name)
+        found = {name: _Known(at, profile) for name, profile in profiles.items()}
+        self._known.update(found)
+        return found
+
+    def _forget(self, tenant: str) -> None:
+        self._known.pop(tenant, None)
+        self._composed.pop(tenant, None)
 
     # With a batch of other rows.
 
@@ -118,7 +137,7 @@ class RowTenants:
                 except Unreadable as problem:
                     log.error("tenant.unreadable", extra={"tenant": row["tenant"], "error": str(problem)})
                     del found[row["tenant"]]
-                    self._known.pop(row["tenant"], None)
+                    self._forget(row["tenant"])
         self._learn(found, now)
         believed = ((tenant, self._believed(tenant, now)) for tenant in tenants)
         return {tenant: governance for tenant, governance in believed if governance is not None}
@@ -139,9 +158,9 @@ class RowTenants:
         only_if = Compare("version", "=", expected) if expected else Absent("tenant")
         stored = replace(profile, version=expected + 1)
         write = RowWrite(table=TENANTS, row=profile_row(stored), only_if=only_if, kind="put")
-        self._known.pop(profile.tenant, None)
+        self._forget(profile.tenant)
         done = transact(self._tables, "put_profile", [write], f"the profile of {profile.tenant}", line)
-        self._known.pop(profile.tenant, None)  # another thread may have read it meanwhile
+        self._forget(profile.tenant)  # another thread may have read it meanwhile
         return done
 
 

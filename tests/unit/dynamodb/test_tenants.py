@@ -156,3 +156,22 @@ def test_a_damaged_profile_holds_for_nobody(memory: Memory) -> None:
     with pytest.raises(Unreadable):
         services.tenants.governance("acme", NOW)
     assert not list(services.tenants.profiles())
+
+
+def test_what_is_remembered_is_bounded_and_what_a_batch_needs_stays(memory: Memory) -> None:
+    """100,000 tenants in a minute: those of the last five seconds are remembered, and no batch misses one."""
+    services = memory.connect()
+    for batch in range(1_000):
+        now, tenants = NOW + batch * 60, {f"t{batch * 100 + each}" for each in range(100)}
+        found = services.schedules.revisions([], tenants=tenants | {"t0"}, now=now)
+        assert set(found.governance) == tenants | {"t0"}
+    known = vars(services.tenants)
+    assert len(known["_known"]) <= 20_000
+    assert len(known["_composed"]) <= 20_000
+
+
+def test_it_is_one_object_until_something_is_read_anew(memory: Memory) -> None:
+    tenants = memory.connect().tenants
+    first = tenants.governance("acme", NOW)
+    assert tenants.governance("acme", NOW + 3_999) is first
+    assert tenants.governance("acme", NOW + 4_000) is not first
