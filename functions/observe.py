@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from minutehand import masking
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.run import RunRow
-from minutehand.logs import KeepRunFields, RunFields
+from minutehand.logs import KeepRunFields, RunFields, masked_line, present_run
 from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import from_environment
 
-logger = Logger()
+
+def _line(fields: dict[str, Any]) -> str:
+    """A log line as JSON, without the secrets of its run."""
+    if masking.is_active():
+        fields = masked_line(fields, present_run())
+    return json.dumps(fields, default=str, separators=(",", ":"), ensure_ascii=False)
+
+
+logger = Logger(json_serializer=_line)
 metrics = Metrics()
 _keep_run_fields = KeepRunFields()
 request_stats = RequestStats()  # of the requests of this process's services

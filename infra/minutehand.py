@@ -62,6 +62,7 @@ class Minutehand(Construct):
         timeout: of the default queue's worker, at most 15 minutes. Longer jobs run on ``minutehand worker`` in a container.
         environment: variables of all workers.
         secrets: variable → secret; the workers may read it, and find its ARN in the variable.
+        tenant_secrets: whether the workers may read the secrets of tenants, ``/<prefix>/tenants/…`` in SSM, and nothing else there.
         layers, vpc, vpc_subnets, security_groups: of all workers.
         max_concurrency: the most worker functions of the default queue at once, 2 to 1000. None: 500, half of what AWS gives an
             account, and 100 for a declared queue without ``concurrency``; with ``pollers`` no limit. 0 leaves it to the account's limit.
@@ -119,6 +120,7 @@ class Minutehand(Construct):
         timeout: Duration = TIMEOUT,
         environment: Mapping[str, str] | None = None,
         secrets: Mapping[str, secretsmanager.ISecret] | None = None,
+        tenant_secrets: bool = True,
         layers: Sequence[lambda_.ILayerVersion] = (),
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
@@ -224,6 +226,7 @@ class Minutehand(Construct):
             vpc=vpc,
             vpc_subnets=vpc_subnets,
             security_groups=security_groups,
+            tenant_secrets=tenant_secrets,
         )
         size = WorkerSize.of_default(
             memory=memory,
@@ -233,6 +236,7 @@ class Minutehand(Construct):
             most_pollers=most_pollers,
             stripes=stripes,
         )
+        self._tenant_secrets = tenant_secrets
         self._worker = WorkerFunction(self, "Worker", common=common, size=size, role=None)
         self._workers = self._workers_of_declared(common)
         self.alarms = InstallationAlarms(
@@ -295,7 +299,12 @@ class Minutehand(Construct):
 
     def grant_work(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, the role of a container that runs ``minutehand worker``, do what the worker function does."""
-        allow_work(grantee, self._store, self._queues)
+        allow_work(grantee, self._store, self._queues, secrets=self._tenant_secrets)
+
+    def grant_secrets(self, grantee: iam.IGrantable, *, tenant: str | None = None) -> None:
+        """Let ``grantee`` list, set and delete secrets, of one tenant or of all. Their values it gets encrypted only."""
+        writes = ("ssm:PutParameter", "ssm:DeleteParameter", "ssm:GetParametersByPath")
+        self._store.allow_secrets(grantee, *writes, tenant=tenant)
 
     def _outputs(self, installation: InstallationSettings) -> dict[str, CfnOutput]:
         """By name; ``override_logical_id`` gives one a name that a script can rely on."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from minutehand.domain.audit import ANCHORS
 from minutehand.domain.history import archive_keys
+from minutehand.domain.names import all_secrets, secrets_of
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of
@@ -146,6 +147,22 @@ class InstallationStore(Construct):
         place = bucket or self.bucket
         iam.Grant.add_to_principal(
             grantee=grantee, actions=["s3:ListBucket"], resource_arns=[place.bucket_arn], conditions=conditions
+        )
+
+    def allow_secrets(self, grantee: iam.IGrantable, *actions: str, tenant: str | None = None) -> None:
+        """Let ``grantee`` do ``actions`` to the secrets of tenants, all or one's: parameters of SSM below one path, and no others."""
+        folder = (
+            all_secrets(self._installation.prefix) if tenant is None else secrets_of(self._installation.prefix, tenant)
+        )
+        places = [f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter{folder}*"]
+        if tenant is not None:  # the path itself, for a list
+            places.append(places[0].removesuffix("/*"))
+        iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=places)
+        rule = (
+            f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>:parameter{folder}*]"
+        )
+        acknowledge_for(
+            grantee, rule, "the names of secrets are not known at deployment, and their path is this installation's"
         )
 
     def allow_key(self, grantee: iam.IGrantable, *, encrypt: bool = True) -> None:

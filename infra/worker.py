@@ -115,6 +115,7 @@ class WorkerSettings:
     vpc: ec2.IVpc | None
     vpc_subnets: ec2.SubnetSelection | None
     security_groups: Sequence[ec2.ISecurityGroup] | None
+    tenant_secrets: bool
 
     def variables(self, queue: str | None) -> dict[str, str]:
         """The environment of the worker of a queue."""
@@ -166,7 +167,7 @@ class WorkerFunction(Construct):
             self.function.add_event_source(_source(stripe, size))
         self.role = role or self._own_role()
         if role is None:
-            allow_work(self.function, common.store, common.queues)
+            allow_work(self.function, common.store, common.queues, secrets=common.tenant_secrets)
             for secret in common.secrets.values():
                 secret.grant_read(self.function)
         elif common.queues.stripes_said is not None:
@@ -194,8 +195,8 @@ def _source(stripe: sqs.Queue, size: WorkerSize) -> sources.SqsEventSource:
     )
 
 
-def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: InstallationQueues) -> None:
-    """Allow the calls of a worker, in a function or in a container. It cannot change a schedule."""
+def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: InstallationQueues, *, secrets: bool) -> None:
+    """Allow the calls of a worker, in a function or in a container. It cannot change a schedule, and reads the ``secrets`` of tenants."""
     store.allow(grantee, "runs", READ, WRITE, PARTIQL)
     store.allow(grantee, "revisions", READ)
     store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",))  # their profiles, with the revisions
@@ -207,6 +208,8 @@ def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: Instal
     queues.allow_receive(grantee)
     queues.allow_send(grantee)
     queues.dead.grant_send_messages(grantee)
+    if secrets:
+        store.allow_secrets(grantee, "ssm:GetParameter")
 
 
 def _checked(environment: Mapping[str, str]) -> Mapping[str, str]:

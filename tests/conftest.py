@@ -19,6 +19,7 @@ import botocore.session
 import hypothesis
 import pytest
 from botocore import hooks
+from minutehand import masking
 from minutehand.daemon import worker_process
 from minutehand.local import installation
 from minutehand.local.cloud import LocalCloud
@@ -55,6 +56,13 @@ def pytest_collection_finish() -> None:
     """What the imports have left, a million objects, is there to stay: the garbage collector need not look at it again and again."""
     collect()
     freeze()
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests() -> Iterator[None]:
+    """What one test's runs have looked up is masked in no other test."""
+    yield
+    masking.of_process.clear()
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from minutehand.daemon.secrets_at_start import tell_unusable_secrets
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, function_identity
 from minutehand.domain.policies import Policies
 from minutehand.domain.queue import DEFAULT_QUEUE
@@ -83,11 +84,13 @@ def _jobs() -> Registry:
     if package is None:
         raise Misconfigured("MINUTEHAND_JOBS is not set; set it to the package whose jobs this worker runs")
     try:
-        return load(package)
+        jobs = load(package)
     except BaseException as problem:  # a package may call sys.exit when it is imported
         count(JobsNotImported=1)
         logger.exception("jobs.not_imported", jobs=package, error=f"{type(problem).__name__}: {problem}")
         raise
+    tell_unusable_secrets(jobs)
+    return jobs
 
 
 @cache

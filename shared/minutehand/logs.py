@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
+from minutehand import masking
 from minutehand.terminal import in_one_line, printable, span
 
 _run: ContextVar[dict[str, Any] | None] = ContextVar("minutehand_run", default=None)
@@ -21,6 +22,7 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
 _PLAIN = "\x1b[0m"
 _UNSAID = frozenset({"tenant", "fence", "slice"})  # in lines for people: the run's id has the tenant
+_KEPT = frozenset({"time", "timestamp", "level"})  # never a secret
 _REMEMBERED = 10_000  # starts of runs
 _encode = json.JSONEncoder(default=str).encode
 
@@ -35,11 +37,12 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage(),
         }
-        line |= _run.get() or {}
+        run = _run.get() or {}
+        line |= run
         line |= own_fields(record, line)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return _encode(line)
+        return _encode(masked_line(line, run) if masking.is_active() else line)
 
 
 class ReadableFormatter(logging.Formatter):
@@ -57,8 +60,11 @@ class ReadableFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
-        fields = dict(_run.get() or {})
+        of_run = _run.get() or {}
+        fields = dict(of_run)
         fields |= own_fields(record, fields)
+        if masking.is_active():
+            fields = masked_line(fields, of_run)
         job, run = fields.pop("job", None), fields.pop("run_id", None)
         what = self._what(record, str(run), fields)
         rest = (f"{name}={value}" for name, value in fields.items() if value and name not in _UNSAID)
@@ -66,7 +72,10 @@ class ReadableFormatter(logging.Formatter):
         level = f"{colour}{record.levelname:<7}{_PLAIN if colour else ''}"
         parts = [level, *(in_one_line(str(part)) for part in (job, run, what, *rest) if part)]
         line = f"{self._date(at)}{at:%H:%M:%S}Z  {'  '.join(parts)}"
-        return f"{line}\n{printable(self.formatException(record.exc_info))}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        text = self.formatException(record.exc_info)
+        return f"{line}\n{printable(masking.of_line(text) if masking.is_active() else text)}"
 
     def _date(self, at: datetime) -> str:
         """The date as a line of its own, if it is another one than that of the line before."""
@@ -76,7 +85,7 @@ class ReadableFormatter(logging.Formatter):
 
     def _what(self, record: logging.LogRecord, run: str, fields: dict[str, Any]) -> str:
         """What happened, from the fields that say it, which are taken out."""
-        event = record.getMessage()
+        event = masking.of_line(record.getMessage()) if masking.is_active() else record.getMessage()
         if not record.name.startswith("minutehand.worker."):  # a job's line may look like the worker's
             return event
         if event == "run.started":
@@ -106,6 +115,19 @@ def _attempt(fields: dict[str, Any]) -> str:
     """The number of the attempt, from the second one on."""
     number = fields.pop("attempt", 1)
     return f", attempt {number}" if number != 1 else ""
+
+
+def present_run() -> Mapping[str, Any]:
+    """The fields of the run whose code this is; none outside of a run."""
+    return _run.get() or {}
+
+
+def masked_line(line: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a line without secrets. Those of its run, and the time, are as they are."""
+    return {
+        masking.of_line(name): value if name in _KEPT or name in run else masking.of_fields(value)
+        for name, value in line.items()
+    }
 
 
 def own_fields(record: logging.LogRecord, line: Mapping[str, Any]) -> dict[str, Any]:

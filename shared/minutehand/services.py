@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minutehand.aws import AwsSession, BatchBackoff, CallerIdentity, Client
+from minutehand.aws.secrets import SsmSecrets
 from minutehand.clock import system_clock
 from minutehand.concurrency.pools import RequestPool, RequestStats
 from minutehand.domain.notice import schedule_events
@@ -78,6 +79,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             lambda: Client("s3", settings, session), settings.archive_bucket, inbox=settings.bucket, pool=pool()
         ),
         notices=SnsNotices(settings),
+        secrets=SsmSecrets(lambda: Client("ssm", settings, session), settings.prefix),
         retention=retention,
         schedule_events=schedule_events(settings.events, settings.event_types),
         limits=Limits(depth=settings.queue_depth, age=settings.queue_age * SECOND),

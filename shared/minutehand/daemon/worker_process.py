@@ -13,6 +13,7 @@ from itertools import cycle
 
 from minutehand import logs
 from minutehand.daemon.memory import check_limit, resident
+from minutehand.daemon.secrets_at_start import tell_unusable_secrets
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
 from minutehand.daemon.worker_shell import WorkerShell
 from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
@@ -67,7 +68,7 @@ class WorkerProcess:
     ) -> None:
         if max_memory is not None:
             check_limit(max_memory)
-        self._max_memory, self._alongside = max_memory, alongside
+        self._max_memory, self._alongside, self._jobs = max_memory, alongside, jobs
         self._services, self.queue = services, queue or DEFAULT_QUEUE
         self._pollers = min(services.work.stripes, concurrency)
         self._stopping = threading.Event()
@@ -95,6 +96,7 @@ class WorkerProcess:
 
     def run(self, *, stop: threading.Event, grace: float) -> bool:
         """Work until ``stop``, then wind up. True: it stopped by itself, for an abandoned thread or its memory; start another process."""
+        tell_unusable_secrets(self._jobs)
         if self._isolated:
             self._parent.start()
         self._shell.start()

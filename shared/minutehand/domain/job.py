@@ -113,6 +113,16 @@ class JobEffects(Protocol):
     def raise_if_cancelled(self) -> None:
         """See ``Context.raise_if_cancelled``."""
 
+    def secret(self, name: str) -> str:
+        """See ``Context.secret``."""
+
+    def hide(self, label: str, *values: str) -> None:
+        """Mask these values in all texts of the run; ``label`` says what they are."""
+
+    @property
+    def hidden(self) -> Sequence[str]:
+        """The values of the secrets that the run has looked up."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
@@ -182,6 +192,15 @@ class Context:
     def cancelled(self) -> bool:
         """Whether the run's owner has requested its cancellation, as of the last heartbeat."""
         return self.effects.cancelled
+
+    def secret(self, name: str) -> str:
+        """The value of a secret of the run's tenant: the SSM parameter ``/<prefix>/tenants/<tenant>/<name>``.
+
+        A new value is seen within five minutes. It is masked in the run's result, errors, stages and log lines; the result of a step,
+        a checkpoint and the payload of a new run or schedule that hold it are refused. Raises InvalidInput for what is no name of a
+        secret, Misconfigured if there is none or the worker may not read it, Unavailable.
+        """
+        return self.effects.secret(name)
 
     def raise_if_cancelled(self) -> None:
         """Raise RunCancelled if cancellation was requested, and LeaseLost if another worker may have the run."""

@@ -14,6 +14,7 @@ from minutehand.errors import InvalidInput
 
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
+_SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # no "/", which would lead to another tenant's
 _RUN_ID = re.compile(rf"({_TENANT.pattern}/~?{_NAME.pattern})#([A-Za-z0-9]{{1,64}}(?:~{_NAME.pattern})?)")
 ONCE = "once"  # the fire key of a one-off: its id alone is the key, so that the same id with another time is a conflict
 
@@ -75,6 +76,22 @@ def check_tenant(tenant: object) -> str:
 def check_name(name: object, field: str = "name") -> str:
     """A schedule's or job's name or an idempotency key: 1 to 200 of ``A-Z a-z 0-9 . _ : @ / -``."""
     return _check(field, name, _NAME, "use 1 to 200 characters of A-Z a-z 0-9 . _ : @ / -")
+
+
+def check_secret(name: object, field: str = "name") -> str:
+    """The name of a secret: 1 to 100 of ``A-Z a-z 0-9 . _ -``, of which the first is a letter or a digit. Raises InvalidInput."""
+    remedy = "use 1 to 100 characters of A-Z a-z 0-9 . _ -, the first a letter or digit; whose it is, the run says"
+    return _check(field, name, _SECRET, remedy)
+
+
+def secrets_of(prefix: str, tenant: str) -> str:
+    """Where the secrets of a tenant lie: the beginning of the names of their parameters, with a "/" at its end."""
+    return f"{all_secrets(prefix)}{check_tenant(tenant)}/"
+
+
+def all_secrets(prefix: str) -> str:
+    """Where the secrets of all tenants of an installation lie."""
+    return f"/{prefix}/tenants/"
 
 
 def is_name(name: str) -> bool:

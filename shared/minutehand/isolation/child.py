@@ -31,6 +31,7 @@ from minutehand.isolation.wire import (
     read_line,
     unpack_error,
 )
+from minutehand.masking import of_line
 from minutehand.payload_types import payload_type_of
 from minutehand.ports.ledger import CommitResult
 from minutehand.ports.work_queue import RawMessage
@@ -57,7 +58,7 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
         with logs.RunFields(run_id=context.run_id, job=context.job, tenant=context.tenant):
             ended = call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (whatever it is, the worker is told)
-        ended = Failed(failure_of(problem, retry))
+        ended = Failed(failure_of(problem, retry, of_line))
     sys.stdout.flush()
     sys.stderr.flush()
     logging.shutdown()
@@ -139,6 +140,9 @@ class Relay(RunStore):
 
     def get_large(self, key: str) -> str:
         return str(self.ask("get_large", key=key))
+
+    def secret(self, name: str) -> str:
+        return str(self.ask("secret", name=name))
 
     def remaining(self) -> float | None:
         left: float | None = self.ask("remaining")

@@ -23,7 +23,7 @@ from minutehand.domain.run import Failure
 from minutehand.errors import InvalidInput, ItemRefused, MinutehandError
 from minutehand.worker.stages import AttemptResult, Failed, Returned, SliceEnded
 
-ASKED = ("keep", "commit", "beside", "keep_large", "get_large", "remaining")  # the methods of a RunStore
+ASKED = ("keep", "commit", "beside", "keep_large", "get_large", "secret", "remaining")  # the methods of a RunStore
 _BYTES = "~bytes"  # the key of a packed one: no type of DynamoDB's is called so
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory

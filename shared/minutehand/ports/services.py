@@ -17,6 +17,7 @@ from minutehand.ports.notices import Notices
 from minutehand.ports.payloads import Payloads
 from minutehand.ports.records import Records
 from minutehand.ports.schedules import ScheduleStore
+from minutehand.ports.secrets import Secrets
 from minutehand.ports.tenants import TenantStore
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.backpressure import Limits
@@ -50,6 +51,7 @@ class Services:
     tenants: TenantStore
     identity: Callable[[], str]  # of this process: "iam:<ARN>", resolved with the first act
     notices: Notices
+    secrets: Secrets  # of tenants
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
     events: EventSink | None = None  # where events are published; None: nowhere
     schedule_events: frozenset[str] = frozenset()  # types of events about schedules that this installation publishes

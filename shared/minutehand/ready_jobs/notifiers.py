@@ -31,7 +31,7 @@ from minutehand.errors import InvalidInput, MinutehandError, Permanent
 from minutehand.jobs import Registry, default_registry
 from minutehand.ready_jobs.http.guard import AddressGuard, checked_url, guard_of
 from minutehand.ready_jobs.http.request import Request
-from minutehand.ready_jobs.http.secrets import Secret, resolve
+from minutehand.ready_jobs.http.secrets import Secret, check_env, resolve
 from minutehand.ready_jobs.http.send import send_guarded
 from minutehand.ready_jobs.http.webhook import signed_headers, signing_keys
 from minutehand.settings import Settings, from_environment
@@ -43,11 +43,8 @@ PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 PagerDutySeverity = Literal["critical", "error", "warning", "info"]
 SEVERITIES = get_args(PagerDutySeverity)
 _LONGEST_SUMMARY, _LONGEST_DEDUP_KEY = 1_024, 255  # characters: PagerDuty's limits
-_LASTING = (
-    "InvalidParameter",
-    "InvalidParameterValue",
-    "NotFound",
-)  # codes of SNS: the next attempt would meet them too
+# Codes of SNS that the next attempt would meet too.
+_LASTING = ("InvalidParameter", "InvalidParameterValue", "NotFound")
 _MARKS = {NoticeKind.RECOVERY: ":large_green_circle:"}
 
 
@@ -205,7 +202,7 @@ class _Endpoint(_Notifier):
         Request(url=self.url, timeout=self.timeout)  # raises InvalidInput
 
     def tell(self, ctx: Context, notice: Notice) -> Any:
-        message = self.message(notice)
+        message = self.message(ctx, notice)
         headers = {"Content-Type": "application/json", **message.headers}
         request = Request(url=self.url, method="POST", headers=headers, body=message.body, timeout=self.timeout)
         return send_guarded(ctx, request, self.guard, allow_env=self.allow_env, hidden=message.hidden)
@@ -215,25 +212,34 @@ class _Endpoint(_Notifier):
         """The variables that its secrets are read from: ``minutehand doctor`` warns of them."""
         return tuple(each.env for each in vars(self).values() if isinstance(each, Secret) and each.env is not None)
 
+    def check_secrets(self) -> None:
+        """Raise Misconfigured for a variable that this process could not use: a worker asks when it starts."""
+        check_env(self.env_secrets, allowed=self.allow_env)
+
     @abstractmethod
-    def message(self, notice: Notice) -> _Message:
-        """The body, and what goes with it."""
+    def message(self, ctx: Context, notice: Notice) -> _Message:
+        """The body, and what goes with it. Secrets are looked up for the run."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Webhook(_Endpoint):
     signing: Secret
 
-    def message(self, notice: Notice) -> _Message:
+    def check_secrets(self) -> None:
+        super().check_secrets()
+        if self.signing.env is not None:
+            signing_keys(self.signing, allow_env=self.allow_env, setting="signing")
+
+    def message(self, ctx: Context, notice: Notice) -> _Message:
         name = f"evt_{notice.token}"
         kind = SCHEDULE_EVENTS.get(notice.kind, f"schedule.{notice.kind}")
         body = _json({"id": name, "type": kind, "timestamp": notice.at, "data": notice.document()})
-        keys = signing_keys(self.signing, allow_env=self.allow_env, setting="signing")
+        keys = signing_keys(self.signing, ctx, allow_env=self.allow_env, setting="signing")
         return _Message(body, signed_headers(keys, name, int(time.time()), body.encode()))
 
 
 class _Slack(_Endpoint):
-    def message(self, notice: Notice) -> _Message:
+    def message(self, _ctx: Context, notice: Notice) -> _Message:
         mark = _MARKS.get(notice.kind, ":red_circle:")
         return _Message(_json({"text": f"{mark} *{_escaped(notice.subject)}*\n{_escaped(notice.text)}"}))
 
@@ -243,8 +249,8 @@ class _PagerDuty(_Endpoint):
     routing_key: Secret
     severity: str
 
-    def message(self, notice: Notice) -> _Message:
-        key, hidden = resolve(self.routing_key, allow_env=self.allow_env)
+    def message(self, ctx: Context, notice: Notice) -> _Message:
+        key, hidden = resolve(self.routing_key, ctx, allow_env=self.allow_env)
         is_over = notice.kind is NoticeKind.RECOVERY
         event: dict[str, Any] = {
             "routing_key": key,

@@ -32,7 +32,7 @@ from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.sdk.known_jobs import warn_unknown
-from minutehand.sdk.requests import PendingPayload, token_of
+from minutehand.sdk.requests import PendingPayload, refuse_secrets, token_of
 from minutehand.settings import Settings, from_environment
 
 UNSET: Any = object()  # default of an argument for which None is a value
@@ -118,7 +118,9 @@ class SchedulerBase:
         """A payload as JSON, not yet stored: of this job, if it is known for which. Raises InvalidInput."""
         known = None if job is None else self._jobs.get(job)
         kind = None if known is None else known.payload_type
-        return PendingPayload(payload, self._services.payloads, kind)
+        pending = PendingPayload(payload, self._services.payloads, kind)
+        refuse_secrets(pending.text, self.tenant)
+        return pending
 
     def _checked(self, job: str, payload: Any) -> PendingPayload:
         """A new payload for a job, checked as far as this process knows that. Raises InvalidInput."""

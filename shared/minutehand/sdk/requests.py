@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from minutehand import masking
 from minutehand.arguments import payload_text, rule_of
 from minutehand.domain.job import TypedPayload
 from minutehand.domain.message import INLINE_PAYLOAD
@@ -19,6 +20,7 @@ from minutehand.domain.payload import PayloadOwner, has_content, size
 from minutehand.domain.policies import DeliveryWord, Overrides, Retry, StartWord
 from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms
+from minutehand.errors import InvalidInput
 from minutehand.owner.schedules.arm import ScheduleSpec
 from minutehand.owner.schedules.client_tokens import ClientToken
 from minutehand.ports.payloads import Payloads
@@ -69,6 +71,17 @@ class PendingPayload:
         if size(self.text) <= most:
             return self.text, None
         return None, self._payloads.put(whose, self.text)
+
+
+def refuse_secrets(text: str, tenant: str) -> None:
+    """A job that passes a secret on would store it. Threads that a job has started belong to no run: there the tenant's count."""
+    run = masking.of_run()
+    values, label = (masking.of_process, tenant) if run is None else (run, None)
+    if values and values.held_in(json.loads(text), label) is not None:
+        remedy = "pass its name, and let the other job look it up: ctx.secret(payload['secret'])"
+        raise InvalidInput(
+            "payload", "…", "holds a secret that this run has looked up, and payloads are stored", remedy
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -73,6 +74,7 @@ class Harness:
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
     (aware). ``seed`` sets the jitter of retries. With ``events`` it publishes events, as an installation that has a target for them.
     Its ``scheduler`` is strict: a job that is not among ``jobs`` is refused. ``tenants`` are the profiles of the same installation.
+    ``secrets`` are those of the tenant, by name; ``set_secret`` sets one later, or another tenant's.
     ``dynamodb`` is boto3's client of the tables that jobs write to in ``ctx.transaction``: of moto, or of a local DynamoDB.
 
     One thread at a time lets time pass; others may use ``scheduler`` meanwhile. A coroutine uses ``AsyncScheduler.of(scheduler)``, and
@@ -102,6 +104,7 @@ class Harness:
         seed: int = 0,
         events: bool = False,
         dynamodb: Any = None,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         known = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
         self._beating = BeatingClock(at)
@@ -116,6 +119,8 @@ class Harness:
         self._services = self.memory.connect()
         published = [PublishedJob.of(job, payload_schema(job)) for job in known]
         CataloguePublisher(self._services, lambda now: [*sets_of(published, None, now)]).publish(self.clock())
+        for name, value in (secrets or {}).items():
+            self._services.secrets.put(tenant, name, value)
         self.scheduler = Scheduler(tenant, jobs=known, strict=True, services=self._services, clock=self.clock)
         self.tenants = Tenants(services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
@@ -149,7 +154,8 @@ class Harness:
                 if upcoming > self._target:
                     self._reach(self._target)
                     self._follow()
-                    return [self.run(run_id) for run_id in touched]
+                    found = {run.id: run for run in self.runs()} if touched else {}
+                    return [found[run_id] for run_id in touched]
                 if upcoming - self._followed >= MINUTE:
                     self._follow()
                 self._reach(upcoming)
@@ -158,6 +164,10 @@ class Harness:
     def heartbeat(self) -> None:
         """Send the workers' heartbeats now, not only every 20 s: a job's progress is written, and its cancellation is read."""
         self._beating.beat()
+
+    def set_secret(self, name: str, value: str, *, tenant: str | None = None) -> None:
+        """Store a tenant's secret, for ``ctx.secret(name)`` and ``Secret(tenant=name)``. Raises InvalidInput."""
+        self._services.secrets.put(tenant or self.scheduler.tenant, name, value)
 
     def run(self, run_id: str) -> Run:
         """A run by its id, whatever its tenant."""

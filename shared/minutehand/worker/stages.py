@@ -18,6 +18,7 @@ from minutehand.domain.policies import Policies
 from minutehand.domain.run import TERMINAL, Failure, RunRow, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.errors import Unreadable
+from minutehand.masking import SecretValues, of_process
 from minutehand.ports.ledger import BatchReadResult
 from minutehand.ports.schedules import RevisionBatch, RevisionKey
 from minutehand.ports.work_queue import RawMessage
@@ -211,6 +212,16 @@ class LeasedRun(ReadyRun):
 
     run: RunRow  # as leased; of a run that was leased ahead, ``started_at`` is set again when its job begins
     results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
+    hidden: SecretValues = field(default_factory=SecretValues)  # the secrets that its job has looked up
+
+    def masked(self, text: str) -> str:
+        """A text of its job without its secrets, and without others of its tenant that this process has looked up: clients are shared."""
+        return of_process.whole(self.hidden.text(text), self.run.ref.tenant)
+
+    def hide(self, value: str, label: str, *, tenant: str) -> None:
+        """Mask a value from now on: in the texts of this run, in lines of this process, and in errors of the ``tenant``, if it is one's."""
+        self.hidden.add(value, label)
+        of_process.add(value, tenant)
 
 
 # How an attempt ended.

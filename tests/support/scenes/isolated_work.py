@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import resource
 import signal
@@ -276,3 +277,26 @@ def loud(ctx: Context, payload: Any) -> None:
 @registry.job("thread")
 def in_a_thread(ctx: Context, payload: Any) -> int:
     return os.getpid()
+
+
+@registry.job("secretive", isolation="process", retry=Retry(max_attempts=1))
+def secretive(ctx: Context, payload: Any) -> Any:
+    """Look a secret up and let it out in the way that the payload says."""
+    secret = ctx.secret(payload["name"])
+    logging.getLogger("library").warning("sent %s", secret)
+    match payload["how"]:
+        case "return":
+            return {"token": secret, "length": len(secret)}
+        case "raise":
+            raise ValueError(f"no login with {secret}")
+        case "step":
+            return ctx.step("login", lambda: f"Bearer {secret}")
+        case "stage":
+            ctx.progress(0.5, f"with {secret}")
+            return ctx.step("wait", lambda: None)
+    return os.getpid()
+
+
+@registry.job("secretive-async", isolation="process", retry=Retry(max_attempts=1))
+async def secretive_async(ctx: Context, payload: Any) -> int:
+    return len(ctx.secret(payload))

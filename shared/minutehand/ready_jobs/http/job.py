@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minutehand.domain.job import Context, JobFunction
+from minutehand.domain.names import check_secret
 from minutehand.domain.payload import json_text
 from minutehand.domain.policies import DeliveryWord, Retry, StartWord
 from minutehand.domain.redaction import USUAL, Redact
@@ -15,7 +16,7 @@ from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
 from minutehand.ready_jobs.http.guard import AddressGuard, guard_of
 from minutehand.ready_jobs.http.request import BODILESS, FIELDS, Request
-from minutehand.ready_jobs.http.secrets import Secret
+from minutehand.ready_jobs.http.secrets import Secret, check_env
 from minutehand.ready_jobs.http.send import check_encrypted, send_guarded
 
 _SOME_URL = "https://example.com"  # in place of the payload's, while the rest is checked
@@ -114,6 +115,10 @@ class _Call(ABC):
         values = (self.given["url"], *self.given["headers"].values())
         return tuple(value.env for value in values if isinstance(value, Secret) and value.env is not None)
 
+    def check_secrets(self) -> None:
+        """Raise Misconfigured for a variable that this process could not use: a worker asks when it starts."""
+        check_env(self.env_secrets, allowed=self.allow_env)
+
     @abstractmethod
     def check_declaration(self) -> None:
         """Raise InvalidInput for a declaration that no payload can make valid."""
@@ -164,4 +169,15 @@ class _Open(_Call):
         taken = {str(name).lower() for name in own} & {str(name).lower() for name in wanted}
         if taken:
             raise InvalidInput("headers", min(taken), "is set by the job", "leave it out")
-        return Request(**self.given | dict(payload) | {"headers": {**own, **wanted}})
+        named = {name: self._secret(value) if isinstance(value, Mapping) else value for name, value in wanted.items()}
+        return Request(**self.given | dict(payload) | {"headers": {**own, **named}})
+
+    def _secret(self, given: Mapping[str, Any]) -> Secret:
+        """A secret of the tenant that a payload names: ``{"secret": "crm-token", "form": "Bearer {}"}``. Never says whose."""
+        if not {"secret"} <= set(given) <= {"secret", "form"}:
+            remedy = 'use text, or {"secret": "name of a secret of the tenant", "form": "Bearer {}"}'
+            raise InvalidInput("headers", given, "is neither text nor the name of a secret", remedy)
+        if not self.guard.hosts:
+            remedy = 'declare the hosts that may have secrets: hosts=("api.example.com",)'
+            raise InvalidInput("headers", given, "would send a secret to any host that a payload names", remedy)
+        return Secret(tenant=check_secret(given["secret"], "headers: secret"), form=given.get("form", "{}"))

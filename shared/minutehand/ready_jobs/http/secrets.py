@@ -5,34 +5,33 @@ Declarations, payloads, results and logs hold the place of a secret and never it
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from html import escape
-from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from minutehand.aws import Client
+from minutehand.domain.job import Context
+from minutehand.domain.names import check_secret
 from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.masking import MASK, encodings
 from minutehand.settings import from_environment, variable
 
 KEPT = 300.0  # seconds until a value is looked up again; a rotated value is used from then on
-_HIDDEN = "[secret]"
-_LEAST = 4  # characters of another form of a value: a shorter one would be replaced everywhere
-_TELLING = 8  # characters from which a part of a secret URL is masked: shorter ones are words like "hooks"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Secret:
-    """A text that the worker looks up when it sends a request; give one of the three places.
+    """A text that the worker looks up when it sends a request; give one of the four places.
 
-    The worker's role needs ``ssm:GetParameter`` or ``secretsmanager:GetSecretValue`` on the named place, and ``kms:Decrypt`` if its
-    key is one of yours. A value is looked up again after five minutes. Raises InvalidInput.
+    ``tenant`` is a secret of the run's own tenant, ``/<prefix>/tenants/<tenant>/<name>`` in SSM, never another's: workers may read it.
+    For ``parameter`` and ``secret`` the worker's role needs ``ssm:GetParameter`` or ``secretsmanager:GetSecretValue`` on the place, and
+    ``kms:Decrypt`` if its key is one of yours. A value is looked up again after five minutes. Raises InvalidInput.
     """
 
+    tenant: str | None = None  # name of a secret of the run's tenant, as in ``ctx.secret(name)``
     env: str | None = (
         None  # name of a variable in the worker's environment; refused outside of `minutehand local`, unless allowed
     )
@@ -42,13 +41,20 @@ class Secret:
     form: str = "{}"  # what is sent, with the value in place of {}
 
     def __post_init__(self) -> None:
-        places = [place for place in (self.env, self.parameter, self.secret) if place is not None]
+        places = [place for place in (self.tenant, self.env, self.parameter, self.secret) if place is not None]
         if len(places) != 1 or not isinstance(places[0], str) or not places[0]:
-            raise InvalidInput("secret", self, "does not name one place", "give env=, parameter= or secret=")
+            raise InvalidInput("secret", self, "does not name one place", "give tenant=, parameter=, secret= or env=")
+        if self.tenant is not None:
+            check_secret(self.tenant, "tenant")
         if self.key is not None and self.secret is None:
             raise InvalidInput("key", self.key, "goes with secret= only", "leave it out")
         if not isinstance(self.form, str) or self.form.count("{}") != 1:
             raise InvalidInput("form", self.form, "does not hold the value once", 'use a text with one {}: "Bearer {}"')
+
+    @property
+    def name(self) -> str:
+        """The place, as messages name it."""
+        return self.tenant or self.env or self.parameter or str(self.secret)
 
 
 class Vault:
@@ -88,6 +94,12 @@ class Vault:
         return _not_empty(found, f"the key {secret.key!r} of {place}")
 
 
+def check_env(names: Iterable[str], *, allowed: bool) -> None:
+    """Raise Misconfigured for a variable that cannot be used as a secret here."""
+    for name in names:
+        _of_environment(name, allowed=allowed)
+
+
 def _of_environment(name: str, *, allowed: bool) -> str:
     if not (allowed or from_environment().is_local):
         raise Misconfigured(
@@ -111,46 +123,41 @@ def _not_empty(value: object, place: str) -> str:
 vault = Vault()
 
 
-def resolve(text: str | Secret, *, allow_env: bool = False) -> tuple[str, tuple[str, ...]]:
-    """The text to send, and the values in it that must not appear in results, errors or logs."""
+def resolve(text: str | Secret, ctx: Context | None = None, *, allow_env: bool = False) -> tuple[str, tuple[str, ...]]:
+    """The text to send, and the values in it that must not appear in results, errors or logs: the run masks them from now on."""
     if isinstance(text, str):
         return text, ()
-    value = vault.value(text, allow_env=allow_env)
+    if text.tenant is not None:
+        if ctx is None:
+            raise Misconfigured(
+                f"Secret(tenant={text.tenant!r}) is of a run's tenant, and this is no run; use parameter= or secret="
+            )
+        value = ctx.secret(text.tenant)
+    else:
+        value = vault.value(text, allow_env=allow_env)
+        if ctx is not None:
+            ctx.effects.hide(text.name, value)
     return text.form.replace("{}", value), (value,)
-
-
-def parts_of_url(url: str) -> tuple[str, ...]:
-    """What an endpoint may repeat of a URL that is a secret: its path, its query, and their longer parts."""
-    _, _, path, query, _ = urlsplit(url)
-    whole = (path + (f"?{query}" if query else ""), path, query)
-    parts = (*path.split("/"), *(value for _, value in parse_qsl(query)))
-    return tuple(text for text in (*whole, *parts) if len(text) >= _TELLING)
 
 
 def mask(hidden: Collection[str], text: str) -> str:
     """A text with the values of secrets replaced, in the usual encodings too; an endpoint may echo the request. Mask before cutting."""
     for form in _forms(hidden):
-        text = text.replace(form, _HIDDEN)
+        text = text.replace(form, MASK)
     return text
 
 
 def mask_short(hidden: Collection[str], text: str) -> str:
     """The same in any case of letters, for a text that names hosts: their names are read in lower case. Slow for a long text."""
     forms = "|".join(map(re.escape, _forms(hidden)))
-    return re.sub(forms, _HIDDEN, text, flags=re.IGNORECASE) if forms else text
+    return re.sub(forms, MASK, text, flags=re.IGNORECASE) if forms else text
 
 
 def without_beginning(hidden: Collection[str], text: str) -> str:
     """A masked text that was cut off, without the beginning of a secret at its end."""
-    return text[: len(text) - max((len(form) for value in hidden for form in _encodings(value)), default=0)]
+    return text[: len(text) - max((len(form) for value in hidden for form in encodings(value)), default=0)]
 
 
 def _forms(hidden: Collection[str]) -> list[str]:
     """The values in all their encodings, the longest first."""
-    return sorted({form for value in hidden for form in _encodings(value)}, key=len, reverse=True)
-
-
-def _encodings(value: str) -> tuple[str, ...]:
-    encoded = base64.b64encode(value.encode()).decode()
-    others = (unquote(value), quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1], escape(value), encoded)
-    return (value, *(form for form in others if len(form) >= _LEAST))
+    return sorted({form for value in hidden for form in encodings(value)}, key=len, reverse=True)

@@ -14,10 +14,11 @@ from urllib.parse import urljoin
 
 from minutehand.domain.job import Context
 from minutehand.errors import InvalidInput, Permanent, UnexpectedStatus
+from minutehand.masking import TELLING, parts_of_url
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from minutehand.ready_jobs.http.guard import AddressGuard, CheckedAddress, guard_of
 from minutehand.ready_jobs.http.request import METHODS, Request, check_value
-from minutehand.ready_jobs.http.secrets import Secret, mask, mask_short, parts_of_url, resolve, without_beginning
+from minutehand.ready_jobs.http.secrets import Secret, mask, mask_short, resolve, without_beginning
 from minutehand.state.retry import is_permanent_status
 
 KEPT_HEADERS = (
@@ -42,6 +43,7 @@ class _Prepared:
     private: frozenset[str]  # names of headers, in lower case, that are dropped when a redirect leads to another origin
     body: bytes | None
     hidden: tuple[str, ...]  # values that must not appear in results, errors or logs
+    has_secret: bool  # whether a secret is sent
 
 
 def send(
@@ -69,11 +71,15 @@ def send(
 def send_guarded(
     ctx: Context, request: Request, guard: AddressGuard, *, allow_env: bool, hidden: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """``hidden`` are values of secrets in the body: they are masked, and sent over https only."""
+    """``hidden`` are values of secrets in the body: they are sent over https only. What the run has looked up is masked in any case."""
     ctx.raise_if_cancelled()
     check_encrypted(request)
     prepared, began, left = _prepare(ctx, request, allow_env=allow_env), time.monotonic(), ctx.remaining()
-    prepared = replace(prepared, hidden=(*prepared.hidden, *hidden))
+    prepared = replace(
+        prepared,
+        hidden=(*prepared.hidden, *hidden, *ctx.effects.hidden),
+        has_secret=prepared.has_secret or bool(hidden),
+    )
     limit = request.timeout if left is None else min(request.timeout, left - _SPARE)
     watchdog = Watchdog(limit, ctx.raise_if_cancelled)
     try:
@@ -99,14 +105,14 @@ def check_encrypted(request: Request) -> None:
 
 
 def _prepare(ctx: Context, request: Request, *, allow_env: bool) -> _Prepared:
-    url, hidden = resolve(request.url, allow_env=allow_env)
+    url, hidden = resolve(request.url, ctx, allow_env=allow_env)
     hidden += parts_of_url(url) if hidden else ()
     headers, private = dict[str, str](), set(_OF_ONE_HOST)
     for name, value in request.headers.items():
-        headers[name], secret = resolve(value, allow_env=allow_env)
+        headers[name], secret = resolve(value, ctx, allow_env=allow_env)
         check_value(name, headers[name])
         hidden += secret
-        if isinstance(value, Secret):
+        if isinstance(value, Secret) or _holds(ctx.effects.hidden, headers[name]):
             private.add(name.lower())
     body, kind = request.content()
     key = ctx.idempotency_key
@@ -120,9 +126,22 @@ def _prepare(ctx: Context, request: Request, *, allow_env: bool) -> _Prepared:
         "Minutehand-Attempt": str(ctx.attempt),
         "Minutehand-Scheduled-At": ctx.scheduled_at.isoformat(),
     }
+    sent = (url, *headers.values(), "" if body is None else body.decode())
     return _Prepared(
-        method=request.method, url=url, headers=headers, private=frozenset(private), body=body, hidden=hidden
+        method=request.method,
+        url=url,
+        headers=headers,
+        private=frozenset(private),
+        body=body,
+        hidden=hidden,
+        has_secret=bool(hidden) or any(_holds(ctx.effects.hidden, text) for text in sent),
     )
+
+
+def _holds(secrets: Sequence[str], text: str) -> bool:
+    """Whether a job has put a secret that it looked up into a part of its request; short ones may be there by chance."""
+    told = [secret for secret in secrets if len(secret) >= TELLING]
+    return bool(told) and mask(told, text) != text
 
 
 def _exchange_and_follow(
@@ -131,7 +150,7 @@ def _exchange_and_follow(
     """The response after at most ``redirects`` redirects. The guard checks the target of each."""
     url, headers = prepared.url, prepared.headers
     target = guard.admit(url)
-    if prepared.hidden and target.scheme != "https":
+    if prepared.has_secret and target.scheme != "https":
         raise Permanent(f"{target.origin} is called without encryption, and a Secret is sent over https only")
     for hops in range(redirects + 1):
         response = exchange(target, prepared.method, headers | {"Host": target.authority}, prepared.body, watchdog)

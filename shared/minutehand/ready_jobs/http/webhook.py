@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.history.outgoing_event import EventTarget, OutgoingEvent
+from minutehand.domain.job import Context
 from minutehand.errors import EventFailed, EventRefused, InvalidInput, Misconfigured, Permanent
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
@@ -119,10 +120,13 @@ def _check(answer: JobResponse, origin: str, event: OutgoingEvent) -> None:
     raise EventFailed(problem, is_outage=answer.status not in _OF_EVENT)
 
 
-def signing_keys(secret: Secret, *, allow_env: bool, setting: str) -> list[bytes]:
-    """The keys that a secret holds now. Raises Misconfigured, which names the ``setting``, and Unavailable."""
-    text, _ = resolve(secret, allow_env=allow_env)
-    return [_key(word, setting) for word in text.split()]
+def signing_keys(secret: Secret, ctx: Context | None = None, *, allow_env: bool, setting: str) -> list[bytes]:
+    """The keys that a secret holds now; the run of ``ctx`` masks them. Raises Misconfigured, which names the ``setting``, Unavailable."""
+    text, _ = resolve(secret, ctx, allow_env=allow_env)
+    words = text.split()
+    if ctx is not None:  # a receiver may show the secret that it compares with: one of two, with or without its prefix
+        ctx.effects.hide(setting, *words, *(word.removeprefix(PREFIX) for word in words))
+    return [_key(word, setting) for word in words]
 
 
 def _key(word: str, setting: str) -> bytes:

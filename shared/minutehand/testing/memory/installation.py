@@ -45,6 +45,7 @@ from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
 from minutehand.testing.memory.job_tables import commit_items, no_tables
 from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from minutehand.testing.memory.queues import MemoryQueue
+from minutehand.testing.memory.secrets import MemorySecrets
 from minutehand.testing.memory.stream import MemoryRunStream, StreamedTable, changes_since
 from minutehand.testing.memory.tables import Content, MemoryTables
 
@@ -119,6 +120,7 @@ class Memory:
         self.schedule_events = frozenset[str]()  # types that are published, for processes that connect from now on
         self.dynamodb: Any = None  # boto3's client of the tables to which jobs write in ``ctx.transaction``
         self.stream_shards = 1  # of the stream, for processes that connect from now on
+        self._parameters: dict[str, tuple[str, int, int]] = {}  # the secrets of tenants
         self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
         self._striped = dict(stripes)
         for name in (None, *queues):
@@ -178,6 +180,7 @@ class Memory:
             tenants=tenants,
             identity=lambda: IDENTITY,
             notices=MemoryNotices(calls, self.published),
+            secrets=MemorySecrets(calls, self._parameters, self._clock),
             retention=self._retention,
             schedule_events=self.schedule_events,
             limits=self._limits,

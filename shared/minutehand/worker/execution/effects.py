@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,22 +14,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minutehand.domain.message import INLINE_PAYLOAD
-from minutehand.domain.names import check_name, is_text
-from minutehand.domain.payload import MAX_DEPTH, is_too_deep
+from minutehand.domain.names import check_name, check_secret, is_text
 from minutehand.domain.run import SiblingRows
-from minutehand.errors import Continue, InvalidInput, LeaseLost, RunCancelled, Unavailable
+from minutehand.errors import Continue, InvalidInput, LeaseLost, Permanent, RunCancelled, Unavailable
 from minutehand.ports.ledger import BesideKind
+from minutehand.worker.execution.job_values import LARGEST, json_text
 from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.execution.transaction import Items, checked_items, item_refused
 from minutehand.worker.stages import LeasedRun
 
-LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
+STAGE = 100  # characters
 MARGIN = 15.0  # seconds of a function's time that are left for ending a slice
 _IN_BUCKET = "@"  # before the key of what lies in the bucket; no JSON text begins so
-_TOO_DEEP = (
-    f"has lists and dicts nested more than {MAX_DEPTH} levels deep",
-    "flatten it, or store it and keep its address",
-)
 
 
 @dataclass(eq=False)
@@ -122,6 +118,7 @@ class Effects:
 
     def _record(self, name: str, result: Any) -> Any:
         text = json_text("step result", result, INLINE_PAYLOAD)
+        self._refuse_secrets(f"the result of step {name!r}", text)
         self._keep(BesideKind.STEP, name, text)
         with self._lock:
             self._steps[name] = text
@@ -134,6 +131,7 @@ class Effects:
         check_name(step, "step")
         self.raise_if_cancelled()
         checked, text = checked_items(items), json_text("result", result, INLINE_PAYLOAD)
+        self._refuse_secrets(f"the result of transaction {step!r}", text)
         while (other := self._come_to(step)) is not None:
             if other.thread == threading.get_ident():
                 raise _in_itself(step)
@@ -191,6 +189,7 @@ class Effects:
     def stored(self, what: str, value: Any) -> str:
         """A value as it is kept beside the run: its text, or its key in the bucket if it is large."""
         text = json_text(what, value, LARGEST)
+        self._refuse_secrets(f"the {what}", text)
         if len(text) <= INLINE_PAYLOAD:
             return text
         return _IN_BUCKET + self._store.keep_large(text)
@@ -201,9 +200,9 @@ class Effects:
         """How far the job is (0 to 1) and what it is at; written with the next heartbeat."""
         if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
             raise InvalidInput("progress", fraction, "is not a fraction", "use a number from 0 to 1")
-        if stage is not None and not is_text(stage, 100):
-            raise InvalidInput("stage", stage, "is not a short text", "use at most 100 characters")
-        self._store.progress(float(fraction), stage)
+        if stage is not None and not is_text(stage, STAGE):
+            raise InvalidInput("stage", stage, "is not a short text", f"use at most {STAGE} characters")
+        self._store.progress(float(fraction), None if stage is None else self._leased.masked(stage)[:STAGE])
 
     @property
     def cancelled(self) -> bool:
@@ -216,6 +215,31 @@ class Effects:
             raise LeaseLost(f"run {self._leased.run.ref} is no longer held by this worker; stop")
         if self.cancelled:
             raise RunCancelled(f"run {self._leased.run.ref} was cancelled by its owner")
+
+    # Secrets.
+
+    def secret(self, name: str) -> str:
+        """The value of a secret of the run's tenant, which is masked from now on."""
+        value = self._store.secret(check_secret(name))
+        self._leased.hide(value, name, tenant=self._leased.run.ref.tenant)
+        return value
+
+    def hide(self, label: str, *values: str) -> None:
+        """Mask values that were looked up elsewhere, and belong to no tenant."""
+        for value in values:
+            self._leased.hide(value, label, tenant="")
+
+    @property
+    def hidden(self) -> Sequence[str]:
+        return tuple(self._leased.hidden)
+
+    def _refuse_secrets(self, what: str, text: str) -> None:
+        """What a later attempt reads back may be neither masked nor stored with a secret in it."""
+        held = self._leased.hidden.held_in(json.loads(text)) if self._leased.hidden else None
+        if held is not None:
+            raise Permanent(
+                f"{what} holds the secret {held!r}, and it would be stored; leave the secret out, and look it up where it is used"
+            )
 
     # Rows.
 
@@ -257,22 +281,3 @@ def _plain(name: str, result: Any) -> Any:
             "step", name, "gave something to await", "pass the async function itself, or functools.partial of it"
         )
     return result
-
-
-def json_text(what: str, value: Any, most: int) -> str:
-    """A value of a job as JSON text. Raises InvalidInput if it is none or too large."""
-    text = ""
-    wrong: tuple[str, str] | None = None
-    try:
-        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    except RecursionError:
-        wrong = _TOO_DEEP
-    except (TypeError, ValueError) as problem:
-        wrong = f"is not JSON ({problem})", "use dicts, lists, text, finite numbers, booleans, None"
-    if is_too_deep(text):
-        wrong = _TOO_DEEP
-    elif len(text) > most:
-        wrong = f"has {len(text):,} bytes of JSON", f"keep it within {most:,}, or store it and keep its address"
-    if wrong is not None:
-        raise InvalidInput(what, value, *wrong)
-    return text

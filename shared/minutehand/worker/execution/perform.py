@@ -20,11 +20,13 @@ from minutehand.domain.policies import Isolation, Retry
 from minutehand.domain.run import Failure
 from minutehand.domain.times import SECOND, from_ms
 from minutehand.errors import Continue, InvalidInput, JobError, JobSignal, LeaseLost, RunCancelled
+from minutehand.masking import Masking, SecretValues
 from minutehand.state.retry import is_permanent, stuck
 from minutehand.timing import zone
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.execution.effects import LARGEST, Effects, json_text
+from minutehand.worker.execution.effects import Effects
 from minutehand.worker.execution.http_status import http_status
+from minutehand.worker.execution.job_values import LARGEST, json_text
 from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.stages import (
     Abandoned,
@@ -59,7 +61,7 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
                 return worker.isolated(worker, leased) if misfit is None else misfit
             return call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (see above)
-        return Failed(failure_of(problem, leased.policies.retry))
+        return Failed(failure_of(problem, leased.policies.retry, leased.masked))
 
 
 def judged(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
@@ -78,7 +80,7 @@ def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
     """The one place at which the texts of a job's errors are redacted and cut: what follows stores, logs and sends them."""
 
     def clean(text: str) -> str:
-        return leased.policies.redact.text(text, leased.payload)
+        return leased.policies.redact.text(leased.masked(text), leased.payload)
 
     if isinstance(result, Returned) and result.note is not None:
         return replace(result, note=clean(result.note)[:NOTE])
@@ -87,6 +89,7 @@ def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
         return result
     shown = replace(
         failure,
+        kind=leased.masked(failure.kind),
         message=clean(failure.message)[:MESSAGE],
         traceback=clean(failure.traceback)[-TRACEBACK:],
         code=None if failure.code is None else clean(failure.code)[:CODE],
@@ -95,12 +98,17 @@ def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
 
 
 def call(leased: LeasedRun, context: Context) -> AttemptResult:
-    """Call the job's function in this thread."""
+    """Call the job's function in this thread. What is logged meanwhile is masked."""
+    with Masking(leased.hidden):
+        return _call(leased, context)
+
+
+def _call(leased: LeasedRun, context: Context) -> AttemptResult:
     try:
         try:
             payload = payload_of(leased)
         except (InvalidInput, JobError) as problem:  # it would fit no better the next time
-            return Failed(replace(failure_of(problem, leased.policies.retry), permanent=True))
+            return Failed(replace(failure_of(problem, leased.policies.retry, leased.masked), permanent=True))
         result = leased.job.function(context, payload)
         if result is not None and inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
@@ -108,8 +116,8 @@ def call(leased: LeasedRun, context: Context) -> AttemptResult:
         return slice_ended(leased, signal)
     except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
         claim = next((kind.__name__ for kind in (RunCancelled, LeaseLost) if isinstance(problem, kind)), "")
-        return Failed(failure_of(problem, leased.policies.retry), claim)
-    return returned(result)
+        return Failed(failure_of(problem, leased.policies.retry, leased.masked), claim)
+    return returned(result, leased.hidden)
 
 
 def _misfit(leased: LeasedRun) -> Failed | None:
@@ -137,22 +145,23 @@ def slice_ended(leased: LeasedRun, signal: Continue) -> AttemptResult:
     problem = stuck(checkpointed=leased.in_flight.checkpointed, slices=leased.run.slices)
     if problem is None:
         return SliceEnded()
-    return Failed(replace(failure_of(signal, leased.policies.retry), message=problem))
+    return Failed(replace(failure_of(signal, leased.policies.retry, leased.masked), message=problem))
 
 
-def returned(result: Any) -> Returned:
-    """A result as it is kept. The job has done its work: a result that cannot be kept is noted and not a failure."""
+def returned(result: Any, hidden: SecretValues) -> Returned:
+    """A result as it is kept, masked: the run does not read it back. One that cannot be kept is noted: the job has done its work."""
     if result is None:
         return Returned()
     try:
-        return Returned(json_text("result", result, LARGEST))
+        text = json_text("result", result, LARGEST)
+        return Returned(json_text("result", hidden.data(json.loads(text)), LARGEST) if hidden else text)
     except InvalidInput as problem:
-        return Returned(None, f"result not kept: {problem}"[: NOTE * _RAW])
+        return Returned(None, hidden.text(f"result not kept: {problem}")[: NOTE * _RAW])
 
 
-def failure_of(problem: BaseException, retry: Retry) -> Failure:
-    """An exception as bounded text, not yet redacted, with what it means for a further attempt."""
-    text = "".join(traceback.format_exception(problem))
+def failure_of(problem: BaseException, retry: Retry, masked: Callable[[str], str] = str) -> Failure:
+    """An exception as bounded text, not yet redacted, with what it means for a further attempt. It is ``masked`` before it is cut."""
+    text = masked("".join(traceback.format_exception(problem)))
     status = http_status(problem)
     kinds = [kind.__name__ for kind in type(problem).__mro__]
     code = getattr(problem, "code", None) if status is None else status
@@ -160,9 +169,9 @@ def failure_of(problem: BaseException, retry: Retry) -> Failure:
     known = None if signal is problem else status  # a signal says itself whether another attempt may help
     return Failure(
         kind=type(problem).__name__,
-        message=storable(_text(problem)[: MESSAGE * _RAW]),
+        message=storable(masked(_text(problem))[: MESSAGE * _RAW]),
         traceback=storable(text[-TRACEBACK * _RAW :]),
-        code=storable(str(code)[: CODE * _RAW]) if isinstance(code, (int, str)) else None,
+        code=storable(masked(str(code))[: CODE * _RAW]) if isinstance(code, (int, str)) else None,
         permanent=signal.permanent or is_permanent(kinds, known, retry, invalid=_is_of_payload(problem)),
         retry_after=signal.seconds,
     )

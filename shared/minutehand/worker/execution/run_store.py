@@ -49,6 +49,13 @@ class RunStore:
         """The text of that key."""
         return self._worker.services.payloads.get(key)
 
+    def secret(self, name: str) -> str:
+        """The value of a secret of the run's tenant, which is masked from now on."""
+        tenant = self._leased.run.ref.tenant
+        value = self._worker.services.secrets.get(tenant, name)
+        self._leased.hide(value, name, tenant=tenant)
+        return value
+
     def remaining(self) -> float | None:
         """Seconds until the process's time limit."""
         return self._worker.remaining()

@@ -13,7 +13,7 @@ from minutehand.domain.names import parse_run_id
 from minutehand.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
 from minutehand.state.lease import lease
 from minutehand.worker.delivery.visibility import Heartbeat
-from minutehand.worker.execution.effects import LARGEST
+from minutehand.worker.execution.job_values import LARGEST
 
 from tests.support.scenes.world import Faults, World, fails
 

@@ -10,7 +10,7 @@ from minutehand import Context, RunState
 from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import parse_run_id
 from minutehand.errors import InvalidInput, NotFinished, NotFound
-from minutehand.worker.execution.effects import LARGEST
+from minutehand.worker.execution.job_values import LARGEST
 from minutehand.worker.execution.settle import SMALL_RESULT
 
 from tests.support.scenes.world import Faults, World, fails
