@@ -90,6 +90,7 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "tenants": CommandEntry(
             "Show and change tenants: which jobs they may run, and who may do what for them.", "installation.tenants"
         ),
+        "secrets": CommandEntry("List, set and delete the secrets of a tenant's runs.", "installation.secrets"),
         "freeze": CommandEntry(
             "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
             "installation.tenant",

@@ -43,8 +43,11 @@ PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 PagerDutySeverity = Literal["critical", "error", "warning", "info"]
 SEVERITIES = get_args(PagerDutySeverity)
 _LONGEST_SUMMARY, _LONGEST_DEDUP_KEY = 1_024, 255  # characters: PagerDuty's limits
-# Codes of SNS that the next attempt would meet too.
-_LASTING = ("InvalidParameter", "InvalidParameterValue", "NotFound")
+_LASTING = (
+    "InvalidParameter",
+    "InvalidParameterValue",
+    "NotFound",
+)  # codes of SNS that the next attempt would meet too
 _MARKS = {NoticeKind.RECOVERY: ":large_green_circle:"}
 
 
@@ -68,9 +71,7 @@ def webhook_notifier(
     Raises InvalidInput, JobError.
     """
     if not isinstance(signing, Secret):
-        raise InvalidInput(
-            "signing", "…", "is not a Secret", 'name its place: Secret(parameter="/acme/signing-secret")'
-        )
+        raise InvalidInput("signing", "…", "is not a Secret", 'name its place: Secret(parameter="/acme/signing")')
     notifier = _Webhook(url, _guard(url, hosts, networks), timeout, allow_env_secrets, signing)
     return _declared(name, notifier, retry, registry)
 
@@ -139,9 +140,7 @@ def _declared(name: str, notifier: _Notifier, retry: Retry, registry: Registry) 
 
 def notice_of(payload: object) -> Notice:
     """The notice that the payload of a notifier's run is. Raises InvalidInput."""
-    remedy = (
-        "name the notifier in on_failure= or on_recovery=; docs/how-to/notifications.md lists the fields of a notice"
-    )
+    remedy = "name the notifier in on_failure= or on_recovery=; docs/how-to/notifications.md has the fields of a notice"
     if not isinstance(payload, Mapping) or payload.get("schema") != SCHEMA:
         raise InvalidInput("payload", payload, f"is not a notice of schema {SCHEMA}", remedy)
     try:
@@ -227,8 +226,7 @@ class _Webhook(_Endpoint):
 
     def check_secrets(self) -> None:
         super().check_secrets()
-        if self.signing.env is not None:
-            signing_keys(self.signing, allow_env=self.allow_env, setting="signing")
+        _ = self.signing.env and signing_keys(self.signing, allow_env=self.allow_env, setting="signing")
 
     def message(self, ctx: Context, notice: Notice) -> _Message:
         name = f"evt_{notice.token}"

@@ -42,6 +42,7 @@ class Verb(StrEnum):
     REBUILD_HISTORY = "rebuild-history"
     READ_TENANT = "read-tenant"  # its profile
     GRANT = "grant"  # give and take the grants of one tenant
+    SECRETS = "secrets"  # list, set and delete the secrets of one tenant; nobody reads them but its runs
     MANAGE_TENANTS = "manage-tenants"  # create, set, suspend, resume, erase: a grant of the installation only
 
 

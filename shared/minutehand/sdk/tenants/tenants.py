@@ -11,7 +11,7 @@ from typing import Any, Self
 from minutehand.arguments import MAX_DESCRIPTION, checked_text
 from minutehand.clock import system_clock
 from minutehand.domain.audit import AuditAct, Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
-from minutehand.domain.names import check_whole
+from minutehand.domain.names import check_secret, check_tenant, check_whole
 from minutehand.domain.queue import check_queue
 from minutehand.domain.tenants.access import Verb
 from minutehand.domain.tenants.editing import (
@@ -26,6 +26,7 @@ from minutehand.domain.tenants.profile import ALL, INSTALLATION, TenantProfile, 
 from minutehand.errors import NotFound
 from minutehand.fires.context import FireContext
 from minutehand.owner import tenants as acts
+from minutehand.ports.secrets import StoredSecret, storable_value
 from minutehand.ports.services import Clock, Services
 from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
 from minutehand.settings import Settings, from_environment
@@ -195,6 +196,30 @@ class Tenants:
             revoked={name: value for name, value in detail.items() if value},
         )
         return tenant_view(edited)
+
+    # Secrets.
+
+    def secrets(self, tenant: str) -> Sequence[StoredSecret]:
+        """The secrets of a tenant without their values, by name. Raises InvalidInput, Forbidden, Misconfigured, Unavailable."""
+        self._permit(Verb.SECRETS, check_tenant(tenant))
+        return self._services.secrets.list(tenant)
+
+    def set_secret(self, tenant: str, name: str, value: str) -> None:
+        """Store a secret for the tenant's runs, or its new value: workers see it within five minutes. IAM and CloudTrail know who did.
+
+        It is the SSM parameter ``/<prefix>/tenants/<tenant>/<name>``: of 4 characters to 4,096 bytes, without blanks around it.
+        Raises InvalidInput, which does not show it, Forbidden, Misconfigured, Unavailable.
+        """
+        place, text = check_secret(name), storable_value(value)
+        self._permit(Verb.SECRETS, check_tenant(tenant))
+        self._services.secrets.put(tenant, place, text)
+
+    def delete_secret(self, tenant: str, name: str) -> None:
+        """Remove a secret of a tenant: within five minutes runs that look it up fail. Raises InvalidInput, NotFound, Forbidden, Unavailable."""
+        place = check_secret(name)
+        self._permit(Verb.SECRETS, check_tenant(tenant))
+        if not self._services.secrets.delete(tenant, place):
+            raise NotFound(f"name={name!r}: tenant {tenant!r} has no such secret")
 
     # Shared.
 

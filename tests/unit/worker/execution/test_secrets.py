@@ -343,7 +343,7 @@ def test_a_payload_that_names_the_secret_is_how_it_is_passed_on() -> None:
 
     harness = stage(work)
     once(harness)
-    assert [run.result for run in harness.runs()] == [None, len(HUSH)]
+    assert {run.result for run in harness.runs()} == {None, len(HUSH)}
 
 
 # Log lines.
