@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from minutehand.domain.names import check_secret, secrets_of
+from minutehand.domain.names import check_secret, is_text, secrets_of
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.masking import LEAST
 
@@ -63,7 +63,7 @@ def usable(text: str, place: str) -> str:
 def storable_value(value: str) -> str:
     """A new value. Raises InvalidInput, which does not show it."""
     text = value.strip()
-    if len(text) < LEAST or len(text.encode("utf-8", "replace")) > LARGEST or "\0" in text:
+    if len(text) < LEAST or not is_text(text, LARGEST) or len(text.encode()) > LARGEST or "\0" in text:
         problem = f"does not have {LEAST} characters to {LARGEST:,} bytes of text"
         raise InvalidInput("value", "…", problem, "store another one; larger ones go into Secrets Manager")
     return text

@@ -10,7 +10,6 @@ import typer
 from minutehand import Tenants
 from minutehand.cli.parameters import Yes, matching
 from minutehand.cli.shell import Shell
-from minutehand.errors import InvalidInput
 from minutehand.ports.secrets import LARGEST
 
 app = typer.Typer(help="List, set and delete the secrets of a tenant's runs.", no_args_is_help=True)
@@ -53,8 +52,6 @@ def _value(shell: Shell) -> str:
     """What is typed without being shown, or the whole of standard input."""
     if shell.can_ask:
         return str(typer.prompt("Value", hide_input=True, err=True))
-    raw = sys.stdin.buffer.read(2 * LARGEST)
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise InvalidInput("value", "…", "is not text in UTF-8", "encode it, e.g. as base64") from None
+    return sys.stdin.buffer.read(2 * LARGEST).decode(
+        "utf-8", "surrogateescape"
+    )  # what is no text is refused as a value

@@ -215,7 +215,10 @@ class Tenants:
         self._services.secrets.put(tenant, place, text)
 
     def delete_secret(self, tenant: str, name: str) -> None:
-        """Remove a secret of a tenant: within five minutes runs that look it up fail. Raises InvalidInput, NotFound, Forbidden, Unavailable."""
+        """Remove a secret of a tenant: runs that look it up fail from then on, some after five minutes.
+
+        Raises InvalidInput, NotFound, Forbidden, Misconfigured, Unavailable.
+        """
         place = check_secret(name)
         self._permit(Verb.SECRETS, check_tenant(tenant))
         if not self._services.secrets.delete(tenant, place):
