@@ -65,7 +65,22 @@ class Conflict(MinutehandError):
 
 
 class Forbidden(MinutehandError):
-    """The caller may not do this, or nobody may at present; nothing was done."""
+    """The caller may not do this, or nobody may at present; nothing was done.
+
+    For want of a grant: ``principal`` lacks ``verb`` for ``tenant``, and for ``job`` (None: for all jobs, or its name is not said).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        principal: str | None = None,
+        verb: str | None = None,
+        tenant: str | None = None,
+        job: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.principal, self.verb, self.tenant, self.job = principal, verb, tenant, job
 
 
 class TenantSuspended(Forbidden):

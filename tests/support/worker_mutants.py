@@ -71,9 +71,9 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "another tenant's runs at a worker",
-        "sdk/history/worker_views.py",
-        "for run in row.runs if tenant in (None, run.ref.tenant)]",
-        "for run in row.runs]",
+        "sdk/history/workers.py",
+        "is_wanted = all_tenants or run.ref.tenant == self.tenant",
+        "is_wanted = True",
     ),
     (
         "an age where nobody knows one",

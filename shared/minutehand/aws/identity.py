@@ -8,6 +8,7 @@ from typing import Final
 
 from minutehand.aws.client import Client
 from minutehand.aws.session import AwsSession
+from minutehand.domain.audit import UNKNOWN_IDENTITY
 from minutehand.errors import MinutehandError
 from minutehand.settings import Settings
 
@@ -49,6 +50,6 @@ class CallerIdentity:
 
     def _unknown(self, problem: Exception) -> str:
         """The act goes on: its line says what is not known."""
-        self._failed, self._again = f"iam:unknown ({problem})"[:_LIMIT], time.monotonic() + _AGAIN
+        self._failed, self._again = f"{UNKNOWN_IDENTITY} ({problem})"[:_LIMIT], time.monotonic() + _AGAIN
         log.warning("identity.unknown", extra={"error": str(problem)})
         return self._failed

@@ -8,6 +8,7 @@ from minutehand.domain.run import RunState
 from minutehand.errors import (
     AlreadyExists,
     Conflict,
+    Forbidden,
     MinutehandError,
     Misconfigured,
     NotFinished,
@@ -28,6 +29,7 @@ class ExitCode(IntEnum):
     MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` names them
     NOT_FINISHED = 7  # `runs wait`: the run has not ended within the time
     NOT_CONFIRMED = 8  # what changes or destroys many things was not confirmed, and nothing was done: give --yes
+    FORBIDDEN = 9  # the caller has no grant for it, or its tenant is suspended: the error names what is missing
     RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
     RUN_LOST = 11  # the same: LOST
     RUN_CANCELLED = 12  # the same: CANCELLED
@@ -55,6 +57,7 @@ _CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (
     (Misconfigured, ExitCode.MISCONFIGURED),
     (NotFinished, ExitCode.NOT_FINISHED),
     (NotConfirmed, ExitCode.NOT_CONFIRMED),
+    (Forbidden, ExitCode.FORBIDDEN),
 )
 
 

@@ -28,7 +28,8 @@ class DeclarationApplier:
         if not packages:
             remedy = "name a package with --jobs, or MINUTEHAND_JOBS"
             raise InvalidInput("apply", True, "was asked of a worker without a package", remedy)
-        scheduler = Scheduler(tenant, jobs=jobs, services=services, clock=clock)
+        # What a worker's package declares was granted with the deployment of the worker.
+        scheduler = Scheduler(tenant, jobs=jobs, services=services, clock=clock)._as_role("worker")  # noqa: SLF001 (a role)
         self._sets = [StartApplication(scheduler, one, jobs, by=by) for one in dict.fromkeys(packages)]
         self._clock = clock
 

@@ -25,6 +25,7 @@ MAX_ACTOR = 256  # characters
 MAX_REASON = 1_000  # characters
 CLAIMED = "app:"  # an actor that an application claims
 RESERVED = ("iam:", "key:", "oidc:", "system:")  # what Minutehand itself has found out; an application cannot claim it
+UNKNOWN_IDENTITY = "iam:unknown"  # begins the identity of a process that STS has not told
 LATE = HOUR  # ms after its end at which a day closes: a stalled process may still write its line until then
 ANCHORS = "audit/"  # the keys of closes in the archive's bucket begin so
 GATES = 16  # items by which the transactions of one day check that it is open: they conflict on a shared item
@@ -75,6 +76,7 @@ class AuditAct(StrEnum):
     RESUME_TENANT = "resume-tenant"
     GRANT = "grant"
     REVOKE = "revoke"
+    DENY = "deny"  # refused: the caller has no grant; a sample
 
 
 AuditActWord = (
@@ -108,6 +110,7 @@ AuditActWord = (
         "resume-tenant",
         "grant",
         "revoke",
+        "deny",
     ]
 )
 

@@ -69,6 +69,10 @@ class RowAudit:
             self._tables.write("register", RowWrite(table=AUDIT, row=row, kind="put"))
             self._registered.add((tenant, day))
 
+    def write(self, line: AuditLineRow) -> None:
+        if not transact(self._tables, "write_line", [], f"the audit of {line.tenant}", line):
+            raise Unavailable(f"the line {line.key} of the audit of {line.tenant} was not written; try again")
+
     def page(self, tenant: str, day: int, *, first: str, last: str, only: Condition | None, limit: int) -> RowPage:
         query = RowQuery(
             table=AUDIT,

@@ -71,7 +71,7 @@ class RowTenants:
             self._reading.discard(tenant)
 
     def _read(self, tenant: str, now: int) -> Governance:
-        keys = keys_of((tenant, INSTALLATION))
+        keys = keys_of(dict.fromkeys((tenant, INSTALLATION)))
         rows, unread = self._tables.read_across("governance", keys)
         if unread:
             raise Unavailable(f"the profile of tenant {tenant!r} could not be read; try again")

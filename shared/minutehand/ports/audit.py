@@ -36,6 +36,9 @@ class Audit(Protocol):
     def register(self, tenant: str, day: int) -> None:
         """Before the first line of a day: remember that the tenant may have some. Once a process. Raises Unavailable."""
 
+    def write(self, line: AuditLineRow) -> None:
+        """A line of an act that writes nothing else. Raises Unavailable, also if its day is closed."""
+
     def page(self, tenant: str, day: int, *, first: str, last: str, only: Condition | None, limit: int) -> RowPage:
         """Lines of a day with keys in ``[first, last]``, newest first, that meet ``only``, in one query of ``limit`` rows.
 

@@ -11,7 +11,9 @@ from typing import Any
 from minutehand.arguments import checked_limit, checked_revision, payload_text
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
+from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Head
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.fires.context import revision_of
@@ -87,7 +89,8 @@ class BackfillMethods(SchedulerBase):
         (another revision than ``expected_revision`` is current), Unavailable.
         """
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        call = self._call("trigger", name, expected_revision, None)
+        permit = self._permit_head(Verb.TRIGGER, name)
+        call = self._call("trigger", permit, name, expected_revision, None)
 
         pending = None if payload is UNSET else self._pending(payload)
 
@@ -100,7 +103,7 @@ class BackfillMethods(SchedulerBase):
             return pending.of_run
 
         spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked)
-        return views.run_view(triggering.trigger(call, spec, self._context))
+        return self._run_view(triggering.trigger(call, spec, self._context))
 
     def backfill(
         self,
@@ -127,6 +130,7 @@ class BackfillMethods(SchedulerBase):
         An interval has at most 1,000,000 fires. With a ``client_token`` a second call within 24 hours returns what the first one started.
         Raises InvalidInput, NotFound, Conflict (another revision than ``expected_revision`` is current), AlreadyExists, Unavailable.
         """
+        self._permit_schedule(Verb.BACKFILL, name)
         spec = BackfillSpec(
             start=_instant(start, "start"),
             end=_instant(end, "end"),
@@ -160,6 +164,7 @@ class BackfillMethods(SchedulerBase):
         """Check the payload for the job of each definition, or each definition's own. Raises InvalidInput."""
         for number in dict.fromkeys(span.revision for span in planned.spans):
             found = definitions.revision(number).definition
+            self._permit(Verb.BACKFILL, found.job)
             self._may_run(found.job)
             if payload is not UNSET:
                 self._checked(found.job, payload)
@@ -178,10 +183,12 @@ class BackfillMethods(SchedulerBase):
 
     def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the name of the field)
         """A backfill and its progress. Raises NotFound, also when the retention since its end is over."""
+        self._permit_schedule(Verb.READ_RUNS, name)
         return _view(control.find(_owner(self.tenant, name), check_name(id, "id"), self._services))
 
     def list_backfills(self, name: str) -> Sequence[Backfill]:
         """The backfills of a schedule, oldest first, also of a deleted schedule. Reads all of them in one query."""
+        self._permit_schedule(Verb.READ_RUNS, name)
         return [_view(backfill) for backfill in backfills_of(_owner(self.tenant, name), self._services)]
 
     def pause_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
@@ -189,10 +196,12 @@ class BackfillMethods(SchedulerBase):
 
         Raises NotFound, Conflict (it has ended), Unavailable (then call again to finish).
         """
+        self._permit_schedule(Verb.PAUSE, name)
         return _view(control.pause(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def resume_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Resume a paused backfill. Raises NotFound, Conflict (it has ended), JobNotGranted, Unavailable."""
+        self._permit_schedule(Verb.RESUME, name)
         owner, context = _owner(self.tenant, name), self._context
         stored = control.find(owner, check_name(id, "id"), self._services)
         defining = self._services.schedules.revisions({(owner, span.revision) for span in stored.spans})
@@ -204,10 +213,12 @@ class BackfillMethods(SchedulerBase):
 
         Running attempts continue; ended runs stay as they are. Raises NotFound, Unavailable (then call again to finish).
         """
+        self._permit_schedule(Verb.CANCEL, name)
         return _view(control.cancel(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
         """The runs of a backfill, sorted by time. It reads all runs of the interval, so a page may be short and not the last."""
+        self._permit_schedule(Verb.READ_RUNS, name)
         backfill = control.find(_owner(self.tenant, name), check_name(id, "id"), self._services)
         listing = Listing("backfill_runs", backfill.owner, backfill.id)
         found, position = list[Run](), listing.position(cursor)
@@ -220,11 +231,16 @@ class BackfillMethods(SchedulerBase):
                 cursor=position,
                 newest_first=False,
             )
-            found += [views.run_view(run) for run in page.items if run.backfill == backfill.id]
+            runs = self._visible(page.items, Verb.READ_RUNS, _job_of)
+            found += [self._run_view(run) for run in runs if run.backfill == backfill.id]
             position = page.cursor
             if position is None or len(found) == limit:
                 break
         return Page(items=found, cursor=listing.next(position))
+
+
+def _job_of(run: RunRow) -> str:
+    return run.job
 
 
 def _owner(tenant: str, name: str) -> str:

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Self
 
 from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
-from minutehand.domain.audit import Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
+from minutehand.domain.audit import Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor, role
 from minutehand.domain.job import JobRef
 from minutehand.domain.job_catalogue import nearest
-from minutehand.domain.names import check_flag, check_name, check_tenant, parse_run_id
+from minutehand.domain.names import check_flag, check_name, check_tenant
 from minutehand.domain.notice import JOB
 from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
-from minutehand.domain.run import RunRow
-from minutehand.domain.schedule import Definition, Head, ScheduleState
+from minutehand.domain.schedule import Definition, Head
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.tenants.suspension import not_served
-from minutehand.errors import InvalidInput, MinutehandError, NotFound
+from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
+from minutehand.owner.access import AccessGate
 from minutehand.owner.catalogue import KnownNames
 from minutehand.owner.granted import JobGrants
 from minutehand.owner.payload_checks import PayloadChecks
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
+from minutehand.sdk.access.lookups import Lookups
 from minutehand.sdk.known_jobs import warn_unknown
 from minutehand.sdk.requests import PendingPayload, refuse_secrets, token_of
 from minutehand.settings import Settings, from_environment
 
 UNSET: Any = object()  # default of an argument for which None is a value
 NONE: Any = None  # default of a payload, whose type is that of its job's
-_NEIGHBOURS = 200  # existing names that an unknown name is compared with
 
 
 def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
@@ -53,7 +53,7 @@ def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
     )
 
 
-class SchedulerBase:
+class SchedulerBase(Lookups):
     def __init__(
         self,
         tenant: str | None = None,
@@ -78,6 +78,7 @@ class SchedulerBase:
         field, claimed = ("actor", actor) if actor is not None else ("MINUTEHAND_ACTOR", given.actor)
         self._caller = Caller(actor=claimed_actor(claimed, field), via=checked_via(via))
         self._services = services
+        self._gate = AccessGate(services, clock)
         self._has_history = given.history
         self._clock = clock
         self._strict = check_flag("strict", strict)
@@ -136,41 +137,30 @@ class SchedulerBase:
 
     def _of_one_call(self, via: Via | None = None) -> Self:
         """A copy whose acts are all of one call."""
-        caller = replace(self._caller, call=self._caller.call or secrets.token_hex(8), via=via or self._caller.via)
-        return self._with_caller(caller)
+        way = self._caller.via if via is None or self._caller.is_system else via
+        return self._with_caller(replace(self._caller, call=self._caller.call or secrets.token_hex(8), via=way))
+
+    def _as_role(self, name: str) -> Self:
+        """A copy that acts as a role of the installation, which needs no grants: for its processes only."""
+        return self._with_caller(role(name))
 
     def _call(
-        self, act: str, name: str, expected_revision: object, client_token: str | None, *arguments: object
+        self,
+        act: str,
+        permit: Callable[[Head | None], None],
+        name: str,
+        expected_revision: object,
+        client_token: str | None,
+        *arguments: object,
     ) -> ScheduleCall:
-        """The call ``act`` about a schedule, with the token of the call and these arguments."""
+        """The call ``act`` about a schedule, with the token of the call and these arguments; ``permit`` checks what is there."""
         expected = checked_revision(expected_revision)
         token = token_of(client_token, self.tenant, act, check_name(name), *arguments, expected)
-        return ScheduleCall(tenant=self.tenant, name=name, expected=expected, token=token)
+        return ScheduleCall(tenant=self.tenant, name=name, expected=expected, token=token, permit=permit)
 
     def _payload_of(self, definition: Definition) -> str | None:
         ref = definition.payload_ref
         return definition.payload if ref is None else self._services.payloads.get(ref)
-
-    def _read(self, run_id: str) -> RunRow:
-        ref = parse_run_id(run_id)
-        run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
-        if run is None:
-            raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
-        return run
-
-    def _head(self, name: str) -> Head:
-        """The head of a schedule that is not deleted. Raises NotFound."""
-        head = self._services.schedules.head(self.tenant, check_name(name))
-        if head is None or head.state is ScheduleState.DELETED:
-            raise self._no_schedule(name)
-        return head
-
-    def _no_schedule(self, name: str) -> NotFound:
-        page = self._services.schedules.page(self.tenant, prefix=name[:1], limit=_NEIGHBOURS, cursor=None)
-        names = [head.name for head in page.items if head.state is not ScheduleState.DELETED]
-        near = [repr(other) for other in get_close_matches(name, names)]
-        remedy = f"did you mean {' or '.join(near)}?" if near else "list_schedules() shows the existing ones"
-        return NotFound(f"name={name!r}: tenant {self.tenant!r} has no schedule of that name; {remedy}")
 
     def _job_name(self, job: JobRef) -> str:
         if not isinstance(job, str) and callable(job):
@@ -191,7 +181,7 @@ class SchedulerBase:
         knows = found.knows(job)
         if knows or (knows is None and not self._strict):
             return
-        hint = nearest(job, {*found.entries, *self._jobs.names()})
+        hint = nearest(job, self._nameable({*found.entries, *self._jobs.names()}))
         if self._strict:
             said = "no worker has published its jobs yet" if knows is None else "no worker has ever known it"
             remedy = (
@@ -217,7 +207,9 @@ class SchedulerBase:
             return None
         if problem is not None:
             return problem
-        return f"no worker knows job {job!r}; {nearest(job, found.entries)}" if found.knows(job) is False else None
+        if found.knows(job) is not False:
+            return None
+        return f"no worker knows job {job!r}; {nearest(job, self._nameable(found.entries))}"
 
     def _named_job(self, job: JobRef | None) -> str | None:
         """The name of a job by which runs and schedules are looked for: one that this process may not know. Raises InvalidInput."""
@@ -258,14 +250,19 @@ class SchedulerBase:
         if declared is not None:
             notified: dict[str, Any] = {"on_failure": declared.on_failure, "on_recovery": declared.on_recovery}
             options = replace(options, **{name: value for name, value in notified.items() if name not in given})
-        self._check_notified_jobs(options)
+        self._check_notified_jobs(options, given)
         return options
 
-    def _check_notified_jobs(self, options: Options) -> None:
-        """As for the job of a schedule: otherwise the first incident would reveal that a job to be notified does not exist."""
+    def _check_notified_jobs(self, options: Options, given: Collection[str]) -> None:
+        """As for the job of a schedule: otherwise the first incident would reveal that a job to be notified does not exist.
+
+        Who names one in ``given`` has it run, and so needs to be able to submit it.
+        """
         for field in ("on_failure", "on_recovery"):
             target = getattr(options, field) or ""
             if target.startswith(JOB):
+                if field in given:
+                    self._permit(Verb.SUBMIT, target.removeprefix(JOB))
                 self._check_job(field, target.removeprefix(JOB), target)
                 self._may_run(target.removeprefix(JOB))
                 self._check_notified(field, target)

@@ -35,6 +35,7 @@ from minutehand.domain.schedule import Head, ScheduleState, ScheduleStateWord
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.client_tokens import with_head_cache
 from minutehand.owner.schedules.stop import Tags, retag, retagged
+from minutehand.sdk.access.calls import BULK_VERBS
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET
 from minutehand.sdk.cursors import Listing
@@ -123,14 +124,16 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         pass its cursor to the call itself, which would leave out what it only counted.
         Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
         """
+        wanted = self._named_job(job)
+        if not isinstance(action, str) or action not in ACTIONS:
+            raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
+        self._permit(BULK_VERBS[action], wanted)
         conditions = checked_filter(
-            prefix=prefix, state=state, job=self._named_job(job), tag=tag, failing=failing, managed_by=managed_by
+            prefix=prefix, state=state, job=wanted, tag=tag, failing=failing, managed_by=managed_by
         )
         if conditions == Filter():
             remedy = "say which schedules: prefix, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
-        if not isinstance(action, str) or action not in ACTIONS:
-            raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
         words = {"note": note, "until": until, "drain": drain, "tags": tags, "payload": payload}
         words["client_token"] = client_token
         for name, value in words.items():

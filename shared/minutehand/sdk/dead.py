@@ -14,11 +14,11 @@ from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name, one_off_ref
 from minutehand.domain.run import RunRow
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.runs import redrive as redriving
 from minutehand.owner.runs.redrive import DeadRunFilter, Redriving, replay
-from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.views import Page, Redriven, Run
@@ -43,10 +43,12 @@ class DeadRunMethods(SchedulerBase):
         ``include_redriven``. Costs a query for each day of the interval, and reads all dead runs of these days.
         Raises InvalidInput, Unavailable.
         """
+        name = self._named_job(job)
+        self._permit(Verb.READ_RUNS, name)
         conditions = self._filter(
             since,
             until,
-            self._named_job(job),
+            name,
             schedule,
             error_type,
             redriven=check_flag("include_redriven", include_redriven),
@@ -54,7 +56,7 @@ class DeadRunMethods(SchedulerBase):
         listing = self._listing("list_dead", conditions, since, until)
         position, most = listing.position(cursor), checked_limit(limit)
         page = redriving.list_dead(self.tenant, conditions, self._services, limit=most, cursor=position)
-        return Page(items=[views.dead_view(dead) for dead in page.items], cursor=listing.next(page.cursor))
+        return Page(items=[self._dead_view(dead) for dead in page.items], cursor=listing.next(page.cursor))
 
     def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
         """Repeat an ended run as a new one-off with the same job, payload, policies and ``ctx.scheduled_at``, also if its
@@ -64,11 +66,12 @@ class DeadRunMethods(SchedulerBase):
         ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key
         has another run), Unavailable.
         """
+        self._permit_some(Verb.REPLAY)
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        original = self._read(run_id)
+        original = self._read(run_id, Verb.REPLAY)
         stored = self._replacement(payload, original.job)
         again, check = one_off_ref(self.tenant, key), self._check_replay(payload)
-        return views.run_view(replay(original, again, self._context, payload=stored, check=check))
+        return self._run_view(replay(original, again, self._context, payload=stored, check=check))
 
     def redrive(
         self,
@@ -97,13 +100,14 @@ class DeadRunMethods(SchedulerBase):
         Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it did not fail for good, or is LOST) and
         AlreadyExists (it was redriven with another payload).
         """
-        check_flag("dry_run", dry_run)
         name = self._named_job(job)
+        self._permit_some(Verb.REDRIVE) if run_id is not None else self._permit(Verb.REDRIVE, name)
+        check_flag("dry_run", dry_run)
         filters = (name, schedule, since, until, error_type)
         if run_id is not None:
             if any(value is not None for value in filters):
                 raise InvalidInput("run_id", run_id, "was given together with a filter", "give one of the two")
-            run = self._read(run_id)
+            run = self._read(run_id, Verb.REDRIVE)
             ref, name = run.ref, run.job
         else:
             _require_condition("since", filters)
@@ -122,9 +126,9 @@ class DeadRunMethods(SchedulerBase):
             check=self._check_replay(payload),
         )
         if run_id is not None:
-            return Redriven(runs=[views.dead_view(redriving.redrive_one(ref, how))], failed={}, dry_run=dry_run)
+            return Redriven(runs=[self._dead_view(redriving.redrive_one(ref, how))], failed={}, dry_run=dry_run)
         done = redriving.redrive_all(self.tenant, conditions, how, limit=most, cursor=position)
-        runs = [views.dead_view(dead) for dead in done.runs]
+        runs = [self._dead_view(dead) for dead in done.runs]
         return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=listing.next(done.cursor))
 
     def purge(
@@ -141,6 +145,7 @@ class DeadRunMethods(SchedulerBase):
         Raises InvalidInput, Unavailable (then call again to continue).
         """
         name = self._named_job(job)
+        self._permit(Verb.PURGE, name)
         _require_condition("until", (name, schedule, until, error_type))
         conditions = self._filter(None, until, name, schedule, error_type, redriven=True, ever=True)
         return redriving.purge(self.tenant, conditions, self._context, dry_run=check_flag("dry_run", dry_run))

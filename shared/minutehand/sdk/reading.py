@@ -13,6 +13,7 @@ from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_name, check_whole, is_text
 from minutehand.domain.policies import word
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState, ScheduleStateWord
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import from_ms
 from minutehand.errors import Conflict, InvalidInput
 from minutehand.fires.context import revision_of
@@ -121,21 +122,23 @@ def checked_tag(tag: object) -> tuple[str, str | None]:
 class ReadMethods(SchedulerBase):
     def get_schedule(self, name: str) -> Schedule:
         """A schedule with its payload, last fire and next fires. Raises NotFound, Conflict (others change it all the time)."""
-        return self._as_of_one_instant(name, self._view)
+        return self._as_of_one_instant(name, self._view, Verb.READ_SCHEDULES)
 
-    def _as_of_one_instant(self, name: str, look: Callable[[Head, Revision], _T], *, more: bool = False) -> _T:
+    def _as_of_one_instant(
+        self, name: str, look: Callable[[Head, Revision], _T], verb: Verb, *, more: bool = False
+    ) -> _T:
         """What ``look`` makes of a schedule and its current revision. Raises NotFound, Conflict.
 
         The two are read one after the other, and others may change the schedule in between. A revision that is open was open when
         its head was read. If an active schedule's is not, or if ``look`` reads ``more`` of the schedule, the head is read again.
         """
-        head = self._head(name)
+        head = self._head(name, verb)
         for _ in range(RACES):
             revision = revision_of(head, self._services)
             found = look(head, revision)
             if not more and (head.state is not ScheduleState.ACTIVE or revision.active_until is None):
                 return found
-            now = self._head(name)
+            now = self._head(name, verb)
             if now == head:
                 return found
             head = now
@@ -143,10 +146,12 @@ class ReadMethods(SchedulerBase):
 
     def _view(self, head: Head, revision: Revision) -> Schedule:
         runs = self._services.ledger.latest(head.owner, upto=self._clock())
+        may_see = self._may(Verb.READ_PAYLOADS, revision.definition.job)
         return schedule_view(
             head,
             revision,
-            payload=self._payload_of(revision.definition),
+            payload=self._payload_of(revision.definition) if may_see else None,
+            masked=not may_see,
             last_fired=next((run.due for run in runs if run.started_at is not None), None),
             upcoming=self._upcoming(head, revision, _UPCOMING),
         )
@@ -168,7 +173,7 @@ class ReadMethods(SchedulerBase):
         def look(head: Head, revision: Revision) -> Sequence[datetime]:
             return [from_ms(fire, zone(head.timezone)) for fire in self._upcoming(head, revision, most)]
 
-        return self._as_of_one_instant(name, look)
+        return self._as_of_one_instant(name, look, Verb.PREVIEW)
 
     def list_schedules(
         self,
@@ -192,6 +197,7 @@ class ReadMethods(SchedulerBase):
         One call reads at most 2,000, so a page may be short, even empty, and still have a ``cursor``: only None is the end.
         Raises InvalidInput, Unavailable.
         """
+        self._permit(Verb.READ_SCHEDULES, self._named_job(job))
         conditions = checked_filter(
             prefix=prefix, state=state, job=self._named_job(job), tag=tag, failing=failing, managed_by=managed_by
         )
@@ -221,11 +227,12 @@ class ReadMethods(SchedulerBase):
         The history says what changed, when, and by whom. Costs about eight reads. Raises InvalidInput, NotFound, Conflict
         (others change it all the time), Unavailable.
         """
-        return self._as_of_one_instant(name, self._description, more=True)
+        return self._as_of_one_instant(name, self._description, Verb.READ_SCHEDULES, more=True)
 
     def _description(self, head: Head, revision: Revision) -> ScheduleDescription:
         schedule, definition, local = self._view(head, revision), revision.definition, zone(head.timezone)
-        last_runs = self._services.ledger.latest(head.owner, upto=self._clock())
+        latest = self._services.ledger.latest(head.owner, upto=self._clock())
+        last_runs = (run for run in latest if self._may(Verb.READ_RUNS, run.job))
         history = list(islice(self._services.schedules.history(head.owner), _REVISIONS + 1))
         pairs = zip(history[:_REVISIONS], [*history[1:], None], strict=False)
         found = chain.check_chain(head, revision, self._services, self._clock)
@@ -241,7 +248,7 @@ class ReadMethods(SchedulerBase):
             ),
             revisions=[_revision_view(one, before) for one, before in pairs],
             next_fires=[from_ms(fire, local) for fire in self._upcoming(head, revision, _DESCRIBED)],
-            last_runs=[views.run_view(run, now=self._clock()) for run in islice(last_runs, _DESCRIBED)],
+            last_runs=[self._run_view(run, now=self._clock()) for run in islice(last_runs, _DESCRIBED)],
             chain=ChainView(
                 state=str(found.health),
                 due=None if found.due is None else from_ms(found.due),

@@ -15,13 +15,13 @@ from minutehand.domain.names import check_flag, check_name, one_off_ref, schedul
 from minutehand.domain.policies import SHORTEST, DeliveryWord, Retry, StartWord, check_seconds, overrides
 from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.run import RunRow as LedgerRun
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput, NotFinished, NotFound
 from minutehand.fires.withdraw import held_leases, wait_for_held
 from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import reschedule as rescheduling
 from minutehand.owner.runs import submit as submitting
-from minutehand.sdk import views
 from minutehand.sdk.base import NONE, SchedulerBase
 from minutehand.sdk.views import Run
 
@@ -75,9 +75,10 @@ class RunMethods(SchedulerBase):
         now = self._clock()
         due = due_time(run_at, delay, now)
         given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
+        run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
+        self._permit(Verb.SUBMIT, self._named_job(job))
         name = self._job_name(job)
         policies, queue_name = self._with_job_start(name, given), self._queue_name(name, queue)
-        run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         pending, one_off = self._checked(name, payload), one_off_ref(self.tenant, run_id)
         self._may_run(name)
         text, ref = pending.of_run(one_off)
@@ -95,7 +96,7 @@ class RunMethods(SchedulerBase):
             actor=self._caller.actor,
             queue=queue_name,
         )
-        return views.run_view(submitting.submit(run, self._context, same_time=run_at is not None))
+        return self._run_view(submitting.submit(run, self._context, same_time=run_at is not None))
 
     def get_run(self, run_id: str) -> Run:
         """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound.
@@ -103,14 +104,15 @@ class RunMethods(SchedulerBase):
         A payload or result that is not in the bucket any more is None. ``waits_because`` is set for a run that waits although no worker
         has ever known its job, or its tenant is suspended or may not run it.
         """
-        run = self._read(run_id)
+        run = self._read(run_id, Verb.READ_RUNS)
+        may_see = self._may(Verb.READ_PAYLOADS, run.job)
         beside = self._services.ledger.beside(run.ref)
         result = beside.result if run.result_ref == "beside" else run.result
-        if run.result_ref not in (None, "beside"):
+        if may_see and run.result_ref not in (None, "beside"):
             result = self._stored(str(run.result_ref))
-        payload = None if run.payload_ref is None else self._stored(run.payload_ref)
+        payload = None if run.payload_ref is None or not may_see else self._stored(run.payload_ref)
         waits = self._waits_because(run.job) if run.state in WAITING else None
-        return views.run_view(
+        return self._run_view(
             run, now=self._clock(), payload=payload, result=result, beside=beside, waits_because=waits
         )
 
@@ -136,7 +138,7 @@ class RunMethods(SchedulerBase):
         if seconds is None:
             raise InvalidInput("timeout", timeout, "is not a number of seconds", "use 0.001 to 1,209,600 (14 days)")
         pause, give_up = 0.05, time.monotonic() + seconds
-        while not (run := self._read(run_id)).is_terminal:
+        while not (run := self._read(run_id, Verb.READ_RUNS)).is_terminal:
             left = give_up - time.monotonic()
             if left <= 0:
                 raise NotFinished(
@@ -150,7 +152,7 @@ class RunMethods(SchedulerBase):
 
         Returns the run: CANCELLED, RUNNING with ``cancel_requested``, or ended before. Raises InvalidInput, NotFound.
         """
-        return views.run_view(cancelling.cancel_run(self._read(run_id), self._context))
+        return self._run_view(cancelling.cancel_run(self._read(run_id, Verb.CANCEL), self._context))
 
     def cancel_runs(
         self,
@@ -166,6 +168,7 @@ class RunMethods(SchedulerBase):
         Later fires still start: to stop these, too, pause the schedule first. ``on_progress`` is called after each run with the
         number so far; ``stop`` ends the call early, and the same call continues.
         """
+        self._permit_schedule(Verb.CANCEL, name)
         owner, services = schedule_owner(self.tenant, check_name(name)), self._services
         if not isinstance(between, (tuple, list)) or len(between) != 2:
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
@@ -175,7 +178,7 @@ class RunMethods(SchedulerBase):
         for run in services.ledger.window(owner, after=after, upto=upto):
             if stop is not None and stop.is_set():
                 break
-            if not run.is_terminal:
+            if not run.is_terminal and self._may(Verb.CANCEL, run.job):
                 count += 1
                 if not dry_run:
                     held += held_leases([cancelling.end_run(run, context)], self._clock())
@@ -190,15 +193,16 @@ class RunMethods(SchedulerBase):
         Its deadline moves with it. A call that repeats ``at`` changes nothing. Raises InvalidInput (also for a run of a schedule),
         NotFound, Conflict (it has begun or ended), Unavailable (try again).
         """
+        self._permit_some(Verb.RESCHEDULE)
         if at is None and delay is None:
             raise InvalidInput("at", at, "says no time", "give at, an aware datetime, or delay, seconds from now")
         due = due_time(at, delay, self._clock(), "at")
-        run = self._read(run_id)
+        run = self._read(run_id, Verb.RESCHEDULE)
         self._may_run(run.job)
-        return views.run_view(rescheduling.reschedule_run(run, due, self._context))
+        return self._run_view(rescheduling.reschedule_run(run, due, self._context))
 
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
-        run = self._read(run_id)
+        run = self._read(run_id, Verb.RETRY)
         self._may_run(run.job)
-        return views.run_view(cancelling.hasten_run(run, self._context))
+        return self._run_view(cancelling.hasten_run(run, self._context))

@@ -46,6 +46,7 @@ class Schedule:
     definition: Mapping[str, Any] = field(
         default_factory=dict
     )  # get_schedule only: the words of its declaration in a file, without payload
+    masked: bool = False  # its payload is left out: the caller may not read-payloads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,7 @@ def schedule_view(
     payload: str | None = None,
     last_fired: int | None = None,
     upcoming: Sequence[int] = (),
+    masked: bool = False,
 ) -> Schedule:
     """The public form of a head. With its ``revision`` the other arguments are known, too."""
     local = zone(head.timezone)
@@ -117,6 +119,7 @@ def schedule_view(
         payload=stored_value(payload) if revision is not None else None,
         definition={} if revision is None else _words(head, revision),
         tags=dict(head.tags),
+        masked=masked,
         last_fired_at=None if last_fired is None else from_ms(last_fired, local),
         next_fires=[from_ms(fire, local) for fire in upcoming],
     )

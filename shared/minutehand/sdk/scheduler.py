@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_text
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner import freeze as freezing
@@ -59,6 +60,7 @@ class Scheduler(
         skip the fires of a schedule, pause it instead. A second freeze replaces the first. Raises InvalidInput, Unavailable (call
         again: nothing is guaranteed until the call returns).
         """
+        self._permit(Verb.FREEZE)
         now, end = self._clock(), to_ms(until, "until")
         if not now < end <= now + LONGEST_FREEZE * DAY:
             raise InvalidInput(
@@ -69,9 +71,11 @@ class Scheduler(
 
     def thaw(self) -> None:
         """End the freeze now, if there is one. Runs that it delayed start within five minutes. Raises Unavailable."""
+        self._permit(Verb.FREEZE)
         freezing.thaw(self.tenant, self._context)
 
     def frozen(self) -> datetime | None:
         """The end of the freeze (UTC), or None if there is no freeze. Raises Unavailable."""
+        self._permit_some(Verb.READ_SCHEDULES)
         freeze = freeze_of(self.tenant, self._services, self._clock)
         return None if freeze is None else from_ms(freeze.until)

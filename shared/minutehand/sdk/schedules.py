@@ -14,12 +14,12 @@ from minutehand.domain.job import Context, JobRef
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, split_words
-from minutehand.domain.schedule import Definition, Head
+from minutehand.domain.schedule import Definition, Head, ScheduleState
+from minutehand.domain.tenants.access import Verb
 from minutehand.errors import NotFound
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
-from minutehand.sdk import views
 from minutehand.sdk.base import NONE, UNSET, SchedulerBase
 from minutehand.sdk.requests import (
     ScheduleRequest,
@@ -66,8 +66,9 @@ class ScheduleMethods(SchedulerBase):
         ``timeout`` and ``deadline``, which override the job's own, and the options: ``queue``, ``catch_up``, ``overlap`` …
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
+        self._permit(Verb.CREATE, self._named_job(job))
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
-        call = self._call("create_schedule", name, None, client_token, request)
+        call = self._call("create_schedule", _anything, name, None, client_token, request)
         return schedule_view(creating.create(call, request.spec(), self._context))
 
     def upsert_schedule(
@@ -91,10 +92,25 @@ class ScheduleMethods(SchedulerBase):
         that declares it; None keeps the stored one. With ``expected_revision`` the schedule must exist.
         Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable.
         """
+        permit = self._permit_upsert(name, self._named_job(job))
         request = self._request(name, job, expression, timezone, payload, description, tags, words, managed_by)
-        call = self._call("upsert_schedule", name, expected_revision, client_token, request)
+        call = self._call("upsert_schedule", permit, name, expected_revision, client_token, request)
         done = creating.upsert(call, request.spec(), self._context)
         return Upserted(schedule=schedule_view(done.head), change=str(done.change))
+
+    def _permit_upsert(self, name: str, job: str | None) -> Callable[[Head | None], None]:
+        """A check of the schedule that is there, before it is created, or updated to a job. Raises Forbidden at once if neither may be."""
+        if not self._may(Verb.CREATE, job):
+            self._permit(Verb.UPDATE, job)
+
+        def check(head: Head | None) -> None:
+            if head is None or head.state is ScheduleState.DELETED:
+                self._permit(Verb.CREATE, job)
+            else:
+                self._permit(Verb.UPDATE, job)
+                self._permit_seen(Verb.UPDATE, head.job, f"schedule {name!r}")
+
+        return check
 
     def _request(
         self,
@@ -149,17 +165,20 @@ class ScheduleMethods(SchedulerBase):
         to a revision: changing only these makes no revision. A call that changes nothing writes nothing.
         Raises InvalidInput, NotFound, Conflict (with ``expected_revision``: if another one is current), AlreadyExists, Unavailable.
         """
+        permit = self._permit_head(Verb.UPDATE, name)
+        if job is not None:
+            self._permit(Verb.UPDATE, self._named_job(job))
         job_name = None if job is None else self._job_name(job)
         policies, options = split_words(words)
         checked = changed(Options(), options)  # before anything is stored
-        self._check_notified_jobs(checked)
+        self._check_notified_jobs(checked, options)
         if checked.queue is not None:
             self._queue_name("", checked.queue)
         pending = None if payload is UNSET else self._pending(payload, job_name)
         description = None if description is None else checked_text("description", description, MAX_DESCRIPTION)
         tags = None if tags is None else checked_tags(tags)
         arguments = (job_name, expression, timezone, pending, description, tags, policies, options)
-        call = self._call("update_schedule", name, expected_revision, client_token, *arguments)
+        call = self._call("update_schedule", permit, name, expected_revision, client_token, *arguments)
 
         def define(present: Definition | None) -> Definition:
             if present is None:
@@ -203,10 +222,11 @@ class ScheduleMethods(SchedulerBase):
         Running attempts continue. Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable (then call again to
         finish). Without ``drain`` it reads the schedule's ledger, one query for each 1 MB.
         """
+        permit = self._permit_head(Verb.PAUSE, name)
         check_flag("drain", drain)
         text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
         end = end_time(until, self._clock())
-        call = self._call("pause_schedule", name, expected_revision, client_token, text, end, drain)
+        call = self._call("pause_schedule", permit, name, expected_revision, client_token, text, end, drain)
         return schedule_view(closing.pause(call, self._context, note=text, until=end, drain=drain))
 
     def resume_schedule(
@@ -217,7 +237,9 @@ class ScheduleMethods(SchedulerBase):
         With ``automatic_backfill`` the fires of the pause are missed fires: all are run, or those that ``catch_up`` says.
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """
-        call = self._call("resume_schedule", name, expected_revision, client_token)
+        call = self._call(
+            "resume_schedule", self._permit_head(Verb.RESUME, name), name, expected_revision, client_token
+        )
 
         def allow(head: Head | None) -> None:
             call.check(head)
@@ -233,7 +255,8 @@ class ScheduleMethods(SchedulerBase):
 
         Raises InvalidInput, NotFound (no schedule ever had this name), Conflict, AlreadyExists, Unavailable (then call again to finish).
         """
-        call = self._call("delete_schedule", name, expected_revision, client_token, check_flag("drain", drain))
+        permit = self._permit_head(Verb.DELETE, name)
+        call = self._call("delete_schedule", permit, name, expected_revision, client_token, check_flag("drain", drain))
         closing.delete(call, self._context, drain=drain)
 
     def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:
@@ -243,7 +266,13 @@ class ScheduleMethods(SchedulerBase):
         within 24 hours returns the run of the first. Raises InvalidInput, NotFound, Conflict (the schedule is paused, has no
         further fire, or another revision than ``expected_revision``), AlreadyExists, Unavailable.
         """
-        call = self._call("skip_next", name, expected_revision, client_token)
+        self._permit_schedule(Verb.SKIP, name)  # also before the run of an earlier call is returned
+        call = self._call("skip_next", self._permit_head(Verb.SKIP, name), name, expected_revision, client_token)
         text = uuid.uuid4().hex if call.token is None else f"{call.token.place}{call.token.digest}"
         act = hashlib.sha256(text.encode()).hexdigest()[:32]
-        return views.run_view(skipping.skip_next(call, self._context, act=act))
+        return self._run_view(skipping.skip_next(call, self._context, act=act))
+
+
+def _anything(head: Head | None) -> None:
+    """The check of what is there, where only the new schedule counts."""
+    del head

@@ -83,6 +83,9 @@ class Run:
         None  # why it cannot start, if no worker knows its job, or its tenant is suspended or may not run it; get_run only
     )
     steps: Mapping[str, Any] = field(default_factory=dict)  # recorded results by name; get_run only
+    masked: bool = (
+        False  # payload, result, steps and the texts of errors are left out: the caller may not read-payloads
+    )
     failed_attempts: Sequence[FailedAttempt] = ()  # oldest first; get_run only
 
     @property
@@ -137,6 +140,7 @@ class DeadRun:
     error_type: str | None  # class of the last failure; None if no attempt failed, e.g. if its process died
     error: str | None  # its message, shortened
     redriven_as: str | None  # id of the run that repeats it
+    masked: bool = False  # its error's message is left out: the caller may not read-payloads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +188,7 @@ def run_view(
     beside: SiblingRows | None = None,
     kind: RunKind | None = None,
     waits_because: str | None = None,
+    masked: bool = False,
 ) -> Run:
     """The public form of a ledger row, with payload, result and rows ``beside`` it if they were read. Raises Unreadable.
 
@@ -199,6 +204,7 @@ def run_view(
             tenant=run.ref.tenant,
             kind=kind or kind_of(run),
             waits_because=waits_because,
+            masked=masked,
             schedule=run.ref.schedule,
             created_at=from_ms(run.created_at) if run.created_at else None,
             last_heartbeat_at=from_ms(last_renewal(run.lease_until or 0)) if holds_lease else None,
@@ -224,8 +230,8 @@ def run_view(
         )
 
 
-def dead_view(dead: IndexedRun) -> DeadRun:
-    return view_of(DeadRun, dead, id=str(dead.run), tenant=dead.run.tenant)
+def dead_view(dead: IndexedRun, *, masked: bool = False) -> DeadRun:
+    return view_of(DeadRun, dead, id=str(dead.run), tenant=dead.run.tenant, masked=masked)
 
 
 def stored_value(text: str | None) -> Any:

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
-from minutehand.domain.tenants.profile import Governance, Grant
+from minutehand.domain.audit import CLAIMED, Caller
+from minutehand.domain.tenants.profile import ALL, INSTALLATION, Governance, Grant, matches
 
 
 class Verb(StrEnum):
@@ -103,51 +105,121 @@ class MissingGrant:
     principal: str  # the one of the caller's that has no such grant
     tenant: str
     verb: Verb
-    job: str | None  # None: it concerns all jobs
+    job: str | None  # None: it concerns all jobs, or its job is not said
     roles: tuple[Role, ...]  # any of which has the verb, the least first
 
 
-def verbs_of(can: Sequence[str]) -> frozenset[Verb]:
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """For which jobs a caller has a verb."""
+
+    # Of each principal that needs a grant: it, and the patterns of the jobs that its grants name. Empty: none is needed.
+    limits: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    def covers(self, job: str | None) -> bool:
+        """Whether the caller has the verb for a job; None: for all jobs at once."""
+        return self.lacking(job) is None
+
+    def lacking(self, job: str | None) -> str | None:
+        """The principal that has no grant for a job (None: for all jobs); None: each has one."""
+        for principal, patterns in self.limits:
+            if ALL not in patterns and (job is None or not any(matches(pattern, job) for pattern in patterns)):
+                return principal
+        return None
+
+    @property
+    def nobody(self) -> str | None:
+        """The principal that does not have the verb for a single job; None: each has it for some."""
+        return next((principal for principal, patterns in self.limits if not patterns), None)
+
+
+EVERYTHING = Allowance()  # where nobody needs a grant
+
+
+def principals_of(caller: Caller, identity: Callable[[], str]) -> tuple[str, ...]:
+    """Who needs grants for what a caller does: the identity of the process, and the actor that the application claims.
+
+    An actor that Minutehand itself has found out (``key:``, ``oidc:``) stands alone: the process that asks for it is the
+    installation's. A role of the installation needs none. ``identity`` is called only if it counts.
+    """
+    if caller.is_system:
+        return ()
+    actor = caller.actor
+    if actor is not None and not actor.startswith(CLAIMED):
+        return (actor,)
+    return (identity(),) if actor is None else (identity(), actor)
+
+
+def verbs_of(can: Iterable[str]) -> frozenset[Verb]:
     """The verbs of names of roles and verbs; names of a later release are passed over."""
-    found = set[Verb]()
-    for name in can:
-        if name in set(Role):
-            found |= ROLES[Role(name)]
-        elif name in set(Verb):
-            found.add(Verb(name))
-    return frozenset(found)
+    return frozenset[Verb]().union(*map(_verbs_named, can))
+
+
+@lru_cache(maxsize=1024)  # a profile may name anything
+def _verbs_named(name: str) -> frozenset[Verb]:
+    if name in Role.__members__.values():
+        return ROLES[Role(name)]
+    return frozenset({Verb(name)} if name in Verb.__members__.values() else ())
+
+
+def roles_with(verb: Verb) -> tuple[Role, ...]:
+    """The roles that have a verb, the least first."""
+    return tuple(sorted((role for role in Role if verb in ROLES[role]), key=lambda role: len(ROLES[role])))
+
+
+def needs_grant(governance: Governance, verb: Verb) -> bool:
+    """Whether anybody needs a grant for a verb. Where there are none IAM alone decides."""
+    return bool(_grants(governance, verb))
+
+
+def allowance(governance: Governance, principals: Sequence[str], verb: Verb) -> Allowance:
+    """For which jobs a caller has a verb: the first of the ``principals`` is the identity of its process, as ``principals_of`` says.
+
+    Each needs a grant, so a claim never gives more than the identity has. A claimed actor needs one only if the grants name any
+    claimed actor.
+    """
+    grants = _grants(governance, verb)
+    if not grants:
+        return EVERYTHING
+    names_actors = any(grant.to.startswith(CLAIMED) for grant in grants)
+    giving = [grant for grant in grants if verb in verbs_of(grant.can)]
+    return Allowance(
+        limits=tuple(
+            (principal, frozenset(pattern for grant in giving if grant.is_to(principal) for pattern in grant.jobs))
+            for principal in principals
+            if names_actors or not principal.startswith(CLAIMED)
+        )
+    )
 
 
 def missing(
     governance: Governance, principals: Sequence[str], verb: Verb, job: str | None = None
 ) -> MissingGrant | None:
-    """The grant that a caller lacks; None: it may do it. Nobody needs a grant where there are none: IAM alone decides there.
+    """The grant that a caller lacks for a job, or for all jobs; None: it may do it."""
+    principal = allowance(governance, principals, verb).lacking(job)
+    return None if principal is None else missing_grant(governance.tenant, principal, verb, job)
 
-    ``principals`` are the identity of the process, and the actor that it claims to act for, if any. Each needs a grant, so a claim
-    never gives more than the identity has. A claimed actor needs one only if the grants name any claimed actor.
+
+def missing_grant(tenant: str, principal: str, verb: Verb, job: str | None) -> MissingGrant:
+    """That a principal lacks a verb."""
+    return MissingGrant(principal=principal, tenant=tenant, verb=verb, job=job, roles=roles_with(verb))
+
+
+def without_admin(governance: Governance) -> Verb | None:
+    """The verb that nobody would have for all jobs although grants are needed, so that nobody could give one any more; None: all is well.
+
+    Of the profile of the installation: of this one.
     """
-    grants = _grants_for(governance, verb)
-    if not grants and not _is_closed(governance, verb):
-        return None
-    names_actors = any(grant.to.startswith("app:") for grant in governance.grants)
-    for principal in principals:
-        if principal.startswith("app:") and not names_actors:
-            continue
-        if not any(grant.is_to(principal) and grant.covers(job) for grant in grants):
-            roles = tuple(role for role in Role if verb in ROLES[role])
-            return MissingGrant(principal=principal, tenant=governance.tenant, verb=verb, job=job, roles=roles)
+    of_installation = governance.tenant == INSTALLATION
+    for verb in (Verb.GRANT, Verb.MANAGE_TENANTS) if of_installation else (Verb.GRANT,):
+        grants = _grants(governance, verb)
+        if grants and not any(verb in verbs_of(grant.can) and grant.covers(None) for grant in grants):
+            return verb
     return None
 
 
-def _grants_for(governance: Governance, verb: Verb) -> list[Grant]:
-    """The grants that give a verb."""
-    profile = governance.installation
-    of_installation = () if profile is None else profile.grants
-    given = of_installation if verb in OF_INSTALLATION else governance.grants
-    return [grant for grant in given if verb in verbs_of(grant.can)]
-
-
-def _is_closed(governance: Governance, verb: Verb) -> bool:
-    """Whether a verb needs a grant at all."""
-    profile = governance.installation
-    return bool(profile is not None and profile.grants) if verb in OF_INSTALLATION else bool(governance.grants)
+def _grants(governance: Governance, verb: Verb) -> tuple[Grant, ...]:
+    """The grants among which one has to give the verb."""
+    if verb not in OF_INSTALLATION:
+        return governance.grants
+    return () if governance.installation is None else governance.installation.grants

@@ -50,6 +50,7 @@ class ScheduleCall:
     name: str  # of the schedule
     expected: int | None = None  # the revision that the caller saw; None: any
     token: ClientToken | None = None  # by which a repeated call is recognised
+    permit: Callable[[Head | None], None] = lambda head: None  # raises if the caller may not do this to the schedule
 
     def check(self, head: Head | None, *, deleted: bool = False) -> Head:
         """The head, if there is one. That of a deleted schedule counts only with ``deleted``, and not beyond its retention.
@@ -70,8 +71,10 @@ class ScheduleCall:
         return head
 
     def read(self, services: Services) -> Head:
-        """The head, read strongly. Raises as ``check``, Unavailable."""
-        return self.check(services.schedules.head(self.tenant, self.name))
+        """The head, read strongly. Raises as ``permit`` and ``check``, Unavailable."""
+        head = services.schedules.head(self.tenant, self.name)
+        self.permit(head)
+        return self.check(head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,7 @@ def change(call: ScheduleCall, context: FireContext, attempt: Attempt) -> Change
     services, head = context.services, None
     for _ in range(RACES):
         head = services.schedules.head(call.tenant, call.name)
+        call.permit(head)
         first, remember = _recall(call.token, services, context.clock())
         if first is not None:
             _finish(first, context)

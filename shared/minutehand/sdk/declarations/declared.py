@@ -19,7 +19,8 @@ from minutehand.domain.audit import Via
 from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.payload import PayloadOwner
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
-from minutehand.errors import InvalidInput, JobError, JobNotGranted, MinutehandError, Unavailable
+from minutehand.domain.tenants.access import Verb
+from minutehand.errors import Forbidden, InvalidInput, JobError, MinutehandError, Unavailable
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.sdk.reading import Filter, walk
@@ -28,6 +29,7 @@ from minutehand.sdk.schedules import ScheduleMethods
 
 _BATCH = 100  # revisions that are read at once
 _PAGE = 1_000  # heads of one query
+_VERBS = {ApplyAction.CREATE: Verb.CREATE, ApplyAction.UPDATE: Verb.UPDATE, ApplyAction.PRUNE: Verb.DELETE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,8 @@ class DeclarationMethods(ScheduleMethods):
         is among the ``warnings`` of its change.
         Raises InvalidInput, Unavailable.
         """
+        self._permit_some(Verb.READ_SCHEDULES)
+        self._permit_some(Verb.READ_PAYLOADS)
         owner = None if managed_by is None else check_name(managed_by, "managed_by")
         check_flag("adopt", adopt)
         there = {one.head.name: one for one in self._all()}
@@ -89,8 +93,11 @@ class DeclarationMethods(ScheduleMethods):
         ``on_change`` is called before each change. A failed change does not stop the others; the same call again continues.
         """
         check_flag("prune", prune)
+        changes = list(plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])))
+        for change in changes:  # all of them before the first is written
+            self._permit(_VERBS[change.act], change.job)
         done, failed, acting = 0, dict[str, str](), self._of_one_call(Via.APPLY)
-        for change in plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])):
+        for change in changes:
             on_change(change)
             try:
                 acting._carry_out(change, plan.managed_by)  # noqa: SLF001 (a copy of this object)
@@ -104,6 +111,8 @@ class DeclarationMethods(ScheduleMethods):
 
         Reads all schedules whose names begin with ``prefix``. Raises InvalidInput, Unavailable.
         """
+        self._permit_some(Verb.READ_SCHEDULES)
+        self._permit_some(Verb.READ_PAYLOADS)
         if not isinstance(prefix, str) or prefix:
             check_name(prefix, "prefix")
         found: dict[str | None, dict[str, Mapping[str, Any]]] = {}
@@ -125,7 +134,7 @@ class DeclarationMethods(ScheduleMethods):
             compared = _ComparedPayload(value, self._services.payloads)
             quiet = self._copy(_on_unknown=odd.append)
             request = replace(quiet._request_of(name, job, declared, owner), payload=compared)  # noqa: SLF001 (a copy)
-        except (InvalidInput, JobError, JobNotGranted) as problem:
+        except (InvalidInput, JobError, Forbidden) as problem:
             return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
         one, current = there.get(name), None
         stored = None if one is None else one.definition
@@ -155,9 +164,10 @@ class DeclarationMethods(ScheduleMethods):
         return self._request(name, job, declared.rule, None, payload, *about, words, owner)
 
     def _all(self, prefix: str = "") -> Iterator[_Existing]:
-        """Every schedule that is not deleted, sorted by name."""
+        """Every schedule that is not deleted and that the caller may read with its payload, sorted by name."""
         pages = walk(self.tenant, Filter(prefix=prefix), self._services, cursor=None, chunk=_PAGE)
-        heads = (head for page in pages for head in page.items)
+        seen = (head for page in pages for head in self._visible(page.items, Verb.READ_SCHEDULES, _job_of))
+        heads = iter(self._visible(seen, Verb.READ_PAYLOADS, _job_of))
         while batch := list(islice(heads, _BATCH)):
             answer = self._services.schedules.revisions([(head.owner, head.revision) for head in batch])
             missing = [head.name for head in batch if (head.owner, head.revision) not in answer.found]
@@ -174,12 +184,18 @@ class DeclarationMethods(ScheduleMethods):
         declared = change.declaration
         spec = self._request_of(change.name, change.job, declared, owner).spec(paused=declared.paused is True)
         if change.revision is None:
+            self._permit(Verb.CREATE, change.job)
             creating.create(ScheduleCall(tenant=self.tenant, name=change.name), spec, self._context)
             return
         paused = change.fields.get("paused")
         if paused == (None, True):  # before the update, so that no fire of the new revision starts
             self.pause_schedule(change.name, note=f"paused by {owner or 'apply'}", expected_revision=change.revision)
-        call = ScheduleCall(tenant=self.tenant, name=change.name, expected=change.revision)
+        permit = self._permit_upsert(change.name, change.job)
+        call = ScheduleCall(tenant=self.tenant, name=change.name, expected=change.revision, permit=permit)
         done = creating.upsert(call, spec, self._context)
         if paused == (True, False):
             self.resume_schedule(change.name, expected_revision=done.head.revision)
+
+
+def _job_of(head: Head) -> str:
+    return head.job

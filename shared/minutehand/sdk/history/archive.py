@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from minutehand.domain.job import JobRef
 from minutehand.domain.names import RunRef, check_name, parse_run_id
 from minutehand.domain.run import RunRow
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import MINUTE, to_ms
 from minutehand.errors import InvalidInput, Misconfigured, NotFound
 from minutehand.fires.context import REACH
@@ -38,6 +39,7 @@ class ArchiveMethods(SchedulerBase):
         ledger. Raises InvalidInput, NotFound (the run is another tenant's), Misconfigured (there is no bucket); while it is read,
         Unavailable.
         """
+        self._permit(Verb.READ_ARCHIVE, self._named_job(job))
         from minutehand.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (`import minutehand` need not take its time)
 
         start, end = to_ms(since, "since"), self._clock() + MINUTE if until is None else to_ms(until, "until")
@@ -63,7 +65,8 @@ class ArchiveMethods(SchedulerBase):
         """
         from minutehand.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (as above)
 
-        store, run = self._archive(), self._read(run_id)
+        self._permit_some(Verb.READ_HISTORY)
+        store, run = self._archive(), self._read(run_id, Verb.READ_HISTORY)
         since, until = _lifetime(run, self._clock())
         wanted = ArchiveFilter(since=since, until=until, run=run.ref)
         return [_view(line) for line in read_archive(store, self.tenant, wanted)]

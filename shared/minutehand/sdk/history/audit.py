@@ -11,6 +11,7 @@ from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
 from minutehand.domain.audit import AuditAct, AuditActWord, checked_actor_filter
 from minutehand.domain.names import check_name, parse_run_id
 from minutehand.domain.policies import word
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.sdk import views
@@ -66,6 +67,7 @@ class AuditMethods(SchedulerBase):
         acts are wanted. A query for each day of the interval, 100 a page: a page may be short, or empty, and not the last.
         Raises InvalidInput, Unavailable.
         """
+        self._permit(Verb.READ_AUDIT)
         now = self._clock()
         end = now + _AHEAD if until is None else to_ms(until, "until")
         start = min(now, end) - SPAN if since is None else to_ms(since, "since")
@@ -99,6 +101,7 @@ class AuditMethods(SchedulerBase):
         changed or removed; with the archive's bucket also those that were replaced together. An open day has no close yet: of its
         lines only a change is found. Reads all lines of the interval and all closes. Raises InvalidInput, Unavailable.
         """
+        self._permit(Verb.READ_AUDIT)
         now = self._clock()
         if day is not None:
             if since is not None or until is not None:

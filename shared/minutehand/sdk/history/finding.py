@@ -14,9 +14,9 @@ from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
 from minutehand.domain.run import FAILED, RunRow, RunState, RunStateWord
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.sdk import views
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.history.workers import InstallationMethods
 from minutehand.sdk.reading import TagFilter, checked_tag
@@ -81,8 +81,14 @@ class FindMethods(InstallationMethods):
         end = None if before is None else to_ms(before, "before")
         order = check_flag("newest_first", newest_first), check_flag("upcoming", upcoming)
         job = self._named_job(job)
-        filters = (state, job, prefix, tag, error_type, kind, since, until)
         every = check_flag("all_tenants", all_tenants)
+        if name is not None:
+            self._permit_schedule(Verb.READ_RUNS, name)
+        elif not every:
+            self._permit(Verb.READ_RUNS, job)
+        if every:
+            self._permit_all_tenants(Verb.READ_RUNS)
+        filters = (state, job, prefix, tag, error_type, kind, since, until)
         if owner is not None and not every and not check_flag("failed", failed) and all(one is None for one in filters):
             return self._of_schedule(owner, start, end, order, limit, cursor)
         _for_one_schedule(
@@ -138,7 +144,10 @@ class FindMethods(InstallationMethods):
         if not page.items and self._services.schedules.head(self.tenant, name) is None:
             raise self._no_schedule(name)
         now = self._clock()
-        return Page(items=[views.run_view(run, now=now) for run in page.items], cursor=listing.next(page.cursor))
+        return Page(
+            items=[self._run_view(run, now=now) for run in self._visible_of_all(page.items, Verb.READ_RUNS)],
+            cursor=listing.next(page.cursor),
+        )
 
     def _found(
         self,
@@ -171,10 +180,13 @@ class FindMethods(InstallationMethods):
         finder = Finder(self._services, spec, meter=meter, is_over=_budget(meter), running=self._at_hand, now=now)
         found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
         return Page(
-            items=[views.run_view(run.row, now=now, kind=run.kind) for run in found.runs],
+            items=[self._run_view(run.row, now=now, kind=run.kind) for run in found.runs if self._may_read(run.row)],
             cursor=listing.next(found.cursor),
             searched_to=None if found.searched is None or found.searched < 0 else from_ms(found.searched),
         )
+
+    def _may_read(self, run: RunRow) -> bool:
+        return self._may(Verb.READ_RUNS, run.job, run.ref.tenant)
 
     def _at_hand(self, tenant: str, limit: int, after: str | None) -> tuple[Sequence[RunRow], str | None]:
         from minutehand.owner.workers import running_runs  # noqa: PLC0415 (as above)

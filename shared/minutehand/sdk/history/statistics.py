@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk.base import SchedulerBase
@@ -47,6 +48,7 @@ class HistoryMethods(SchedulerBase):
         Costs some read units a day, and the entries of the hours that are not over for two hours. Hours with over a million runs
         are left out. Raises InvalidInput (also for more than 366 days), Misconfigured (the history is switched off), Unavailable.
         """
+        self._permit(Verb.READ_HISTORY, self._named_job(job))
         if not self._has_history:
             raise Misconfigured("MINUTEHAND_HISTORY=off: there are no statistics; switch it on first")
         job = self._named_job(job)
@@ -96,6 +98,7 @@ class HistoryMethods(SchedulerBase):
         and writes on that of the history. ``on_progress`` is told the number of runs read; ``stop`` ends it early.
         Raises InvalidInput, Misconfigured (the history is switched off), Unavailable (call again).
         """
+        self._permit(Verb.REBUILD_HISTORY)
         if not self._has_history:
             raise Misconfigured("MINUTEHAND_HISTORY=off: there is no history; switch it on first")
         after = to_ms(since, "since") - 1

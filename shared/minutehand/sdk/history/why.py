@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from minutehand.domain.names import check_name, parse_run_id
+from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import to_ms
 from minutehand.errors import NotFound
+from minutehand.sdk.access.masking import masked_attempts, masked_run
 from minutehand.sdk.base import SchedulerBase
 
 if TYPE_CHECKING:
@@ -24,21 +27,35 @@ class WhyMethods(SchedulerBase):
         said so. A fire in the second that begins at ``at`` is meant, too. Costs about eight reads.
         Raises InvalidInput, NotFound (no schedule ever had this name), Conflict (others change it all the time), Unavailable.
         """
+        self._permit_schedule(Verb.READ_HISTORY, name)
         facts = self._evidence.of_fire(check_name(name), to_ms(at, "at"))
         if facts is None:
             raise self._no_schedule(name)
-        return _explained(facts)
+        return self._explained(facts, f"schedule {name!r}")
 
     def why_run(self, run_id: str) -> Answer:
         """The same for a run: of a fire, a trigger, a backfill, or a one-off.
 
         Raises InvalidInput, NotFound (there is no such run, or its row has left the ledger), Conflict, Unavailable.
         """
+        self._permit_some(Verb.READ_HISTORY)
         ref = parse_run_id(run_id)
         facts = self._evidence.of_run(ref) if ref.tenant == self.tenant else None
         if facts is None:
+            self._permit_seen(Verb.READ_HISTORY, None, f"run {run_id!r}")
             raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
-        return _explained(facts)
+        return self._explained(facts, f"run {run_id!r}")
+
+    def _explained(self, facts: Facts, what: str) -> Answer:
+        """The answer, for a caller who may know of the job that ran, or would have. Raises Forbidden."""
+        from minutehand.why.explain import explain  # noqa: PLC0415 (`import minutehand` need not take its time)
+
+        job = _job_of(facts)
+        self._permit_seen(Verb.READ_HISTORY, job, what)
+        if not self._may(Verb.READ_PAYLOADS, job):
+            run = None if facts.run is None else masked_run(facts.run)
+            facts = replace(facts, run=run, attempts=masked_attempts(facts.attempts))
+        return explain(facts)
 
     @property
     def _evidence(self) -> EvidenceReader:
@@ -47,7 +64,10 @@ class WhyMethods(SchedulerBase):
         return EvidenceReader(self.tenant, self._services, self._clock)
 
 
-def _explained(facts: Facts) -> Answer:
-    from minutehand.why.explain import explain  # noqa: PLC0415 (as above)
-
-    return explain(facts)
+def _job_of(facts: Facts) -> str | None:
+    """Of the run, else of the revision that was current then."""
+    if facts.run is not None:
+        return facts.run.job
+    if facts.governing is not None:
+        return facts.revisions[facts.governing].definition.job
+    return None if facts.head is None else facts.head.job

@@ -148,8 +148,8 @@ def is_wanted(row: WorkerRow, queue: str | None, job: str | None, *, stopped: bo
     return job is None or row.identity.jobs.knows(job) is not False
 
 
-def worker_view(row: WorkerRow, state: WorkerState, tenant: str | None) -> Worker:
-    """A worker as a tenant sees it; None: with the runs of all tenants."""
+def worker_view(row: WorkerRow, state: WorkerState, runs: Iterable[RunAtHand]) -> Worker:
+    """A worker as a caller sees it, with those of its runs that the caller may see."""
     identity = row.identity
     return view_of(
         Worker,
@@ -157,7 +157,7 @@ def worker_view(row: WorkerRow, state: WorkerState, tenant: str | None) -> Worke
         state=state,
         jobs=identity.jobs.names,
         more_jobs=identity.jobs.count - len(identity.jobs.names),
-        runs=[_run(run) for run in row.runs if tenant in (None, run.ref.tenant)],
+        runs=[_run(run) for run in runs],
         unlisted=row.at_hand - len(row.runs),
         invocation=row.invocation,
         last_seen_at=from_ms(row.seen_at),

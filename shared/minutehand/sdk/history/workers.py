@@ -10,14 +10,16 @@ from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue
 from minutehand.domain.run import RunRow
+from minutehand.domain.tenants.access import Verb
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.cursors import Listing
-from minutehand.sdk.views import Page, run_view
+from minutehand.sdk.views import Page
 
 if TYPE_CHECKING:
+    from minutehand.domain.job_catalogue import CatalogueEntry
     from minutehand.sdk.history.worker_views import JobView, QueueView, RunningPage
-    from minutehand.state.worker_record import WorkerRow
+    from minutehand.state.worker_record import RunAtHand, WorkerRow
 
 
 class InstallationMethods(SchedulerBase):
@@ -38,6 +40,9 @@ class InstallationMethods(SchedulerBase):
         tenant's, or with ``all_tenants`` everybody's. Raises InvalidInput, Unavailable, Misconfigured (the history is switched off,
         or a role of one tenant may not read it).
         """
+        self._permit_some(Verb.READ_INSTALLATION)
+        if all_tenants:
+            self._permit_all_tenants(Verb.READ_RUNS)
         self._require_records()
         wanted = check_queue(queue) if queue is not None else None
         name = self._named_job(job)
@@ -56,12 +61,14 @@ class InstallationMethods(SchedulerBase):
             found.append(row)
         if wanted is not None and not found and cursor is None:
             self._check_queue(wanted)
+        shown = [[run for run in row.runs if self._may_see(run, all_tenants=all_tenants)] for row in found]
         states = reading.with_states(found, self._services, now)
-        views = [
-            worker_view(row, state, None if all_tenants else self.tenant)
-            for row, state in zip(found, states, strict=True)
-        ]
+        views = [worker_view(row, state, runs) for row, state, runs in zip(found, states, shown, strict=True)]
         return Page(items=sorted(views, key=lambda view: view.name), cursor=listing.next(more))
+
+    def _may_see(self, run: RunAtHand, *, all_tenants: bool) -> bool:
+        is_wanted = all_tenants or run.ref.tenant == self.tenant
+        return is_wanted and self._may(Verb.READ_RUNS, run.job, run.ref.tenant)
 
     def jobs(self) -> Sequence[JobView]:
         """The jobs that workers know, by name: whose runs they are, which policies they have, and when a worker last said so.
@@ -69,10 +76,12 @@ class InstallationMethods(SchedulerBase):
         Each worker publishes its jobs when it starts and once an hour, a Lambda environment after its first batch. A job leaves the
         list 100 days after the last worker that knew it. Costs one query. Raises Unavailable, Misconfigured.
         """
+        self._permit_some(Verb.READ_INSTALLATION)
         from minutehand.owner.catalogue import read_catalogue  # noqa: PLC0415 (as above)
         from minutehand.sdk.history.worker_views import job_views  # noqa: PLC0415 (as above)
 
-        return list(job_views(read_catalogue(self._services, self._clock()).entries.values()))
+        entries = read_catalogue(self._services, self._clock()).entries.values()
+        return list(job_views(self._visible(entries, Verb.READ_INSTALLATION, _name_of)))
 
     def _check_queue(self, name: str) -> None:
         """Raises InvalidInput if there is no such queue, as far as this role may know."""
@@ -91,6 +100,7 @@ class InstallationMethods(SchedulerBase):
         switched off, or a role of one tenant may not read it).
         """
         of = None if check_flag("all_tenants", all_tenants) else self.tenant
+        self._permit_all_tenants(Verb.READ_RUNS) if of is None else self._permit(Verb.READ_RUNS)
         return self._running(Listing("list_running", of), of, limit, cursor)
 
     def _running(
@@ -107,7 +117,7 @@ class InstallationMethods(SchedulerBase):
 
         now, most, after = self._clock(), checked_limit(limit), listing.position(cursor)
         found = running_runs(tenant, self._services, now, limit=most, after=after, wanted=wanted)
-        items = [run_view(run, now=now) for run in found.runs]
+        items = [self._run_view(run, now=now) for run in self._visible_of_all(found.runs, Verb.READ_RUNS)]
         return RunningPage(items=items, cursor=listing.next(found.cursor), unlisted=found.unlisted)
 
     def _require_records(self) -> None:
@@ -123,7 +133,12 @@ class InstallationMethods(SchedulerBase):
         the oldest due run that a few of the queue's schedules show. Costs a request for each stripe and a few reads.
         Raises Unavailable, Misconfigured.
         """
+        self._permit_some(Verb.READ_INSTALLATION)
         from minutehand.owner.queues import survey_queues  # noqa: PLC0415 (as above)
         from minutehand.sdk.history.worker_views import queue_view  # noqa: PLC0415 (as above)
 
         return [queue_view(found) for found in survey_queues(self._services, self._clock())]
+
+
+def _name_of(entry: CatalogueEntry) -> str:
+    return entry.job.name

@@ -13,7 +13,7 @@ from minutehand.clock import system_clock
 from minutehand.domain.audit import AuditAct, Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
 from minutehand.domain.names import check_secret, check_tenant, check_whole
 from minutehand.domain.queue import check_queue
-from minutehand.domain.tenants.access import Verb
+from minutehand.domain.tenants.access import Role, Verb, without_admin
 from minutehand.domain.tenants.editing import (
     checked_grant,
     checked_holder,
@@ -22,10 +22,18 @@ from minutehand.domain.tenants.editing import (
     with_jobs,
     without_grant,
 )
-from minutehand.domain.tenants.profile import ALL, INSTALLATION, TenantProfile, checked_jobs, checked_principal
-from minutehand.errors import NotFound
+from minutehand.domain.tenants.profile import (
+    ALL,
+    INSTALLATION,
+    Governance,
+    TenantProfile,
+    checked_jobs,
+    checked_principal,
+)
+from minutehand.errors import InvalidInput, NotFound
 from minutehand.fires.context import FireContext
 from minutehand.owner import tenants as acts
+from minutehand.owner.access import AccessGate
 from minutehand.ports.secrets import StoredSecret, storable_value
 from minutehand.ports.services import Clock, Services
 from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
@@ -63,6 +71,7 @@ class Tenants:
         field, claimed = ("actor", actor) if actor is not None else ("MINUTEHAND_ACTOR", given.actor)
         self._caller = Caller(actor=claimed_actor(claimed, field), via=checked_via(via))
         self._services, self._clock = services, clock
+        self._gate = AccessGate(services, clock)
 
     def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
         """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; see ``Scheduler.acting_as``. Raises InvalidInput."""
@@ -171,7 +180,11 @@ class Tenants:
         self._permit(Verb.GRANT, holder)
         detail = {"to": grant.to, "can": [*grant.can], "jobs": [*grant.jobs]}
         edited = acts.change(
-            holder, AuditAct.GRANT, lambda profile: with_grant(profile, grant), self._context, grant=detail
+            holder,
+            AuditAct.GRANT,
+            lambda profile: self._with_admin(with_grant(profile, grant)),
+            self._context,
+            grant=detail,
         )
         return tenant_view(edited)
 
@@ -191,7 +204,7 @@ class Tenants:
         edited = acts.change(
             holder,
             AuditAct.REVOKE,
-            lambda profile: without_grant(profile, principal, words, only),
+            lambda profile: self._with_admin(without_grant(profile, principal, words, only)),
             self._context,
             revoked={name: value for name, value in detail.items() if value},
         )
@@ -227,7 +240,23 @@ class Tenants:
     # Shared.
 
     def _permit(self, verb: Verb, tenant: str) -> None:
-        """The check of the caller's grants."""
+        """Raises Forbidden unless the caller has a verb for a tenant."""
+        self._gate.check(tenant, self._caller, verb)
+
+    def _with_admin(self, profile: TenantProfile) -> TenantProfile:
+        """A changed profile, if somebody can still give grants. Raises InvalidInput."""
+        if profile.tenant == INSTALLATION:
+            after = Governance(tenant=INSTALLATION, installation=profile)
+        else:
+            installation = self._services.tenants.profile(INSTALLATION)
+            after = Governance(tenant=profile.tenant, own=profile, installation=installation)
+        verb = without_admin(after)
+        if verb is not None:
+            remedy = (
+                f"grant somebody {Role.ADMIN} of all jobs first, e.g. yourself; the last admin goes with the last grant"
+            )
+            raise InvalidInput("tenant", profile.tenant, f"would have grants, and nobody who may {verb}", remedy)
+        return profile
 
     @property
     def _context(self) -> FireContext:

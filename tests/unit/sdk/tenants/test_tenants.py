@@ -34,6 +34,12 @@ def tenants(memory: Memory, clock: ManualClock) -> Tenants:
     return Tenants(services=memory.connect(), clock=clock)
 
 
+def with_admins(memory: Memory) -> None:
+    """Everybody may do everything by the installation's grants: a tenant whose grants leave nobody who gives grants is refused."""
+    admins = tuple(Grant(to=to, can=("admin",)) for to in ("iam:*", "app:*"))
+    memory.connect().tenants.put(TenantProfile(tenant=INSTALLATION, grants=admins), expected=0)
+
+
 def test_a_tenant_is_created_changed_and_shown(tenants: Tenants, clock: ManualClock) -> None:
     made = tenants.create("acme", jobs=["report.*", "report.*"], queue="bulk", note="Acme Ltd.")
     assert (made.jobs, made.queue, made.note, made.version) == (("report.*",), "bulk", "Acme Ltd.", 1)
@@ -61,6 +67,7 @@ def test_a_tenant_without_a_profile_is_named_as_one(tenants: Tenants) -> None:
 
 
 def test_what_changes_nothing_writes_nothing(tenants: Tenants, memory: Memory) -> None:
+    with_admins(memory)
     tenants.create("acme", note="x")
     tenants.grant("acme", ALICE, "operator")
     lines = len(memory.audit_lines())
@@ -104,7 +111,8 @@ def test_the_installation_is_never_suspended(tenants: Tenants) -> None:
         tenants.suspend(INSTALLATION)
 
 
-def test_grants_are_given_joined_and_taken(tenants: Tenants) -> None:
+def test_grants_are_given_joined_and_taken(tenants: Tenants, memory: Memory) -> None:
+    with_admins(memory)
     tenants.grant("acme", ALICE, "operator", jobs="report.*")
     tenants.grant("acme", ALICE, ["submit", "operator"], jobs=["report.*"])
     tenants.grant("acme", ALICE, ["viewer"])
@@ -159,8 +167,9 @@ def test_a_near_word_is_hinted_at(tenants: Tenants) -> None:
         tenants.grant("a", ALICE, "opperator")
 
 
-def test_a_profile_stays_small(tenants: Tenants) -> None:
+def test_a_profile_stays_small(tenants: Tenants, memory: Memory) -> None:
     """It is read with every batch of a worker."""
+    with_admins(memory)
     for number in range(75):
         tenants.grant("acme", f"app:{number:0200}", "viewer")
     with pytest.raises(InvalidInput, match=f"{MAX_TEXT:,}"):
@@ -173,6 +182,7 @@ def test_a_profile_stays_small(tenants: Tenants) -> None:
 
 
 def test_every_act_has_a_line_in_its_transaction(tenants: Tenants, memory: Memory) -> None:
+    with_admins(memory)
     on = tenants.acting_as("boss", reason="because")
     on.create("acme", jobs=["a"])
     on.set("acme", note="Acme Ltd.")
@@ -209,6 +219,7 @@ class Races(Hook):
 
 
 def test_two_changes_at_once_both_count(memory: Memory, clock: ManualClock) -> None:
+    with_admins(memory)
     other = Tenants(services=memory.connect(), clock=clock)
     races = Races(lambda: other.grant("acme", ALICE, "viewer"), 1)
     Tenants(services=memory.connect(races), clock=clock).suspend("acme")

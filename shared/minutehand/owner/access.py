@@ -1,0 +1,173 @@
+"""The check of a caller's grants at the door: before anything of the tenant is read but its profile.
+
+What an SDK checks, a caller with the IAM rights to write the tables can leave out: grants order what honest callers may do. The worker's
+check of the tenant's jobs, the API and IAM are what holds for others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from minutehand.concurrency.forks import HoldsLocks
+from minutehand.domain.audit import UNKNOWN_IDENTITY, AuditAct, Caller
+from minutehand.domain.tenants.access import (
+    EVERYTHING,
+    OF_INSTALLATION,
+    Allowance,
+    MissingGrant,
+    Verb,
+    allowance,
+    missing_grant,
+    needs_grant,
+    principals_of,
+)
+from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
+from minutehand.domain.times import MINUTE
+from minutehand.errors import Forbidden, MinutehandError, Unavailable
+from minutehand.fires.acts import line_of
+from minutehand.fires.context import FireContext
+from minutehand.ports.services import Clock, Services
+
+log = logging.getLogger(__name__)
+
+MOST_DENIALS = 60  # lines of refusals that a process writes in a minute
+_REMEMBERED = 1_000  # allowances that a process knows
+
+_Profiles = tuple[TenantProfile | None, TenantProfile | None]  # a tenant's own, and the installation's
+
+
+class DenialSampler(HoldsLocks):
+    """Which refusals get a line: of each principal, tenant and verb one a minute, and at most 60 a minute in all. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._since = 0  # UTC ms: where the minute began
+        self._seen: dict[tuple[str, str, str], int] = {}  # refusals in this minute
+        super().__init__()
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()
+
+    def takes(self, tenant: str, principal: str, verb: Verb, now: int) -> bool:
+        """Whether this refusal gets a line."""
+        key = (tenant, principal, str(verb))
+        with self._lock:
+            if not 0 <= now - self._since < MINUTE:
+                self._since = now
+                self._seen.clear()
+            is_new = key not in self._seen and len(self._seen) < MOST_DENIALS
+            if is_new:
+                self._seen[key] = now
+            return is_new
+
+
+DENIALS = DenialSampler()  # of this process, whatever Schedulers it makes
+
+
+class AccessGate:
+    """What callers may do, by the profiles as they were read at most five seconds ago. Thread-safe."""
+
+    def __init__(self, services: Services, clock: Clock) -> None:
+        self._services, self._clock = services, clock
+        # By tenant, principals and verb: the profiles from which it follows; single operations of a dict need no lock.
+        self._known: dict[tuple[str, tuple[str, ...], Verb], tuple[_Profiles, Allowance]] = {}
+
+    def governance(self, tenant: str) -> Governance:
+        """What holds for a tenant. Raises Unavailable, Unreadable."""
+        return self._services.tenants.governance(tenant, self._clock())
+
+    def allowance(self, tenant: str, caller: Caller, verb: Verb) -> Allowance:
+        """For which jobs of a tenant a caller has a verb. Raises Unavailable, Unreadable.
+
+        Where nobody needs a grant, STS is not asked who calls.
+        """
+        if caller.is_system:
+            return EVERYTHING
+        governance = self.governance(tenant)
+        if not needs_grant(governance, verb):
+            return EVERYTHING
+        principals = principals_of(caller, self._identity)
+        profiles, key = (governance.own, governance.installation), (tenant, principals, verb)
+        known = self._known.get(key)
+        if known is not None and known[0][0] is profiles[0] and known[0][1] is profiles[1]:
+            return known[1]
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        found = allowance(governance, principals, verb)
+        self._known[key] = profiles, found
+        return found
+
+    def _identity(self) -> str:
+        """Raises Unavailable if it is not known: nothing is granted to somebody unknown."""
+        identity = self._services.identity()
+        if identity.startswith(UNKNOWN_IDENTITY):
+            raise Unavailable(
+                f"STS does not say who calls ({identity}), and this tenant's callers need grants; nothing was done, try again"
+            )
+        return identity
+
+    def check(self, tenant: str, caller: Caller, verb: Verb, job: str | None = None) -> None:
+        """Raises Forbidden unless a caller has a verb for a job; None: for all jobs."""
+        principal = self.allowance(tenant, caller, verb).lacking(job)
+        if principal is not None:
+            raise self.refusal(caller, missing_grant(tenant, principal, verb, job), _needed(job))
+
+    def check_some(self, tenant: str, caller: Caller, verb: Verb) -> Allowance:
+        """The jobs for which a caller has a verb. Raises Forbidden if there is none."""
+        found = self.allowance(tenant, caller, verb)
+        if found.nobody is not None:
+            raise self.refusal(caller, missing_grant(tenant, found.nobody, verb, None), "")
+        return found
+
+    def check_seen(self, tenant: str, caller: Caller, verb: Verb, job: str | None, what: str) -> None:
+        """Raises Forbidden unless a caller has a verb for the job of ``what`` ("schedule 'x'", "run 'y'"); None: there is no such thing.
+
+        A caller with grants for some jobs only is told the same of what is missing and of what has another job.
+        """
+        found = self.check_some(tenant, caller, verb)
+        principal = found.lacking(None)
+        if principal is None or (job is not None and found.covers(job)):
+            return
+        lacking = missing_grant(tenant, principal, verb, None)
+        raise self.refusal(
+            caller, lacking, f", {what}: it is not there, or its job is none of those that the grants name"
+        )
+
+    def refusal(self, caller: Caller, lacking: MissingGrant, about: str) -> Forbidden:
+        """The error, after a line in the audit if it is this one's turn."""
+        self._audit(caller, lacking)
+        of_job = "" if lacking.job is None else f" --jobs {lacking.job!r}"
+        roles, holder = " or ".join(lacking.roles), INSTALLATION if lacking.verb in OF_INSTALLATION else lacking.tenant
+        return Forbidden(
+            f"{lacking.principal!r} may not {lacking.verb} for {_named(lacking.tenant)}{about}; nothing was done. "
+            f"The role {roles} may: `minutehand tenants grant {holder} --to {lacking.principal!r} "
+            f"--can {lacking.roles[0]}{of_job}`, by somebody who may {Verb.GRANT} there",
+            principal=lacking.principal,
+            verb=lacking.verb,
+            tenant=lacking.tenant,
+            job=lacking.job,
+        )
+
+    def _audit(self, caller: Caller, lacking: MissingGrant) -> None:
+        """A line of the refusal. The refusal does not depend on it: the caller's role may have no right to write for this tenant."""
+        log.warning(
+            "access.denied",
+            extra={"tenant": lacking.tenant, "principal": lacking.principal, "verb": str(lacking.verb)},
+        )
+        if not DENIALS.takes(lacking.tenant, lacking.principal, lacking.verb, self._clock()):
+            return
+        context = FireContext(services=self._services, clock=self._clock, caller=caller)
+        detail: dict[str, Any] = {"verb": str(lacking.verb), "job": lacking.job, "principal": lacking.principal}
+        try:
+            self._services.audit.write(line_of(AuditAct.DENY, lacking.tenant, context, **detail))
+        except MinutehandError as problem:
+            log.warning("access.denial_not_written", extra={"tenant": lacking.tenant, "error": str(problem)})
+
+
+def _needed(job: str | None) -> str:
+    return " and all its jobs" if job is None else f" and job {job!r}"
+
+
+def _named(tenant: str) -> str:
+    return "the installation" if tenant == INSTALLATION else f"tenant {tenant!r}"
