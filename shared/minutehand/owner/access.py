@@ -24,8 +24,9 @@ from minutehand.domain.tenants.access import (
     principals_of,
 )
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
+from minutehand.domain.tenants.suspension import forbids
 from minutehand.domain.times import MINUTE
-from minutehand.errors import Forbidden, MinutehandError, Unavailable
+from minutehand.errors import Forbidden, MinutehandError, TenantSuspended, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext
 from minutehand.ports.services import Clock, Services
@@ -108,16 +109,18 @@ class AccessGate:
         return identity
 
     def check(self, tenant: str, caller: Caller, verb: Verb, job: str | None = None) -> None:
-        """Raises Forbidden unless a caller has a verb for a job; None: for all jobs."""
+        """Raises Forbidden unless a caller has a verb for a job; None: for all jobs. Then TenantSuspended, as the tenant's state is."""
         principal = self.allowance(tenant, caller, verb).lacking(job)
         if principal is not None:
             raise self.refusal(caller, missing_grant(tenant, principal, verb, job), _needed(job))
+        self._check_state(tenant, verb)
 
     def check_some(self, tenant: str, caller: Caller, verb: Verb) -> Allowance:
-        """The jobs for which a caller has a verb. Raises Forbidden if there is none."""
+        """The jobs for which a caller has a verb. Raises Forbidden if there is none, and then as ``check``."""
         found = self.allowance(tenant, caller, verb)
         if found.nobody is not None:
             raise self.refusal(caller, missing_grant(tenant, found.nobody, verb, None), "")
+        self._check_state(tenant, verb)
         return found
 
     def check_seen(self, tenant: str, caller: Caller, verb: Verb, job: str | None, what: str) -> None:
@@ -133,6 +136,12 @@ class AccessGate:
         raise self.refusal(
             caller, lacking, f", {what}: it is not there, or its job is none of those that the grants name"
         )
+
+    def _check_state(self, tenant: str, verb: Verb) -> None:
+        """Only to a caller who has the verb: the state of a tenant is nobody else's matter."""
+        why = forbids(self.governance(tenant), verb)
+        if why is not None:
+            raise TenantSuspended(f"{why}; nothing was done")
 
     def refusal(self, caller: Caller, lacking: MissingGrant, about: str) -> Forbidden:
         """The error, after a line in the audit if it is this one's turn."""
