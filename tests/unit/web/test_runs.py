@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from httpx import ASGITransport, AsyncClient
+from minutehand.domain.tenants.access import Verb
 from minutehand.errors import NotFinished
 from minutehand.sdk.runs import RunMethods
 
@@ -106,7 +107,7 @@ def test_many_long_polls_take_no_thread_each(monkeypatch: Any) -> None:
     run = api.post("/runs", RUN, 201)
 
     def pauses(self: RunMethods, run_id: str, timeout: float) -> Any:
-        while not self._read(run_id).is_terminal:
+        while not self._read(run_id, Verb.READ_RUNS).is_terminal:
             yield 0.05
         raise NotFinished("it has: what the loop ends with must not matter")
 

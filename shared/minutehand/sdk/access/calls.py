@@ -115,5 +115,8 @@ OF_TENANTS: Mapping[str, Call] = {
     "resume": _call(About.INSTALLATION, Verb.MANAGE_TENANTS),
     "grant": _call(About.ALL, Verb.GRANT),
     "revoke": _call(About.ALL, Verb.GRANT),
+    "secrets": _call(About.ALL, Verb.SECRETS),
+    "set_secret": _call(About.ALL, Verb.SECRETS),
+    "delete_secret": _call(About.ALL, Verb.SECRETS),
 }
 FREE = frozenset({"acting_as", "strictly", "tenant"})  # they make a copy, and ask for nothing

@@ -130,6 +130,9 @@ REGISTRY: list[tuple[str, tuple[object, ...], Verb, bool]] = [
     ("resume", (OWN,), Verb.MANAGE_TENANTS, False),
     ("grant", (OWN, OTHER, "viewer"), Verb.GRANT, True),
     ("revoke", (OWN, "app:nobody"), Verb.GRANT, True),
+    ("secrets", (OWN,), Verb.SECRETS, True),
+    ("set_secret", (OWN, "token", "value"), Verb.SECRETS, True),
+    ("delete_secret", (OWN, "token"), Verb.SECRETS, True),
 ]
 
 
