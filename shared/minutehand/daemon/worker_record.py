@@ -21,7 +21,7 @@ from minutehand.domain.job_catalogue import JobSet, PublishedJob, sets_of
 from minutehand.errors import MinutehandError
 from minutehand.jobs import Registry
 from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.payload_types import payload_schema
+from minutehand.payload_types import payload_fit, payload_schema
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.worker_record import (
@@ -189,11 +189,11 @@ def job_sets(jobs: Registry, now: int) -> Sequence[JobSet]:
 
 def _published(job: Job) -> PublishedJob:
     try:
-        schema = payload_schema(job)
+        schema, fit = payload_schema(job), payload_fit(job)
     except Exception:  # it is the user's type
         log.exception("jobs.no_schema", extra={"job": job.name})
-        schema = None
-    return PublishedJob.of(job, schema)
+        schema, fit = None, None
+    return PublishedJob.of(job, schema, fit)
 
 
 def process_identity(

@@ -50,6 +50,9 @@ class TypedPayload(Protocol):
     def schema(self) -> Mapping[str, Any] | None:
         """Its JSON Schema."""
 
+    def fit(self) -> Mapping[str, Any] | None:
+        """What is published beside its schema for a check by it; None: there is none."""
+
 
 class FittedPayload(Protocol):
     """The JSON Schema that a job's payloads have to fit: ``minutehand.payload_types``."""

@@ -52,18 +52,25 @@ class PublishedJob:
     policies: Mapping[str, Any] = field(default_factory=dict)  # those that differ from the defaults, as JSON values
     schema: Mapping[str, Any] | None = None  # JSON Schema that its payloads have to fit, as it was written by hand
     payload_schema: Mapping[str, Any] | None = None  # JSON Schema of the type of its payload, if it has at most 16 KB
+    fit: Mapping[str, Any] | None = (
+        None  # what makes a check of that schema: ``payload_types.derived``; None: it is none
+    )
     masks: bool = False  # whether its errors mask more of a payload than the usual names; which is not published
     by_name: bool = False  # no pattern in a tenant's profile allows it, only its name
 
     @classmethod
-    def of(cls, job: Job, payload_schema: Mapping[str, Any] | None = None) -> PublishedJob:
+    def of(
+        cls, job: Job, payload_schema: Mapping[str, Any] | None = None, fit: Mapping[str, Any] | None = None
+    ) -> PublishedJob:
         """What is published of a job: nothing of its code, and not which keys of its payload are secret."""
+        is_short = len(json.dumps([payload_schema, fit])) <= _SCHEMA
         return cls(
             name=job.name,
             queue=job.queue,
             policies=_differing(job.policies),
             schema=None if job.schema is None else job.schema.schema,
-            payload_schema=payload_schema if len(json.dumps(payload_schema)) <= _SCHEMA else None,
+            payload_schema=payload_schema if is_short else None,
+            fit=fit if is_short else None,
             masks=job.policies.redact not in (USUAL, USUAL if job.schema is None else job.schema.masking(USUAL)),
             by_name=job.by_name,
         )
@@ -169,6 +176,7 @@ def parse_set(body: Mapping[str, Any]) -> JobSet:
             policies=dict(job.get("policies", {})),
             schema=job.get("schema"),
             masks=bool(job.get("masks")),
+            fit=job.get("fit"),
             payload_schema=job.get("payload_schema"),
             by_name=job.get("by_name") is True,
         )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from minutehand.domain.job import check_fit
 from minutehand.domain.job_catalogue import PublishedJob
+from minutehand.domain.message import GARBAGE
 from minutehand.domain.notice import Notice, NoticeKind
 from minutehand.errors import InvalidInput
 from minutehand.jobs import Registry
 from minutehand.owner.catalogue import KnownNames
+from minutehand.payload_types.derived import check_of
 from minutehand.payload_types.schema import REMEDY, PayloadSchema, is_engine_installed
 
 log = logging.getLogger(__name__)
@@ -36,7 +38,7 @@ class PayloadChecks:
         """Check a stored payload (JSON text) as a worker would. Raises InvalidInput. ``warn`` is as in ``PublishedSchemas``."""
         known = self._jobs.get(job)
         if known is None:
-            self._published.check(job, text, warn)
+            self._published.check(job, text, warn, new=False)
             return
         check_fit(known, text)
         if known.payload_type is not None:
@@ -46,7 +48,7 @@ class PayloadChecks:
         """Check a new payload, of which ``text`` is the JSON. Raises InvalidInput."""
         known = self._jobs.get(job)
         if known is None:
-            self._published.check(job, text, warn)
+            self._published.check(job, text, warn, new=True)
             return
         check_fit(known, text)
         if known.payload_type is not None:
@@ -87,25 +89,28 @@ class PublishedSchemas:
 
     def __init__(self, names: KnownNames) -> None:
         self._names = names
-        self._ready: dict[str, tuple[PublishedJob, PayloadSchema | None]] = {}  # by name of the job
+        self._ready: dict[
+            tuple[str, bool], tuple[PublishedJob, list[PayloadSchema]]
+        ] = {}  # by job, and whether of new payloads
         self._has_warned = False
 
     def has_one(self, job: str) -> bool:
         """Whether ``check`` looks at payloads of this job."""
         published = self._names.published(job) if is_engine_installed() else None
-        return published is not None and published.schema is not None
+        return published is not None and _has_schema(published)
 
-    def check(self, job: str, text: str, warn: Warn) -> None:
+    def check(self, job: str, text: str, warn: Warn, *, new: bool) -> None:
         """Raise InvalidInput for a payload (JSON text) that does not fit what the newest workers publish of the job.
 
-        ``warn`` is told once if payloads cannot be checked here, because the engine is not installed.
+        ``new``: it is not stored yet. ``warn`` is told once if payloads cannot be checked here, because the engine is not installed.
         """
         published = self._names.published(job, fresh=is_engine_installed())
-        if published is None or published.schema is None:
+        if published is None or not _has_schema(published):
             return
         if not is_engine_installed():
             self._warn(job, warn)
-        elif (schema := self._schema(published)) is not None:
+            return
+        for schema in self._schemas(published, new=new):
             schema.check(
                 text, job, hides=published.masks
             )  # what its errors mask is not published, so it may be anything
@@ -116,15 +121,29 @@ class PublishedSchemas:
             why = "payloads are checked by its worker only, because jsonschema-rs is not installed here"
             warn(f"job={job!r}: {why}; {REMEDY}")
 
-    def _schema(self, published: PublishedJob) -> PayloadSchema | None:
-        """None for one that this release cannot use: a later one may have published it."""
-        present, schema = self._ready.get(published.name, (None, None))
-        if present is not None and present.schema == published.schema:
-            return schema
-        try:
-            schema = PayloadSchema(published.schema)
-        except InvalidInput as problem:
-            log.warning("jobs.schema_unusable", extra={"job": published.name, "error": str(problem)})
-            schema = None
-        self._ready[published.name] = published, schema
-        return schema
+    def _schemas(self, published: PublishedJob, *, new: bool) -> list[PayloadSchema]:
+        """The schema that was written by hand, and that of the type."""
+        key = published.name, new
+        before, schemas = self._ready.get(key, (None, []))
+        if before is not published and before != published:
+            schemas = list(_compiled(published, new=new))
+        self._ready[key] = published, schemas
+        return schemas
+
+
+def _has_schema(published: PublishedJob) -> bool:
+    return published.schema is not None or published.fit is not None
+
+
+def _compiled(published: PublishedJob, *, new: bool) -> Iterator[PayloadSchema]:
+    """Without those that this release cannot use: a later one may have published them, or a type is too large for a check."""
+    by_type = None
+    try:
+        if published.schema is not None:
+            yield PayloadSchema(published.schema)
+        if published.fit is not None:
+            by_type = check_of(published.fit, published.payload_schema, new=new)
+        if by_type is not None:
+            yield PayloadSchema(by_type, formats=False)
+    except (InvalidInput, *GARBAGE) as problem:
+        log.warning("jobs.schema_unusable", extra={"job": published.name, "error": str(problem)})

@@ -11,7 +11,16 @@ what of a payload does not fit. A caller that knows no more of a job than its na
 from __future__ import annotations
 
 from minutehand.payload_types.hints import signature_of
-from minutehand.payload_types.kind import PayloadType, jsonable, payload_schema, payload_type_of
+from minutehand.payload_types.kind import PayloadType, jsonable, payload_fit, payload_schema, payload_type_of
 from minutehand.payload_types.schema import PayloadSchema, schema_of
 
-__all__ = ["PayloadSchema", "PayloadType", "jsonable", "payload_schema", "payload_type_of", "schema_of", "signature_of"]
+__all__ = [
+    "PayloadSchema",
+    "PayloadType",
+    "jsonable",
+    "payload_fit",
+    "payload_schema",
+    "payload_type_of",
+    "schema_of",
+    "signature_of",
+]

@@ -6,7 +6,7 @@ A part is a schema within the schema: itself, what ``properties`` names, a defin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 from urllib.parse import unquote
@@ -39,11 +39,14 @@ LEAVES = _words(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern format maxItems "
     "minItems uniqueItems maxProperties minProperties required dependentRequired"
 )
+_COUNTS = _words("minContains maxContains")
 _OTHERS = _words(
-    "$schema $ref $comment title description default deprecated readOnly writeOnly example examples discriminator minContains "
-    "maxContains contentEncoding contentMediaType"
+    "$schema $ref $comment title description default deprecated readOnly writeOnly example examples discriminator "
+    "contentEncoding contentMediaType"
 )
-KEYWORDS = _SINGLE | _LISTS | _MAPS | LEAVES | _OTHERS
+KEYWORDS = _SINGLE | _LISTS | _MAPS | LEAVES | _COUNTS | _OTHERS
+# What a check or a refusal looks at; the rest are notes.
+CHECKING = (_SINGLE | _LISTS | _MAPS | LEAVES | _COUNTS | {"$ref", "writeOnly"}) - {"format", "contentSchema"}
 _ELSEWHERE = _words("$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary")
 
 Parts = Mapping[str, Any]  # by pointer
@@ -79,6 +82,21 @@ def parts_of(schema: Any) -> dict[str, Any]:
         if isinstance(part, dict):
             left += [(f"{pointer}/{below}", child) for _, below, child in _children(part)]
     return found
+
+
+def mapped(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A copy of the schema with ``change`` done to each of its parts, from the inside out."""
+    if not isinstance(schema, Mapping):
+        return schema
+    made = dict(schema)
+    for keyword, value in schema.items():
+        if keyword in _SINGLE:
+            made[keyword] = mapped(value, change)
+        elif keyword in _LISTS and isinstance(value, list):
+            made[keyword] = [mapped(each, change) for each in value]
+        elif keyword in _MAPS and isinstance(value, Mapping):
+            made[keyword] = {name: mapped(each, change) for name, each in value.items()}
+    return change(made)
 
 
 def pointer(*tokens: object) -> str:

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from minutehand.domain.redaction import USUAL, Redact
 from minutehand.errors import InvalidInput, JobError
 from minutehand.payload_types import hints
+from minutehand.payload_types.derived import fit_of
 from minutehand.payload_types.hints import Unresolved
 from minutehand.payload_types.refusals import refusal
 
@@ -136,6 +137,10 @@ class PayloadType:
         except PydanticInvalidForJsonSchema:
             return None
 
+    def fit(self) -> Mapping[str, Any] | None:
+        """What is published so that callers who know the job's name only can check payloads: ``derived.fit_of``. None: they cannot."""
+        return None if self.adapter is None else fit_of(self.adapter, self.schema(), strict=bool(self._rules))
+
     def jsonable(self, value: Any) -> Any:
         """See ``jsonable``; of a typed payload also dates, sets and whatever else Pydantic writes as JSON. Raises TypeError, ValueError."""
         if self.adapter is None:
@@ -212,3 +217,8 @@ def payload_schema(job: Job) -> Mapping[str, Any] | None:
     [['to']]
     """
     return None if job.payload_type is None else job.payload_type.schema()
+
+
+def payload_fit(job: Job) -> Mapping[str, Any] | None:
+    """What workers publish beside the schema of a job's typed payload, for the check by it; see ``PayloadType.fit``."""
+    return None if job.payload_type is None else job.payload_type.fit()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from minutehand.domain.redaction import USUAL, Redact
 from minutehand.errors import InvalidInput, JobError
-from minutehand.payload_types.bounds import checked_schema, parts_of
+from minutehand.payload_types.bounds import Parts, checked_schema, parts_of, target_of
 from minutehand.payload_types.faults import FaultFinder
 from minutehand.payload_types.refusals import misfit
 
@@ -90,14 +90,22 @@ def schema_of(job: str, given: object) -> PayloadSchema:
 
 
 def _write_only(schema: Mapping[str, Any]) -> Iterator[str]:
-    for part in parts_of(schema).values():
+    """The names of the fields whose values are secrets: they are ``writeOnly``, or one of their alternatives is."""
+    parts = parts_of(schema)
+    for part in parts.values():
         properties = part.get("properties") if isinstance(part, dict) else None
-        if isinstance(properties, dict):
-            yield from (
-                name
-                for name, each in properties.items()
-                if isinstance(each, dict) and each.get("writeOnly") is True and name
-            )
+        for name, each in properties.items() if isinstance(properties, dict) else ():
+            if name and _is_write_only(each, parts):
+                yield name
+
+
+def _is_write_only(part: Any, parts: Parts) -> bool:
+    if not isinstance(part, dict):
+        return False
+    here = [each for keyword in ("anyOf", "oneOf", "allOf") for each in part.get(keyword, ())]
+    if "$ref" in part:
+        here.append(parts[target_of(part["$ref"])])
+    return part.get("writeOnly") is True or any(_is_write_only(each, parts) for each in here)
 
 
 def _is_valid(validator: Validator, value: Any) -> bool:

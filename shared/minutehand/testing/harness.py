@@ -24,7 +24,7 @@ from minutehand.historian.follow import StreamFollower
 from minutehand.historian.readers import Reader
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.payload_types import payload_schema
+from minutehand.payload_types import payload_fit, payload_schema
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.tenants.tenants import Tenants
@@ -117,7 +117,7 @@ class Harness:
         if events:
             self.memory.schedule_events = frozenset(SCHEDULE_EVENTS.values())
         self._services = self.memory.connect()
-        published = [PublishedJob.of(job, payload_schema(job)) for job in known]
+        published = [PublishedJob.of(job, payload_schema(job), payload_fit(job)) for job in known]
         CataloguePublisher(self._services, lambda now: [*sets_of(published, None, now)]).publish(self.clock())
         for name, value in (secrets or {}).items():
             self._services.secrets.put(tenant, name, value)

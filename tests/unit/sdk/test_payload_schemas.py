@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from random import uniform
 from typing import Any
@@ -22,6 +22,7 @@ from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.payload_types import schema as engine
 from minutehand.payload_types.schema import PayloadSchema
 from minutehand.testing import Harness
+from pydantic import BaseModel
 
 from tests.support.payload_schemas import SCHEMAS, payloads
 from tests.support.scenes.world import Faults, fails
@@ -244,6 +245,85 @@ def test_a_type_and_a_schema_hold_both() -> None:
         harness.scheduler.submit("place", {"n": "3"})
     harness.advance()
     assert got == [Order(3)]
+
+
+# A typed payload, whose schema is published, too.
+
+
+@dataclass
+class Line:
+    sku: str
+    qty: int = 1
+
+
+@dataclass
+class Basket:
+    id: str
+    lines: list[Line] = field(default_factory=list)
+    day: date | None = None
+
+
+class Letter(BaseModel):
+    to: str
+    copies: int = 1
+
+
+class Typed(Shop):
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs.job("buy")(self.buy)
+        self.jobs.job("post")(self.post)
+        self.harness.advance(seconds=1)
+        self.publish()
+
+    def buy(self, ctx: Context, payload: Basket) -> None:
+        self.got.append(payload)
+
+    def post(self, ctx: Context, payload: Letter) -> None:
+        self.got.append(payload)
+
+
+@pytest.mark.parametrize(
+    ("job", "payload", "field"),
+    [
+        ("buy", {"id": "1", "lines": [{"sku": "a", "qty": 2}], "day": "2026-12-24"}, None),
+        ("buy", {"id": "1", "lines": [{"sku": "a", "qty": "two"}]}, "payload.lines.0.qty"),
+        ("buy", {"id": 1}, "payload.id"),
+        ("buy", {"lines": []}, "payload.id"),
+        ("buy", {"id": "1", "lnes": []}, "payload.lnes"),
+        ("buy", {"id": "1", "lines": [{"sku": "a", "color": "red"}]}, "payload.lines.0.color"),
+        ("buy", None, "payload"),
+        ("post", {"to": "Ada", "copies": "3", "color": "red"}, None),
+        ("post", {"copies": 3}, "payload.to"),
+        ("post", {"to": ["Ada"]}, "payload.to"),
+    ],
+)
+def test_who_knows_the_name_only_is_refused_as_who_has_the_job(job: str, payload: Any, field: str | None) -> None:
+    shop = Typed()
+    for owner in shop.callers.values():
+        if field is None:
+            owner.submit(job, payload)
+            continue
+        with pytest.raises(InvalidInput) as refused:
+            owner.create_schedule("s", job, NIGHT, payload=payload)
+        assert refused.value.field == field
+    shop.harness.advance()
+    assert len(shop.got) == (2 if field is None else 0)
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_a_stored_payload_may_have_fields_that_the_type_has_no_more(caller: str) -> None:
+    shop = Typed()
+    owner, old = shop.callers[caller], {"id": "1", "color": "red"}
+    shop.unaware.create_schedule("s", "plain", NIGHT, payload=old)
+    owner.update_schedule("s", job="buy")
+    run = owner.trigger("s")
+    shop.harness.advance()
+    owner.replay_run(run.id)
+    shop.harness.advance()
+    assert shop.got == [Basket("1")] * 2
+    with pytest.raises(InvalidInput, match=r"payload\.color='red': 'buy' has no such field"):
+        owner.replay_run(run.id, payload=old)
 
 
 # A caller that knows the name only.

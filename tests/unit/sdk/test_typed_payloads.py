@@ -11,9 +11,12 @@ import pytest
 from minutehand import Context, Redact, Registry, Retry, RunState, Scheduler, schedule
 from minutehand.declare import declaration
 from minutehand.errors import InvalidInput
+from minutehand.owner.catalogue import KnownNames
+from minutehand.owner.payload_checks import PayloadChecks
 from minutehand.ready_jobs.command import command_job
 from minutehand.ready_jobs.http import http_job
 from minutehand.testing import Harness
+from minutehand.testing.memory.installation import Memory
 from pydantic import BaseModel, Field
 
 NIGHT = "0 3 * * *"
@@ -87,6 +90,10 @@ class Shop:
         self.unaware = Scheduler(  # an application that does not have the jobs
             jobs=Registry(), services=self.harness.memory.connect(), clock=self.harness.clock
         )
+        nothing = KnownNames(
+            Memory(self.harness.clock).connect(), self.harness.clock
+        )  # and cannot read what workers publish
+        self.unaware._payload_checks = PayloadChecks(Registry(), nothing)
 
 
 @pytest.fixture
