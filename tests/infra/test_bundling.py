@@ -193,6 +193,16 @@ def test_a_requirement_without_a_wheel_for_lambda_is_refused_and_named(tmp_path:
         build(tmp_path / "bundle", AWS, find_jobs(JOBS, tmp_path / "requirements.txt"))
 
 
+def test_what_checks_payloads_is_in_the_workers_bundle_if_the_jobs_require_it(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("jsonschema-rs\npydantic\n")
+    (tmp_path / "bundle").mkdir()
+    build(tmp_path / "bundle", AWS, find_jobs(JOBS, tmp_path / "requirements.txt"))
+    assert (tmp_path / "bundle" / "pydantic").is_dir()
+    (engine,) = (tmp_path / "bundle" / "jsonschema_rs").glob("*.so")
+    assert int.from_bytes(engine.read_bytes()[18:20], "little") == 0xB7
+    assert sum(place.stat().st_size for place in (tmp_path / "bundle").rglob("*")) < LIMIT
+
+
 # --- when a bundle is made anew ---
 
 

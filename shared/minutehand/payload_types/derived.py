@@ -47,10 +47,11 @@ def fit_of(adapter: TypeAdapter[Any], shown: Mapping[str, Any] | None, *, strict
 
 def check_of(fit: Mapping[str, Any], shown: Mapping[str, Any] | None, *, new: bool) -> Mapping[str, Any] | None:
     """The schema to check by, from what is published; ``new``: of a payload that is not stored yet. None: there is none."""
-    schema = fit.get("schema", shown)
+    schema: Mapping[str, Any] | None = fit.get("schema", shown)
     if schema is None:
         return None
-    return mapped(stripped(schema), _close) if new and fit.get("closed") else stripped(schema)
+    check: Mapping[str, Any] = stripped(schema)
+    return mapped(check, _close) if new and fit.get("closed") else check
 
 
 def stripped(schema: Mapping[str, Any]) -> Any:

@@ -42,7 +42,10 @@ class FaultFinder:
     ) -> None:
         """``checkers`` gives that of a part of the schema, by pointer; ``compiled`` makes one of a small schema."""
         self._parts: Parts = parts_of(schema)
-        self._checkers, self._compiled = checkers, compiled
+        self._checkers, self._compile = checkers, compiled
+        self._own_checkers: dict[
+            tuple[str, str], Checker
+        ] = {}  # of what a part says itself, by its place and what it is about
 
     def first(self, value: Any) -> Fault:
         """The first fault of a payload that does not fit."""
@@ -50,6 +53,13 @@ class FaultFinder:
 
     def _fits(self, place: str, value: Any) -> bool:
         return self._checkers(place).is_valid(value)
+
+    def _compiled(self, place: str, about: str, own: Mapping[str, Any]) -> Checker:
+        """What the engine makes of a small schema, once."""
+        key = place, about
+        if key not in self._own_checkers:
+            self._own_checkers[key] = self._compile(dict(own))
+        return self._own_checkers[key]
 
     def _at(self, place: str, value: Any, path: Path) -> Fault | None:
         """The first fault by the part at ``place``; None if the value fits it."""
@@ -71,17 +81,21 @@ class FaultFinder:
 
     def _own(self, place: str, part: Mapping[str, Any], value: Any, path: Path) -> Iterator[Fault | None]:
         own = {keyword: part[keyword] for keyword in part if keyword in LEAVES}
-        yield self._leaf({"type": own["type"]} if "type" in own else {}, value, path)
-        yield self._leaf(own, value, path)
+        if "type" in own:
+            yield self._leaf(place, "type", {"type": own["type"]}, value, path)
+        yield self._leaf(place, "own", own, value, path)
         if "$ref" in part:
             yield self._at(target_of(part["$ref"]), value, path)
         for number in range(len(part.get("allOf", ()))):
             yield self._at(f"{place}/allOf/{number}", value, path)
 
-    def _leaf(self, own: Mapping[str, Any], value: Any, path: Path) -> Fault | None:
+    def _leaf(self, place: str, about: str, own: Mapping[str, Any], value: Any, path: Path) -> Fault | None:
         """The fault by keywords that contain no further part."""
+        checker = self._compiled(place, about, own)
+        if checker.is_valid(value):
+            return None
         try:
-            self._compiled(own).validate(value)
+            checker.validate(value)
         except ValueError as problem:  # the engine's ValidationError
             kind: Any = getattr(problem, "kind", None)
             keyword = str(getattr(kind, "name", "schema"))
@@ -105,11 +119,11 @@ class FaultFinder:
             if name in value:
                 yield self._at(f"{place}/properties/{pointer(name)}", value[name], (*path, name))
         for pattern in part.get("patternProperties", ()):
-            named = self._compiled({"pattern": pattern})
+            named = self._compiled(place, f"named {pattern}", {"pattern": pattern})
             for name in filter(named.is_valid, value):
                 yield self._at(f"{place}/patternProperties/{pointer(pattern)}", value[name], (*path, name))
         if "additionalProperties" in part:
-            for name in self._unnamed(part, value):
+            for name in self._unnamed(place, part, value):
                 fault = self._at(f"{place}/additionalProperties", value[name], (*path, name))
                 yield Fault((*path, name), value[name], "additionalProperties") if _is_refusal(part, fault) else fault
         if "propertyNames" in part:
@@ -126,9 +140,10 @@ class FaultFinder:
             if name in value:
                 yield self._at(f"{place}/dependentSchemas/{pointer(name)}", value, path)
 
-    def _unnamed(self, part: Mapping[str, Any], value: dict[str, Any]) -> Iterator[str]:
+    def _unnamed(self, place: str, part: Mapping[str, Any], value: dict[str, Any]) -> Iterator[str]:
         """The fields that neither ``properties`` nor ``patternProperties`` name."""
-        named = [self._compiled({"pattern": pattern}) for pattern in part.get("patternProperties", ())]
+        patterns = part.get("patternProperties", ())
+        named = [self._compiled(place, f"named {pattern}", {"pattern": pattern}) for pattern in patterns]
         for name in value:
             if name not in part.get("properties", ()) and not any(one.is_valid(name) for one in named):
                 yield name
@@ -185,7 +200,7 @@ class FaultFinder:
 
     def _has_type(self, place: str, value: Any) -> bool:
         said = self._types(place)
-        return not said or self._compiled({"type": said}).is_valid(value)
+        return not said or self._compiled(place, "types", {"type": said}).is_valid(value)
 
     def _likeness(self, place: str, value: Any) -> tuple[int, int, int]:
         part = self._resolved(place)
@@ -193,9 +208,16 @@ class FaultFinder:
             return 0, 0, 0
         told = {name: each for name, each in part.get("properties", {}).items() if isinstance(each, dict)}
         tags = {name: each for name, each in told.items() if "const" in each or "enum" in each}
-        right = sum(name in value and self._leaf(tags[name], value[name], ()) is None for name in tags)
+        right = sum(
+            name in value and self._compiled(place, f"tag {name}", _tag(tags[name])).is_valid(value[name])
+            for name in tags
+        )
         present = sum(name in value for name in part.get("required", ()))
         return right - len(tags), present - len(part.get("required", ())), -sum(name not in told for name in value)
+
+
+def _tag(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {keyword: part[keyword] for keyword in ("const", "enum") if keyword in part}
 
 
 def _is_refusal(part: Mapping[str, Any], fault: Fault | None) -> bool:

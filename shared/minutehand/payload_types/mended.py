@@ -18,6 +18,10 @@ def _scalar(as_json: Mapping[str, Any]) -> Callable[..., dict[str, Any]]:
     return lambda self, schema: dict(as_json if self.strict else _ANY_SCALAR)
 
 
+def _anything(self: Any, schema: Any) -> dict[str, Any]:  # noqa: ARG001 (Pydantic's signature)
+    return {}
+
+
 class StrictFit(GenerateJsonSchema):
     """Of a type that takes each value as JSON has it, and converts none."""
 
@@ -83,11 +87,8 @@ class StrictFit(GenerateJsonSchema):
     def lax_or_strict_schema(self, schema: Any) -> Any:
         return self.generate_inner(schema["strict_schema" if self.strict else "lax_schema"])
 
-    def function_before_schema(self, _schema: Any) -> Any:
-        """Of a validator of the user's, which may take anything."""
-        return {}
-
-    function_wrap_schema = function_plain_schema = function_before_schema
+    # A validator of the user's may take anything.
+    function_before_schema = function_wrap_schema = function_plain_schema = _anything
 
 
 class LooseTextFit(StrictFit):

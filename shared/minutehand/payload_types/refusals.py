@@ -91,12 +91,11 @@ def misfit(fault: Fault, text: str, job: str, redact: Redact, *, hides: bool = F
     field = ".".join((_PLACE, *map(str, fault.path)))
     value = _Shown(MASK) if hides else _shown(field, fault.value, text, redact)
     value = _MISSING if fault.is_missing else value
-    problem, remedy = _of_keyword(fault, job)
-    return InvalidInput(field, value, redact.text(problem, text), redact.text(remedy, text))
+    return InvalidInput(field, value, *_of_keyword(fault, job))
 
 
 def _of_keyword(fault: Fault, job: str) -> tuple[str, str]:
-    """The problem and the remedy of a fault by a schema, of whose values none is a secret."""
+    """The problem and the remedy of a fault. They are made of the schema alone, in which no value is a secret."""
     keyword, given = fault.keyword, fault.given
     if keyword == "required":
         return f"{job!r} needs it", "add it"

@@ -59,7 +59,9 @@ class PayloadSchema:
         value = json.loads(text)
         if _is_valid(self._validator, value):
             return
-        raise misfit(self._finder.first(_whole(value)), text, job, self.masking(redact), hides=hides)
+        raise misfit(
+            self._finder.first(_whole(value) if "\\ud" in text else value), text, job, self.masking(redact), hides=hides
+        )
 
     def masking(self, redact: Redact) -> Redact:
         """What errors must not repeat, with the fields that the schema has as ``writeOnly``."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
+from functools import partial
 from ipaddress import IPv4Address
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
@@ -337,7 +338,7 @@ def test_the_schema_takes_what_the_type_takes(name: str, new: bool) -> None:
     check, wrongly, beyond, taken = PayloadSchema(schema, formats=False), [], [], 0
     for payload in payloads(name):
         text = json.dumps(payload)
-        by_type = takes(lambda text=text: job.payload_type.converted(text, new=new))
+        by_type = takes(partial(job.payload_type.converted, text, new=new))
         by_schema = check.fits(json.loads(text))
         taken += by_type
         if by_type and not by_schema:

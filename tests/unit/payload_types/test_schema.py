@@ -189,7 +189,7 @@ def test_alternatives_in_alternatives_take_no_longer_than_what_they_are_made_of(
 
 
 def test_a_payload_takes_its_share_of_reading_it() -> None:
-    """Measured by ``bench schemas``: 0.01 ms for an order. Here as a ratio, because machines differ."""
+    """Measured by ``bench schemas``: 0.009 ms for an order of 20 items, of which 0.006 are the reading. Here it is a ratio."""
     schema = PayloadSchema(ORDER)
     text = json.dumps(
         {"id": "A-1", "items": [{"sku": "pen", "qty": n + 1} for n in range(20)], "how": {"kind": "b", "m": 4}}
@@ -204,7 +204,7 @@ def test_a_payload_takes_its_share_of_reading_it() -> None:
     reading, checking = (
         min(spent(act) for _ in range(5)) for act in (lambda: json.loads(text), lambda: schema.check(text, "o"))
     )
-    assert checking < 20 * reading
+    assert checking < 5 * reading
 
 
 def test_a_finder_is_made_with_the_first_refusal_only(monkeypatch: pytest.MonkeyPatch) -> None:
