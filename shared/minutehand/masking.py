@@ -21,6 +21,8 @@ MASK = "[secret]"
 LEAST = 4  # characters of a value or form that is masked: a shorter one occurs by chance
 TELLING = 8  # characters from which an endpoint's answer is masked for a part of a URL, and from which stored data may not hold a value
 _PIECE = 12  # characters of a value that are masked in errors and log lines, where texts are cut
+_BLOCK = 6  # characters: of any _PIECE - 1 in a row, so many begin at a multiple of it
+_FEW, _LONG = 2_000, 400  # forms that are looked for one by one in a text of more than so many characters
 _LINE = 16  # characters of a line of a longer value, such as a private key
 _DEEPEST = 64  # levels of data
 _MOST = 1_000  # values of one process
@@ -109,7 +111,9 @@ def _values_in_url(url: str) -> Iterator[str]:
 
 
 def _texts(data: Any) -> Iterator[str]:
+    """The texts and keys of data of JSON."""
     if isinstance(data, dict):
+        yield from data
         for inner in data.values():
             yield from _texts(inner)
     elif isinstance(data, list):
@@ -127,12 +131,16 @@ class SecretValues:
         self._most = most
         self._values: dict[str, frozenset[str]] = {}  # with their labels
         self._labels: dict[str, frozenset[str]] = {}  # of each form of a value
+        self._forms: tuple[str, ...] = ()  # the first _FEW
+        self._blocks: tuple[str, ...] = ()  # of _BLOCK characters, of which every piece has one
         self._starts: dict[str, tuple[str, ...]] = {}  # the forms that begin so, by their first LEAST characters
         self._pieces = set[str]()  # of _PIECE characters of a value; none where only so many values are kept
 
     def clear(self) -> None:
         """Forget all values."""
-        self._values, self._labels, self._starts, self._pieces = {}, {}, {}, set()
+        empty = SecretValues(self._most)
+        self._take(empty)
+        self._pieces, self._blocks = empty._pieces, empty._blocks
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -157,10 +165,13 @@ class SecretValues:
             known = self._starts.get(form[:LEAST], ())
             if form not in known:
                 self._starts[form[:LEAST]] = (*known, form)
+                self._forms = (*self._forms, form) if len(self._forms) < _FEW else self._forms
             self._labels[form] = self._labels.get(form, frozenset()) | labels
         if self._most is None and "://" not in value:  # the host of a secret URL may be said
             for text in {value, json.dumps(value)[1:-1], repr(value)[1:-1]}:
                 self._pieces.update(text[at : at + _PIECE] for at in range(len(text) - _PIECE + 1))
+                blocks = (text[at : at + _BLOCK] for at in range(0, len(text) - _BLOCK + 1, _BLOCK))
+                self._blocks = tuple(dict.fromkeys((*self._blocks, *blocks)))
         self._values[value] = labels
 
     def _forget(self) -> None:
@@ -169,7 +180,11 @@ class SecretValues:
         for value, labels in list(self._values.items())[len(self._values) // 2 :]:
             for label in labels:
                 kept._add(value, label)
-        self._starts, self._labels, self._values = kept._starts, kept._labels, kept._values
+        self._take(kept)
+
+    def _take(self, other: SecretValues) -> None:
+        self._starts, self._forms, self._labels = other._starts, other._forms, other._labels
+        self._values = other._values
 
     def text(self, text: str) -> str:
         """A text without the values, and without longer pieces of them: what is shown of a value may have been cut."""
@@ -200,13 +215,17 @@ class SecretValues:
 
     def held_in(self, data: Any, label: str | None = None) -> str | None:
         """The label of a value of at least TELLING characters that data of JSON holds in a text or a key; None: it holds none."""
-        texts = (*_texts(data), *_keys(data)) if self._values else ()
+        texts = _texts(data) if self._values else ()
         return next((found for each in texts if (found := self.held(each, label, TELLING)) is not None), None)
 
     def _whole(self, text: str, label: str | None) -> Iterator[tuple[int, int]]:
-        starts, labels = self._starts, self._labels
+        starts, labels, forms = self._starts, self._labels, self._forms
         places = range(len(text) - LEAST + 1)
-        if starts.keys().isdisjoint(text[at : at + LEAST] for at in places):
+        if len(text) > _LONG and len(forms) < _FEW:
+            is_free = not any(form in text for form in forms)
+        else:  # one step for each character, however many forms there are
+            is_free = starts.keys().isdisjoint(text[at : at + LEAST] for at in places)
+        if is_free:
             return
         for at in places:
             for form in starts.get(text[at : at + LEAST], ()):
@@ -214,9 +233,8 @@ class SecretValues:
                     yield at, at + len(form)
 
     def _cut(self, text: str) -> Iterator[tuple[int, int]]:
-        pieces = self._pieces
-        places = range(len(text) - _PIECE + 1)
-        if not pieces.isdisjoint(text[at : at + _PIECE] for at in places):
+        pieces, places = self._pieces, range(len(text) - _PIECE + 1)
+        if any(block in text for block in self._blocks):
             yield from ((at, at + _PIECE) for at in places if text[at : at + _PIECE] in pieces)
 
     @staticmethod
@@ -228,16 +246,6 @@ class SecretValues:
                 parts += (text[shown:start], MASK)
             at = shown = max(at, end)
         return "".join((*parts, text[shown:]))
-
-
-def _keys(data: Any) -> Iterator[str]:
-    if isinstance(data, dict):
-        yield from (key for key in data if isinstance(key, str))
-        for inner in data.values():
-            yield from _keys(inner)
-    elif isinstance(data, list):
-        for inner in data:
-            yield from _keys(inner)
 
 
 _adding = threading.Lock()

@@ -95,6 +95,23 @@ def test_pieces_of_a_value_are_masked_where_texts_are_cut() -> None:
     assert hidden.whole("it was hush-0123456…") == "it was hush-0123456…"  # data is never cut
 
 
+def test_each_piece_of_twelve_characters_is_masked_and_none_of_eleven() -> None:
+    value = "hush-0123456789-abcdefghijklmnop"
+    hidden = hiding(value)
+    for length in (11, 12, 13, 20):
+        for at in range(len(value) - length + 1):
+            cut = value[at : at + length]
+            assert hidden.text(f"a {cut} b" + "x" * 500) == f"a {cut if length == 11 else MASK} b" + "x" * 500
+
+
+def test_in_a_long_text_many_values_are_found_as_few_are() -> None:
+    many = hiding(*(f"value-{number:05}" for number in range(300)))
+    for text in ("x" * 1_000, "x" * 10):
+        assert many.whole(f"{text}value-00000{text}") == f"{text}{MASK}{text}"
+        assert many.whole(f"{text}value-00299{text}") == f"{text}{MASK}{text}"
+        assert many.whole(f"{text}value-00300{text}") == f"{text}value-00300{text}"
+
+
 def test_neighbours_and_overlaps_are_one_mask() -> None:
     assert hiding("abcdefgh", "efghijkl").whole("<abcdefghijkl>") == f"<{MASK}>"
     assert hiding("abcdefgh").whole("<abcdefghabcdefgh>") == f"<{MASK}>"
