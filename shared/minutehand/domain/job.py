@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from minutehand.domain.names import SHORTEST_SECRET
 from minutehand.domain.policies import Policies
 from minutehand.domain.redaction import Redact
+from minutehand.errors import InvalidInput
 
 _TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -204,6 +206,18 @@ class Context:
         secret, Misconfigured if there is none or the worker may not read it, Unavailable.
         """
         return self.effects.secret(name)
+
+    def hide(self, *values: str) -> None:
+        """Mask values that the job got elsewhere, such as an access token that it got for a secret: from now on as if they were secrets."""
+        for value in values:
+            if not isinstance(value, str) or len(value) < SHORTEST_SECRET:
+                raise InvalidInput(
+                    "values",
+                    "…",
+                    f"has one that is no text of {SHORTEST_SECRET} characters or more",
+                    "pass longer texts",
+                )
+        self.effects.hide("that was given to ctx.hide", *values)
 
     def raise_if_cancelled(self) -> None:
         """Raise RunCancelled if cancellation was requested, and LeaseLost if another worker may have the run."""

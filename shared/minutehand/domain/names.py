@@ -15,6 +15,7 @@ from minutehand.errors import InvalidInput
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
 _SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # no "/", which would lead to another tenant's
+SHORTEST_SECRET = 4  # characters of a value: a shorter one occurs in texts by chance, so that it cannot be masked
 _RUN_ID = re.compile(rf"({_TENANT.pattern}/~?{_NAME.pattern})#([A-Za-z0-9]{{1,64}}(?:~{_NAME.pattern})?)")
 ONCE = "once"  # the fire key of a one-off: its id alone is the key, so that the same id with another time is a conflict
 

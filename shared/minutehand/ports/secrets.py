@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from minutehand.domain.names import check_secret, is_text, secrets_of
+from minutehand.domain.names import SHORTEST_SECRET, check_secret, is_text, secrets_of
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.masking import LEAST
 
 LARGEST = 4_096  # bytes: of a standard parameter of SSM, which is free
 
@@ -53,9 +52,9 @@ def no_secret(place: str, tenant: str, name: str) -> Misconfigured:
 def usable(text: str, place: str) -> str:
     """A stored value as it is used. An empty one would be no secret, and a short one could not be masked. Raises Misconfigured."""
     value = text.strip()
-    if len(value) < LEAST:
+    if len(value) < SHORTEST_SECRET:
         raise Misconfigured(
-            f"the parameter {place} is shorter than {LEAST} characters, so that it could not be masked; store another"
+            f"the parameter {place} is shorter than {SHORTEST_SECRET} characters, so that it could not be masked; store another"
         )
     return value
 
@@ -63,7 +62,7 @@ def usable(text: str, place: str) -> str:
 def storable_value(value: str) -> str:
     """A new value. Raises InvalidInput, which does not show it."""
     text = value.strip()
-    if len(text) < LEAST or not is_text(text, LARGEST) or len(text.encode()) > LARGEST or "\0" in text:
-        problem = f"does not have {LEAST} characters to {LARGEST:,} bytes of text"
+    if len(text) < SHORTEST_SECRET or not is_text(text, LARGEST) or len(text.encode()) > LARGEST or "\0" in text:
+        problem = f"does not have {SHORTEST_SECRET} characters to {LARGEST:,} bytes of text"
         raise InvalidInput("value", "…", problem, "store another one; larger ones go into Secrets Manager")
     return text

@@ -235,6 +235,26 @@ def test_another_tenant_learns_nothing_by_guessing() -> None:
     assert other.get_run(run.id).error == HUSH
 
 
+def test_a_token_that_was_got_for_a_secret_may_be_hidden_too() -> None:
+    def work(ctx: Context, payload: Any) -> str:
+        ctx.hide("token-0123456789", "another-0123456789")
+        if payload:
+            ctx.step("login", lambda: "Bearer another-0123456789")
+        return "token-0123456789 another-0123456789"
+
+    harness = stage(work)
+    assert once(harness).result == f"{MASK} {MASK}"
+    refused = once(harness, payload=True)
+    assert (refused.state, refused.error_type) == (RunState.DEAD, "Permanent")
+    assert "another" not in str(refused.error)
+
+
+@pytest.mark.parametrize("value", ["abc", "", None, 12345, b"token-0123"])
+def test_what_could_not_be_hidden_is_refused(value: Any) -> None:
+    run = once(stage(lambda ctx, payload: ctx.hide(value)))
+    assert (run.error_type, str(run.error).partition(":")[0]) == ("InvalidInput", "values='…'")
+
+
 # What is read back is refused.
 
 
