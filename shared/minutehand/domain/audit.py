@@ -77,6 +77,7 @@ class AuditAct(StrEnum):
     GRANT = "grant"
     REVOKE = "revoke"
     DENY = "deny"  # refused: the caller has no grant; a sample
+    ERASE_TENANT = "erase-tenant"  # the tenant: the beginning and the end of its erasure
 
 
 AuditActWord = (
@@ -111,6 +112,7 @@ AuditActWord = (
         "grant",
         "revoke",
         "deny",
+        "erase-tenant",
     ]
 )
 

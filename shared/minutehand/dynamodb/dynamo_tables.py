@@ -14,7 +14,7 @@ from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.run import RunState
 from minutehand.dynamodb.rows import encode, present, to_item, to_row
 from minutehand.dynamodb.table_client import TableClient
-from minutehand.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, TableDefinition, TableRow
+from minutehand.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, ScanPart, TableDefinition, TableRow
 from minutehand.dynamodb.transactions import Items, check_tables, send
 from minutehand.errors import Unavailable
 from minutehand.state.transition import (
@@ -76,6 +76,21 @@ class DynamoTables(RowTables):
             if "LastEvaluatedKey" not in answer:
                 return
             arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def scan_parts(
+        self, verb: str, table: TableDefinition, parts: Sequence[ScanPart], *, only: Condition | None, limit: int
+    ) -> list[tuple[list[Row], Row | None]]:
+        del verb
+        shared: dict[str, Any] = expressions(FilterExpression=only) | {"ConsistentRead": True, "Limit": limit}
+
+        def read(part: ScanPart) -> tuple[tuple[list[Row], Row | None], int]:
+            place: dict[str, Any] = {"Segment": part.number, "TotalSegments": part.parts}
+            start = {} if part.after is None else {"ExclusiveStartKey": to_item(part.after)}
+            answer = self._call("scan", table, **shared, **place, **start)
+            end = answer.get("LastEvaluatedKey")
+            return ([to_row(item) for item in answer["Items"]], to_row(end) if end else None), 0
+
+        return self._tables[table].pool.map(read, parts)
 
     def get(self, verb: str, table: TableDefinition, **key: str | int) -> Row | None:
         del verb
@@ -139,15 +154,13 @@ class DynamoTables(RowTables):
 
     def store(self, verb: str, writes: Sequence[RowWrite]) -> frozenset[str]:
         del verb
-        requests = {
-            str(write.row[write.table.range_key]): (
-                {"PutRequest": {"Item": to_item(present(write.row))}}
-                if write.kind == "put"
-                else {"DeleteRequest": {"Key": to_item(write.key)}}
-            )
-            for write in writes
-        }
+        requests = {str(write.row[write.table.range_key]): _request(write) for write in writes}
         return self._tables[writes[0].table].write(requests) if writes else frozenset()
+
+    def store_all(self, verb: str, writes: Sequence[RowWrite]) -> Sequence[RowWrite]:
+        del verb
+        left = self._tables[writes[0].table].write_all([_request(write) for write in writes]) if writes else ()
+        return [writes[place] for place in left]
 
     def commit(self, verb: str, writes: Sequence[RowWrite], items: Items, about: str) -> frozenset[int]:
         del verb
@@ -163,6 +176,13 @@ class DynamoTables(RowTables):
 
     def _call(self, operation: str, table: TableDefinition, **arguments: Any) -> dict[str, Any]:
         return self.client.call(operation, TableName=self._tables[table].name, **arguments)
+
+
+def _request(write: RowWrite) -> dict[str, Any]:
+    """A put or delete as a part of BatchWriteItem."""
+    if write.kind == "put":
+        return {"PutRequest": {"Item": to_item(present(write.row))}}
+    return {"DeleteRequest": {"Key": to_item(write.key)}}
 
 
 # Expressions.

@@ -96,6 +96,19 @@ class TableClient:
         left = [each for each in part if each[0] in unprocessed]
         return [key for key, _ in part if key not in unprocessed], left, len(left)
 
+    def write_all(self, requests: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """Unconditional puts and deletes, each of another item: the places of those that were not accepted."""
+        _, left = self._in_rounds(list(enumerate(requests)), WRITES, self._write_places, self.pool)
+        return [place for place, _ in left]
+
+    def _write_places(
+        self, part: list[tuple[int, dict[str, Any]]]
+    ) -> tuple[list[int], list[tuple[int, dict[str, Any]]], int]:
+        answer = self.client.call_once("batch_write_item", RequestItems={self.name: [each for _, each in part]})
+        unprocessed = answer.get("UnprocessedItems", {}).get(self.name, [])
+        left = [place for place in part if place[1] in unprocessed]
+        return [place for place, each in part if each not in unprocessed], left, len(left)
+
     def _in_rounds(
         self, left: list[_T], most: int, send: Callable[[list[_T]], tuple[list[_R], list[_T], int]], pool: RequestPool
     ) -> tuple[list[_R], list[_T]]:

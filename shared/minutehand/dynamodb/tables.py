@@ -101,6 +101,15 @@ class RowQuery:
     after: str | int | None = None  # the range key beyond which to begin
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScanPart:
+    """A page of one part of a table: of the ``number``-th (from 0) of so many ``parts``."""
+
+    number: int
+    parts: int
+    after: Row | None = None  # the key beyond which to begin
+
+
 def begins_with(table: TableDefinition, partition: str, prefix: str, **how: Any) -> RowQuery:
     """The rows whose range keys begin so; ``how`` are further fields of the query."""
     first, last = (
@@ -137,6 +146,14 @@ class RowTables(ABC):
         """All rows of a table that meet ``only``; or the n-th of m parts (n from 0), read with eventual consistency."""
 
     @abstractmethod
+    def scan_parts(
+        self, verb: str, table: TableDefinition, parts: Sequence[ScanPart], *, only: Condition | None, limit: int
+    ) -> list[tuple[list[Row], Row | None]]:
+        """A page of each part, read strongly and side by side: the rows that meet ``only``, of at most ``limit`` that are read, and the
+        key beyond which the part goes on; None at its end. ``only`` may be about the key.
+        """
+
+    @abstractmethod
     def get(self, verb: str, table: TableDefinition, **key: str | int) -> Row | None:
         """A row by its key."""
 
@@ -170,6 +187,10 @@ class RowTables(ABC):
     @abstractmethod
     def store(self, verb: str, writes: Sequence[RowWrite]) -> frozenset[str]:
         """Unconditional puts and deletes in batches: the range keys that were accepted."""
+
+    @abstractmethod
+    def store_all(self, verb: str, writes: Sequence[RowWrite]) -> Sequence[RowWrite]:
+        """Unconditional puts and deletes of one table, each of another row, in batches: those that were not accepted."""
 
     def transact(self, verb: str, writes: Sequence[RowWrite], about: str) -> bool:
         """One transaction; False, and nothing is written, if one of its conditions does not hold.

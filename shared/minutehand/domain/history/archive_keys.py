@@ -40,6 +40,11 @@ def _name(batch: str, content: bytes) -> str:
     return f"{_UNSAFE.sub('_', batch)[-_MOST_BATCH:]}-{hashlib.sha256(content).hexdigest()[:_HASH]}{SUFFIX}"
 
 
+def rewritten_key(key: str, content: bytes) -> str:
+    """The key of an object of the inbox whose content was replaced: of the same batch and the same instants."""
+    return f"{key.removesuffix(SUFFIX).rpartition('-')[0]}-{hashlib.sha256(content).hexdigest()[:_HASH]}{SUFFIX}"
+
+
 def span_of_inbox(key: str) -> tuple[int, int] | None:
     """First and last instant (UTC ms) in an object of the inbox; None for a foreign object."""
     found = _INBOX.match(key)

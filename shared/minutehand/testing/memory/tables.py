@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import nsmallest
 from typing import Any
 from zlib import crc32
 
@@ -19,6 +20,7 @@ from minutehand.dynamodb.tables import (
     RowQuery,
     RowTables,
     RowWrite,
+    ScanPart,
     TableDefinition,
     TableRow,
 )
@@ -58,6 +60,22 @@ class MemoryTables(RowTables):
             return [row for of, _, row in self._content[table] if crc32(of.encode()) % parts == number]
 
         return (row for row in self._calls.one("Scan", table.suffix, verb, rows) if only is None or holds(only, row))
+
+    def scan_parts(
+        self, verb: str, table: TableDefinition, parts: Sequence[ScanPart], *, only: Condition | None, limit: int
+    ) -> list[tuple[list[Row], Row | None]]:
+        def page(part: ScanPart) -> tuple[list[Row], Row | None]:
+            after = None if part.after is None else tuple(table.key_of(part.after).values())
+            places = (
+                (of, key, row)
+                for of, key, row in self._content[table]
+                if crc32(of.encode()) % part.parts == part.number and (after is None or (of, key) > after)
+            )
+            rows = [row for _, _, row in nsmallest(limit, places, key=lambda place: place[:2])]
+            last = table.key_of(rows[-1]) if len(rows) == limit else None
+            return [row for row in rows if only is None or holds(only, row)], last
+
+        return [self._calls.one("Scan", table.suffix, verb, partial(page, part)) for part in parts]
 
     def get(self, verb: str, table: TableDefinition, **key: str | int) -> Row | None:
         return self._calls.one("GetItem", table.suffix, verb, lambda: self._stored(table, key), _item(table, key))
@@ -117,6 +135,10 @@ class MemoryTables(RowTables):
         items = [_item(write.table, write.row) for write in writes]
         place = writes[0].table.suffix if writes else ""
         return self._calls.many(operation, place, verb, items, lambda i: self._apply(writes[i]), most=most)
+
+    def store_all(self, verb: str, writes: Sequence[RowWrite]) -> Sequence[RowWrite]:
+        stored = self._batch("BatchWriteItem", verb, writes, WRITES)
+        return [write for place, write in enumerate(writes) if place not in stored]
 
     def commit(
         self, verb: str, writes: Sequence[RowWrite], items: Sequence[Mapping[str, Any]], about: str

@@ -1,0 +1,1 @@
+"""All that the tables and buckets have of one tenant."""

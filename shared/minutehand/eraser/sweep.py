@@ -1,0 +1,79 @@
+"""One step of a pass in the buckets: a page of a folder's objects, or of the inbox, whose objects have lines of several tenants.
+
+An object of the inbox is put again without the tenant's lines, under the key that follows from its new content, and only then removed.
+A process that dies in between leaves both; the next pass removes the old one, and readers leave lines out that come twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minutehand.domain.history.archive_keys import INBOX, rewritten_key, tenant_prefix
+from minutehand.domain.history.archive_lines import pack_raw, unpack_raw
+from minutehand.domain.tenants.erasure import DataKind, Kept, Place, SweepRules, Swept
+from minutehand.errors import Unreadable
+from minutehand.ports.erasure import Lock, ObjectVersion
+from minutehand.ports.services import Services
+
+_KINDS = {Place.PAYLOADS: DataKind.PAYLOAD, Place.RESULTS: DataKind.RESULT, Place.ARCHIVE: DataKind.ARCHIVED}
+
+
+def sweep(place: Place, cursors: Sequence[str | None], rules: SweepRules, services: Services) -> Swept:
+    """One step: what it found, and where the next one goes on. Raises Unavailable: repeat it with the same cursors."""
+    if place is Place.INBOX:
+        return _sweep_inbox(cursors[0] or "", rules, services)
+    if place in _KINDS:
+        return _sweep_folder(place, cursors[0] or "", rules, services)
+    return services.erasures.sweep(place, cursors, rules)
+
+
+def folder_of(place: Place, tenant: str) -> str:
+    """What the keys of a tenant's objects begin with."""
+    return tenant_prefix(tenant) if place is Place.ARCHIVE else f"{place}/{tenant}/"
+
+
+def _sweep_folder(place: Place, cursor: str, rules: SweepRules, services: Services) -> Swept:
+    page = services.objects.page(folder_of(place, rules.tenant), cursor)
+    swept = Swept(cursors=(page.cursor,))
+    locks = () if rules.is_dry else services.objects.remove(page.versions)
+    _count_locks(locks, swept)
+    kept = {(lock.object.key, lock.object.version) for lock in locks}
+    swept.found[_KINDS[place]] += sum((each.key, each.version) not in kept for each in page.versions)
+    return swept
+
+
+def _count_locks(locks: Sequence[Lock], swept: Swept) -> None:
+    swept.kept[Kept.LOCKED] += len(locks)
+    swept.locked_until = max((lock.until for lock in locks if lock.until is not None), default=None)
+
+
+# The inbox.
+
+
+def _sweep_inbox(cursor: str, rules: SweepRules, services: Services) -> Swept:
+    page = services.objects.page(INBOX, cursor)
+    swept, gone = Swept(cursors=(page.cursor,)), list[ObjectVersion]()
+    for each in page.versions:
+        if not each.is_marker and _forget(each, rules, swept, services):
+            gone.append(each)
+    if gone and not rules.is_dry:
+        _count_locks(services.objects.remove(gone), swept)
+    swept.found[DataKind.INBOX] += len(gone)
+    return swept
+
+
+def _forget(each: ObjectVersion, rules: SweepRules, swept: Swept, services: Services) -> bool:
+    """Whether an object has lines of the tenant; then what is left of it is stored."""
+    content = services.objects.read(each)
+    try:
+        lines = [] if content is None else unpack_raw(content)
+    except Unreadable:
+        swept.kept[Kept.DAMAGED] += 1
+        return False
+    others = [line for line in lines if line.tenant != rules.tenant]
+    if len(others) == len(lines):
+        return False
+    if others and each.is_latest and not rules.is_dry:
+        rest = pack_raw(others)
+        services.archive.put({rewritten_key(each.key, rest): rest})
+    return True
