@@ -12,6 +12,8 @@ from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
 from minutehand.dynamodb.audit import RowAudit
 from minutehand.dynamodb.dynamo_tables import DynamoTables
+from minutehand.dynamodb.erasure.objects import BucketVersions
+from minutehand.dynamodb.erasure.rows import RowErasures
 from minutehand.dynamodb.history.archive import BucketArchive
 from minutehand.dynamodb.history.pages import RowHistory
 from minutehand.dynamodb.history.run_stream import DynamoRunStream
@@ -73,6 +75,10 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         ),
         audit=RowAudit(tables),
         tenants=tenants,
+        erasures=RowErasures(tables),
+        objects=BucketVersions(
+            lambda: Client("s3", settings, session), settings.bucket, settings.archive_bucket, pool=pool()
+        ),
         identity=CallerIdentity(settings, session),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         archive=BucketArchive(

@@ -33,7 +33,7 @@ _ROUNDS = 5  # times that a profile may change between the read and the write
 class Survey:
     """What an erasure would remove, counted so far."""
 
-    position: Position = Position()
+    position: Position = field(default_factory=Position)
     found: Mapping[DataKind, int] = field(default_factory=dict)
     kept: Mapping[Kept, int] = field(default_factory=dict)
 

@@ -81,11 +81,18 @@ def _deliver_all(
     report = DeliveryReport()
     if changes:
         context = HistorianContext(services=services, now=now, batch=batch_name(changes))
-        for consume in consumers:
-            report.set_aside += _deliver_to(consume, changes, context, room=MOST_ASIDE)
+        kept = _of_tenants_that_stay(changes, services, now)
+        for consume in consumers if kept else ():
+            report.set_aside += _deliver_to(consume, kept, context, room=MOST_ASIDE)
         report.batches, report.changes = 1, len(changes)
         report.delay = max(0, now - min(change.at for change in changes))
     return report
+
+
+def _of_tenants_that_stay(changes: Sequence[_Change], services: Services, now: int) -> Sequence[_Change]:
+    """The changes but those of tenants that are being erased or were: the removal of their rows is no history. Raises Unavailable."""
+    gone = services.erasures.gone(now)
+    return [change for change in changes if change.ref.tenant not in gone] if gone else changes
 
 
 def deliver_patiently(

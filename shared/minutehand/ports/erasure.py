@@ -14,8 +14,8 @@ from minutehand.domain.tenants.profile import TenantProfile
 class ErasureStore(Protocol):
     """Erasures, and the rows of tenants in the tables."""
 
-    def gone(self) -> frozenset[str]:
-        """The tenants whose erasure has begun or ended. Raises Unavailable."""
+    def gone(self, now: int) -> frozenset[str]:
+        """The tenants whose erasure has begun or ended, read at most 5 s before ``now`` (UTC ms). Raises Unavailable."""
 
     def read(self, tenant: str) -> Erasure | None:
         """The erasure of a tenant as it is stored; None if there is none. Raises Unavailable, Unreadable."""

@@ -11,6 +11,7 @@ from minutehand.ports.agenda import Agenda
 from minutehand.ports.audit import Audit
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
+from minutehand.ports.erasure import ErasureStore, ObjectVersions
 from minutehand.ports.ledger import Ledger
 from minutehand.ports.leftovers import Leftovers
 from minutehand.ports.notices import Notices
@@ -49,6 +50,8 @@ class Services:
     stream: RunStream
     audit: Audit
     tenants: TenantStore
+    erasures: ErasureStore
+    objects: ObjectVersions
     identity: Callable[[], str]  # of this process: "iam:<ARN>", resolved with the first act
     notices: Notices
     secrets: Secrets  # of tenants

@@ -102,11 +102,20 @@ def remainders(erasure: Erasure, ended_at: int) -> Iterator[Remainder]:
 
 
 _WHERE = {
-    Kept.DIGEST: ("table audit", "they say nothing of the text, and the record of the others' days rests on them; for good"),
-    Kept.CLOSE: ("table audit; archive's bucket, audit/", "closes and their anchors: hashes, days and numbers; for good"),
+    Kept.DIGEST: (
+        "table audit",
+        "they say nothing of the text, and the record of the others' days rests on them; for good",
+    ),
+    Kept.CLOSE: (
+        "table audit; archive's bucket, audit/",
+        "closes and their anchors: hashes, days and numbers; for good",
+    ),
     Kept.DAY: ("table audit", "that the tenant had lines of a day; for good"),
     Kept.OWN_LINE: ("table audit", "who erased the tenant, and who was refused since; for good"),
-    Kept.LOCKED: ("archive's bucket, under the tenant's prefix", "nobody can remove them before their lock ends; erase again then"),
+    Kept.LOCKED: (
+        "archive's bucket, under the tenant's prefix",
+        "nobody can remove them before their lock ends; erase again then",
+    ),
     Kept.DAMAGED: ("bucket, archive/inbox/", "they may have lines of any tenant; repair or remove them by hand"),
     Kept.UNKNOWN: ("table runs, partitions ~minutehand/…", "this release does not know how to rewrite them"),
 }

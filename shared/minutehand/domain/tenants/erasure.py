@@ -88,7 +88,9 @@ class Position:
     """How far a pass has come."""
 
     place: int = 0  # index in PLACES; beyond them: at its end
-    cursors: tuple[str | None, ...] = ()  # of each part, where it goes on; "": at its beginning, None: it is done. Empty: not begun
+    cursors: tuple[
+        str | None, ...
+    ] = ()  # of each part, where it goes on; "": at its beginning, None: it is done. Empty: not begun
 
     @property
     def is_end(self) -> bool:

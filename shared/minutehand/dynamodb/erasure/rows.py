@@ -1,7 +1,7 @@
 """Erasures in the rows of the table of tenants, and the removal of a tenant's rows from all tables.
 
-    <tenant>   #erasure    where its erasure stands
-    ~gone      <tenant>    the tenant is being erased, or was: whoever meets data of it later drops it
+<tenant>   #erasure    where its erasure stands
+~gone      <tenant>    the tenant is being erased, or was: whoever meets data of it later drops it
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from minutehand.dynamodb.rows import reads
 from minutehand.dynamodb.tables import RUNS, TENANTS, Row, RowTables, RowWrite, ScanPart, begins_with
 from minutehand.dynamodb.tenants import profile_row
 from minutehand.errors import Unavailable
+from minutehand.ports.tenants import BELIEVED
 from minutehand.state.ending import request_cancel
 from minutehand.state.transition import Absent, Compare, Condition
 
 ITEM = "#erasure"
 GONE = "~gone"  # partition; no tenant's, as `~` begins no name
-_PAGE = 1_000  # rows of each part that one step reads: of eight parts a few seconds of deletions, if all are the tenant's
+_PAGE = (
+    1_000  # rows of each part that one step reads: of eight parts a few seconds of deletions, if all are the tenant's
+)
 
 
 class RowErasures:
@@ -32,20 +35,23 @@ class RowErasures:
 
     def __init__(self, tables: RowTables) -> None:
         self._tables = tables
+        self._gone = (-BELIEVED - 1, frozenset[str]())  # with the UTC ms at which it was read
 
     # Where it stands.
 
-    def gone(self) -> frozenset[str]:
-        return frozenset(row["item"] for row in self._tables.rows("gone", begins_with(TENANTS, GONE, "")))
+    def gone(self, now: int) -> frozenset[str]:
+        at, known = self._gone
+        if not 0 <= now - at <= BELIEVED:
+            known = frozenset(row["item"] for row in self._tables.rows("gone", begins_with(TENANTS, GONE, "")))
+            self._gone = now, known
+        return known
 
     def read(self, tenant: str) -> Erasure | None:
         row = self._tables.get("erasure", TENANTS, tenant=tenant, item=ITEM)
         return None if row is None else erasure_of(row)
 
     def write(self, erasure: Erasure, profile: TenantProfile, line: AuditLineRow) -> bool:
-        of_profile = RowWrite(
-            table=TENANTS, row=profile_row(profile), only_if=_follows(profile.version), kind="put"
-        )
+        of_profile = RowWrite(table=TENANTS, row=profile_row(profile), only_if=_follows(profile.version), kind="put")
         mark: Row = {"tenant": GONE, "item": erasure.tenant}
         writes = [of_profile, _write(erasure), RowWrite(table=TENANTS, row=mark, kind="put")]
         return transact(self._tables, "write_erasure", writes, f"the erasure of {erasure.tenant}", line)

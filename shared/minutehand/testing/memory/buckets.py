@@ -8,9 +8,12 @@ from functools import partial
 from minutehand.domain.audit import ANCHORS
 from minutehand.domain.payload import PayloadOwner, owner_of_object, payload_key, result_key
 from minutehand.errors import NotFound
+from minutehand.ports.erasure import Lock, ObjectPage, ObjectVersion
 from minutehand.ports.history.archive import OriginalObject
 from minutehand.ports.services import Clock
 from minutehand.testing.memory.calls import Calls
+
+_PAGE = 100  # versions of one listing: small pages find more interleavings
 
 
 class MemoryPayloads:
@@ -52,6 +55,7 @@ class VersionedObjects(dict[str, bytes]):
     def __init__(self) -> None:
         super().__init__()
         self.versions: dict[str, list[bytes | None]] = {}  # the oldest first
+        self.locked: dict[str, int] = {}  # keys that a lock keeps, until when (UTC ms)
 
     def __setitem__(self, key: str, content: bytes) -> None:
         super().__setitem__(key, content)
@@ -111,3 +115,38 @@ class MemoryArchive:
         for key in keys:
             if key in self._objects:
                 del self._objects[key]
+
+
+class MemoryVersions:
+    """The versions of the objects in both buckets. Only the audit's anchors, which nobody erases, have more than one."""
+
+    def __init__(
+        self, calls: Calls, texts: dict[str, tuple[str, int]], archived: VersionedObjects, clock: Clock
+    ) -> None:
+        self._calls, self._texts, self._archived, self._clock = calls, texts, archived, clock
+
+    def page(self, prefix: str, cursor: str) -> ObjectPage:
+        found = self._calls.one("ListObjectVersions", "objects", "page", lambda: self._keys(prefix, cursor), prefix)
+        versions = [ObjectVersion(key=key, version="null") for key in found]
+        return ObjectPage(versions=versions, cursor=found[-1] if len(found) == _PAGE else None)
+
+    def _keys(self, prefix: str, cursor: str) -> list[str]:
+        keys = sorted(key for key in (*self._texts, *self._archived) if key.startswith(prefix) and key > cursor)
+        return keys[:_PAGE]
+
+    def read(self, each: ObjectVersion) -> bytes | None:
+        return self._calls.one("GetObject", "objects", "read", lambda: self._archived.get(each.key), each.key)
+
+    def remove(self, versions: Sequence[ObjectVersion]) -> Sequence[Lock]:
+        for start in range(0, len(versions), _PAGE):
+            part = versions[start : start + _PAGE]
+            self._calls.one("DeleteObjects", "objects", "remove", partial(self._remove, part))
+        ends = ((each, self._archived.locked.get(each.key, 0)) for each in versions)
+        return [Lock(object=each, until=until) for each, until in ends if until > self._clock()]
+
+    def _remove(self, versions: Sequence[ObjectVersion]) -> None:
+        for each in versions:
+            if self._archived.locked.get(each.key, 0) <= self._clock():
+                self._texts.pop(each.key, None)
+                if each.key in self._archived:
+                    del self._archived[each.key]

@@ -28,6 +28,7 @@ from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
 from minutehand.dynamodb.audit import RowAudit, line_of
+from minutehand.dynamodb.erasure.rows import RowErasures
 from minutehand.dynamodb.history.pages import RowHistory
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.leftovers import RowLeftovers
@@ -40,7 +41,7 @@ from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Clock, Services
 from minutehand.sqs.routing import DEAD, WORK, Stripe
 from minutehand.state.backpressure import Limits
-from minutehand.testing.memory.buckets import MemoryArchive, MemoryPayloads, VersionedObjects
+from minutehand.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
 from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
 from minutehand.testing.memory.job_tables import commit_items, no_tables
 from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
@@ -178,6 +179,8 @@ class Memory:
             archive=MemoryArchive(calls, self.archived),
             audit=RowAudit(tables),
             tenants=tenants,
+            erasures=RowErasures(tables),
+            objects=MemoryVersions(calls, self._payloads, self.archived, self._clock),
             identity=lambda: IDENTITY,
             notices=MemoryNotices(calls, self.published),
             secrets=MemorySecrets(calls, self._parameters, self._clock),
