@@ -63,7 +63,7 @@ def begin(tenant: str, context: FireContext, *, again: bool = False) -> Erasure:
         if known is not None and not (again and known.is_certified):
             return known
         wanted = _begun(tenant, known, context, now)
-        line = line_of(AuditAct.ERASE, tenant, context, erasure=wanted.id, step="begun")
+        line = line_of(AuditAct.ERASE_TENANT, tenant, context, erasure=wanted.id, step="begun")
         if store.write(wanted, _profile(tenant, TenantState.ERASING, context, now), line):
             log.warning("erase.begun", extra={"tenant": tenant, "erasure": wanted.id, "actor": wanted.actor})
             return wanted
@@ -132,7 +132,7 @@ def _certify(erasure: Erasure, context: FireContext) -> Erasure:
     if services.archive.is_on:
         services.archive.put_new(certificate_key(tenant, erasure.id), packed(erasure))
     ended = replace(erasure, is_certified=True, version=erasure.version + 1)
-    line = line_of(AuditAct.ERASE, tenant, context, erasure=erasure.id, step="ended")
+    line = line_of(AuditAct.ERASE_TENANT, tenant, context, erasure=erasure.id, step="ended")
     if services.erasures.write(ended, _profile(tenant, TenantState.ERASED, context, context.clock()), line):
         log.warning("erase.ended", extra={"tenant": tenant, "erasure": erasure.id, "passes": erasure.number})
         return ended

@@ -231,9 +231,7 @@ class ErasingScene:
 def _text_of_row(row: dict[str, Any]) -> str:
     texts = {name: value for name, value in row.items() if name not in ("body", "pages", "bodies")}
     parts = [json.dumps(texts, sort_keys=True, default=str)]
-    for name in ("body", "pages", "bodies"):
-        if name in row:
-            parts.append(_opened(row[name]))
+    parts += [_opened(row[name]) for name in ("body", "pages", "bodies") if name in row]
     return " ".join(parts)
 
 
@@ -241,9 +239,9 @@ def _opened(value: Any) -> str:
     if isinstance(value, str) and value.startswith("{"):
         return value
     raw = bytes_of(value)
-    for begin in (1, 0):
+    for first in (1, 0):
         try:
-            return zlib.decompress(raw[begin:]).decode()
+            return zlib.decompress(raw[first:]).decode()
         except zlib.error:
             continue
     return raw.hex()
@@ -260,4 +258,4 @@ def _is_certified(place: str, text: str) -> bool:
         return False
     row = json.loads(text)
     is_digest = set(row) == {"partition", "key", "digest", "erased"}
-    return is_digest or row.get("act") == "erase" or rest.startswith((f"{ERASED}#~", "~days#"))
+    return is_digest or row.get("act") == "erase-tenant" or rest.startswith((f"{ERASED}#~", "~days#"))

@@ -178,7 +178,7 @@ def _line(row: Row, rules: SweepRules) -> Finding | None:
         return Keep(Kept.CLOSE)
     if "erased" in row:
         return Keep(Kept.DIGEST)
-    if row.get("act") == AuditAct.ERASE or (row.get("act") == _DENY and _at(row) >= rules.began_at):
+    if row.get("act") == AuditAct.ERASE_TENANT or (row.get("act") == _DENY and _at(row) >= rules.began_at):
         return Keep(Kept.OWN_LINE)
     return Replace(DataKind.AUDIT_LINE, erased_line(row, rules.now))
 
