@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from minutehand.sdk.history.worker_views import JobView, QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.sdk.schedule_views import Schedule
     from minutehand.sdk.scheduler import Scheduler
+    from minutehand.sdk.tenants.erasing import ErasureCount, ErasureProgress
     from minutehand.sdk.tenants.tenant_views import Tenant
     from minutehand.sdk.tenants.tenants import Tenants
     from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
@@ -42,6 +43,8 @@ __all__ = [
     "Context",
     "DeadRun",
     "Delivery",
+    "ErasureCount",
+    "ErasureProgress",
     "Grant",
     "JobView",
     "Page",
@@ -89,6 +92,7 @@ _NAMES_BY_HOME = {
     "sdk.asynchronous.scheduler": "AsyncScheduler",
     "sdk.scheduler": "Scheduler",
     "sdk.schedule_views": "Schedule",
+    "sdk.tenants.erasing": "ErasureCount ErasureProgress",
     "sdk.tenants.tenant_views": "Tenant",
     "sdk.tenants.tenants": "Tenants",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",

@@ -11,7 +11,6 @@ from minutehand.ports.agenda import Agenda
 from minutehand.ports.audit import Audit
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
-from minutehand.ports.erasure import ErasureStore, ObjectVersions
 from minutehand.ports.ledger import Ledger
 from minutehand.ports.leftovers import Leftovers
 from minutehand.ports.notices import Notices
@@ -24,6 +23,7 @@ from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.backpressure import Limits
 
 if TYPE_CHECKING:  # who uses no history loads none of it
+    from minutehand.ports.erasure import ErasureStore, ObjectVersions
     from minutehand.ports.history.archive import Archive
     from minutehand.ports.history.event_sink import EventSink
     from minutehand.ports.history.pages import History

@@ -36,6 +36,7 @@ from minutehand.owner import tenants as acts
 from minutehand.owner.access import AccessGate
 from minutehand.ports.secrets import StoredSecret, storable_value
 from minutehand.ports.services import Clock, Services
+from minutehand.sdk.tenants.erasing import ErasureMethods
 from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
 from minutehand.settings import Settings, from_environment
 
@@ -43,7 +44,7 @@ UNSET: Any = object()  # default of an argument for which None is a value
 _VERSIONS = 10**15  # larger than every version
 
 
-class Tenants:
+class Tenants(ErasureMethods):
     """The tenants of an installation.
 
     A tenant needs no profile: without one it has the defaults of the installation, which are in the profile of ``"~installation"``,
