@@ -76,6 +76,7 @@ class EventsFunction(Construct):
         )
         # It notes what fails since when, and what it sets aside.
         store.allow(self.function, "runs", ("dynamodb:GetItem", "dynamodb:PutItem"), keys=(OWNER,))
+        store.allow_gone(self.function)
         store.allow_key(self.function)
         self._allow(target)
         if secret is not None:

@@ -10,10 +10,11 @@ from minutehand.domain.audit import ANCHORS
 from minutehand.domain.history.archive_keys import tenant_prefix
 from minutehand.domain.job_catalogue import OWNER as CATALOGUE
 from minutehand.domain.names import check_tenant
+from minutehand.domain.tenants.certificate import CERTIFICATES
 from minutehand.domain.tenants.profile import INSTALLATION
 
 from .queues import InstallationQueues
-from .store import ARCHIVED, BATCH, DELETE, PAYLOADS, READ, RESULTS, SCAN, InstallationStore
+from .store import ARCHIVED, BATCH, DELETE, INBOX, PAYLOADS, READ, RESULTS, SCAN, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
@@ -116,3 +117,16 @@ def allow_governing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:PutItem"), SCAN)
     store.allow_lines(grantee)
     store.allow_key(grantee)
+
+
+def allow_erasing(grantee: iam.IGrantable, store: InstallationStore) -> None:
+    """Allow the erasure of tenants. No other role may delete from the ledger, change a line of the audit or remove versions of objects."""
+    allow_governing(grantee, store)
+    for suffix in ("agenda", "revisions", "schedules", "history"):
+        store.allow(grantee, suffix, SCAN, BATCH)
+    store.allow(grantee, "tenants", ("dynamodb:GetItem",), BATCH)
+    store.allow(grantee, "runs", SCAN, BATCH, _PUT_AND_UPDATE)  # asks workers to end runs, rewrites shared records
+    store.allow(grantee, "audit", SCAN, BATCH)
+    store.allow_erasing(grantee, (PAYLOADS, RESULTS, INBOX), ARCHIVED)
+    store.allow_objects(grantee, "s3:PutObject", INBOX)
+    store.allow_objects(grantee, "s3:PutObject", f"{CERTIFICATES}*", bucket=store.archive_bucket)

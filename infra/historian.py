@@ -66,6 +66,7 @@ class HistorianFunction(Construct):
         store.allow(self.function, "runs", ("dynamodb:PutItem",), keys=(OWNER,))  # notes what it sets aside
         store.allow(self.function, "history", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), BATCH)
         store.allow(self.function, "schedules", ("dynamodb:BatchGetItem", "dynamodb:GetItem"))  # their tags
+        store.allow_gone(self.function)
         store.allow_archiving(self.function)
         store.allow_key(self.function)
 

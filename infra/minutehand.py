@@ -29,7 +29,7 @@ from .athena import ArchiveTable
 from .auditor import AuditorFunction
 from .bundling import AWS, BundleTarget
 from .events import EventsFunction, check_events
-from .grants import allow_governing, allow_reading, allow_scheduling
+from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling
 from .historian import HistorianFunction
 from .installation import ARCHIVE_RETENTION, InstallationSettings
 from .jobs import declared_by, find_jobs
@@ -296,6 +296,13 @@ class Minutehand(Construct):
     def grant_governing(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` do all that ``Tenants`` does: create, change, suspend and resume tenants, give and take grants."""
         allow_governing(grantee, self._store)
+
+    def grant_erasing(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` do what ``grant_governing`` gives, and erase tenants: nobody else can delete from the ledger or the archive.
+
+        Give it to a role that people assume for this alone. What it removes is gone.
+        """
+        allow_erasing(grantee, self._store)
 
     def grant_work(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, the role of a container that runs ``minutehand worker``, do what the worker function does."""

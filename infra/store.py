@@ -12,6 +12,7 @@ from constructs import Construct
 from minutehand.domain.audit import ANCHORS
 from minutehand.domain.history import archive_keys
 from minutehand.domain.names import all_secrets, secrets_of
+from minutehand.dynamodb.erasure.rows import GONE
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of
@@ -108,6 +109,27 @@ class InstallationStore(Construct):
             resource_arns=[self.archive_bucket.bucket_arn],
             conditions={"StringLike": {"s3:prefix": keys}},
         )
+
+    def allow_gone(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee``, who reads the stream, know which tenants are erased."""
+        self.allow(grantee, "tenants", ("dynamodb:Query",), keys=(GONE,))
+
+    def allow_erasing(self, grantee: iam.IGrantable, folders: Sequence[str], archived: str) -> None:
+        """Let ``grantee`` find, read and remove all versions of the objects under ``folders``, and of those ``archived``."""
+        places = [(self.bucket, keys) for keys in folders] + [(self.archive_bucket, archived)]
+        for bucket, keys in places:
+            for action in ("s3:GetObject", "s3:GetObjectVersion", "s3:DeleteObject", "s3:DeleteObjectVersion"):
+                self.allow_objects(grantee, action, keys, bucket=bucket)
+        for action in ("s3:GetObjectRetention", "s3:GetObjectLegalHold"):  # why one was not removed
+            self.allow_objects(grantee, action, archived, bucket=self.archive_bucket)
+        for bucket in {self.bucket.node.path: self.bucket, self.archive_bucket.node.path: self.archive_bucket}.values():
+            prefixes = [keys for of, keys in places if of is bucket]
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=["s3:ListBucket", "s3:ListBucketVersions"],
+                resource_arns=[bucket.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": prefixes}},
+            )
 
     def allow_lines(self, grantee: iam.IGrantable, tenant: str | None = None) -> None:
         """Let ``grantee`` add lines to the audit, of all tenants or of one: neither change nor remove one, nor close a day."""

@@ -122,7 +122,7 @@ def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # 
         return Unavailable(f"{operation}: {text}") if codes & TRANSIENT else MinutehandError(f"{operation}: {text}")
     if code in TRANSIENT or is_passing(status):
         return Unavailable(f"{operation}: {code}: {text}")
-    if code == "NoSuchKey":
+    if code in ("NoSuchKey", "NoSuchVersion"):
         return NotFound(f"{operation}: {text}; has the bucket been emptied?")
     if operation in _OF_A_SHARD and code in _POSITIONS:
         return _POSITIONS[code](f"{operation}: {code}: {text}")

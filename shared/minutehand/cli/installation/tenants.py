@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from minutehand import Tenant, Tenants
+from minutehand.cli.installation.erasing import erase
 from minutehand.cli.parameters import Yes, matching
 from minutehand.cli.shell import Shell
 from minutehand.cli.tables import Column
@@ -140,7 +141,7 @@ def revoke(
     _show(shell, _tenants(shell).revoke(tenant, to, can=can or None, jobs=jobs or None))
 
 
-# Erasure is beside these commands.
+app.command()(erase)
 
 
 def _show(shell: Shell, tenant: Tenant) -> None:

@@ -102,7 +102,10 @@ class ErasureMethods:
         return _progress(go_on(begin(name, context, again=again), context, until=until), self._clock())
 
     def erasure(self, tenant: str) -> ErasureProgress:
-        """Where the erasure of a tenant stands, with its certificate if it has ended. Raises InvalidInput, NotFound, Forbidden, Unavailable."""
+        """Where the erasure of a tenant stands, with its certificate if it has ended.
+
+        Raises InvalidInput, NotFound, Forbidden, Unavailable.
+        """
         name = check_tenant(tenant)
         self._permit(Verb.READ_TENANT, name)
         found = self._services.erasures.read(name)
