@@ -50,6 +50,9 @@ def needs_of(service: str, operation: str, arguments: Mapping[str, Any], setting
     elif operation in ("list_objects_v2", "list_object_versions"):
         action = "s3:ListBucket" if operation == "list_objects_v2" else "s3:ListBucketVersions"
         yield Need(action, "", (arguments["Prefix"],))
+    elif operation == "delete_objects":
+        for each in arguments["Delete"]["Objects"]:
+            yield Need("s3:DeleteObjectVersion" if "VersionId" in each else "s3:DeleteObject", each["Key"])
     elif "VersionId" in arguments:
         yield Need("s3:GetObjectVersion", arguments["Key"])
     else:
@@ -106,7 +109,7 @@ def _allows(statement: Mapping[str, Any], need: Need) -> bool:
     conditions = dict(statement.get("Condition", {}))
     patterns = conditions.pop("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["*"])
     prefix = conditions.pop("StringLike", {}).get("s3:prefix")
-    patterns = patterns if prefix is None else [prefix]
+    patterns = patterns if prefix is None else prefix if isinstance(prefix, list) else [prefix]
     required = conditions.pop("Null", {}).get("dynamodb:LeadingKeys") == "false"
     assert not conditions, f"this support knows no {conditions}"
     return (
