@@ -42,6 +42,8 @@ PUBLIC = {
     "Tenant",
     "TenantState",
     "Tenants",
+    "ErasureCount",
+    "ErasureProgress",
     "PROGRAMMING_ERRORS",
     "Page",
     "Queue",
