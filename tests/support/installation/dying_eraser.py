@@ -30,7 +30,7 @@ class Meter:
             self.counts["write units"] += _units(operation, arguments)
             return call(client, operation, arguments, attempts)
 
-        Client._called = counted  # type: ignore[method-assign]
+        Client._called = counted  # type: ignore[assignment,method-assign]
 
 
 def _units(operation: str, arguments: Mapping[str, Any]) -> int:
