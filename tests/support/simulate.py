@@ -28,6 +28,7 @@ from tests.support.histories.described import Described
 from tests.support.histories.exclusive import Exclusive
 from tests.support.histories.explained import Explained
 from tests.support.histories.filling import Filling
+from tests.support.histories.granted import Granted
 from tests.support.histories.history import FAR, History
 from tests.support.histories.moved import Moved, RecordedMoves
 from tests.support.histories.outages import Outages
@@ -54,6 +55,7 @@ ALONE: dict[str, type[History]] = {
     "moved": Moved,
     "recorded moves": RecordedMoves,
     "outages": Outages,
+    "granted": Granted,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

@@ -17,6 +17,7 @@ from minutehand.domain.policies import Delivery as Guarantee
 from minutehand.domain.policies import Policies
 from minutehand.domain.run import TERMINAL, Failure, RunRow, RunState
 from minutehand.domain.schedule import Revision
+from minutehand.domain.tenants.profile import Governance
 from minutehand.errors import Unreadable
 from minutehand.masking import SecretValues, of_process
 from minutehand.ports.ledger import BatchReadResult
@@ -191,6 +192,7 @@ class ReadyRun:
     spec: RunSpec  # what its row and its revision say
     policies: Policies  # of the job, with what the spec overrides
     payload: str | None  # JSON text
+    governance: Governance | None = None  # what holds for its tenant, as it was admitted by
 
     @property
     def in_flight(self) -> InFlightMessage:

@@ -13,7 +13,7 @@ from minutehand.domain.run import Failure, RunState
 from minutehand.domain.tenants.job_grants import KIND, NOT_GRANTED, job_problem
 from minutehand.state.lease import has_live_lease
 from minutehand.worker.admission.refused import RETRY_AFTER, given_up, refused
-from minutehand.worker.admission.tenant_state import governance_of, suspended
+from minutehand.worker.admission.tenant_state import governance_of, is_fresh, suspended
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import Outcome, ReadyRun
 
@@ -35,8 +35,16 @@ def not_granted(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 
 def barred(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
-    """Asked once more at the lease: may it still start? Nothing is read unless what the batch has read is too old. Raises Unavailable."""
-    return suspended(worker, ready) or not_granted(worker, ready)
+    """May a run still start that was admitted a while ago? What holds for its tenant is read anew, if it is too old by now.
+
+    Nothing is called between this and the lease, in which a process could stall. Raises Unavailable.
+    """
+    return None if is_believed(worker, ready) else suspended(worker, ready) or not_granted(worker, ready)
+
+
+def is_believed(worker: WorkerContext, ready: ReadyRun) -> bool:
+    """Whether a run may start by what it was admitted by."""
+    return ready.governance is not None and is_fresh(worker, ready, ready.governance)
 
 
 def _as_lost(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:

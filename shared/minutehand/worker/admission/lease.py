@@ -21,7 +21,7 @@ from minutehand.state.lease import SKEW, lease, lease_end, takeable_at
 from minutehand.state.refusal import vanished
 from minutehand.state.run_spec import RunSpec
 from minutehand.state.transition import Transition
-from minutehand.worker.admission.granted import barred
+from minutehand.worker.admission.granted import barred, is_believed
 from minutehand.worker.admission.refused import RETRY_AFTER, record, refused
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.delivery.receive import guarded, on_service_error
@@ -51,14 +51,13 @@ def is_batchable(worker: WorkerContext, received: ReceivedMessage) -> bool:
 
 
 def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun | Outcome | None]:
-    """For each run: leased, its outcome, or None: refused in a request with others, it has to ask alone."""
+    """For each run: leased, its outcome, or None: refused in a request with others, or admitted long ago: it has to ask alone."""
     if len(ready) == 1 and not is_batchable(worker, ready[0].received):
         return [guarded(worker, ready[0].received, partial(_take_alone, worker, ready[0]))]
-    denied = {each.message.run: _denied(worker, each) for each in ready}
     leases = {
         each.message.run: _lease_of(worker, each, worker.new_lease_token(), first=True)
         for each in ready
-        if not each.in_flight.lost and denied[each.message.run] is None
+        if not each.in_flight.lost and is_believed(worker, each)
     }
     known = _known(ready, worker.clock())
     answers: Mapping[RunRef, TransitionResult] = {}
@@ -67,16 +66,7 @@ def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Leased
             answers = worker.services.ledger.lease_all(list(leases.items()), known=known)
     except Exception:
         log.exception("work.leases_failed", extra={"runs": len(leases)})
-    return [
-        denied[run] or _taken(worker, each, leases.get(run), answers.get(run))
-        for each in ready
-        for run in [each.message.run]
-    ]
-
-
-def _denied(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
-    """Asked once more: this process may have stalled since it admitted the run. Nothing is read unless it has."""
-    return guarded(worker, ready.received, partial(barred, worker, ready))
+    return [_taken(worker, each, leases.get(each.message.run), answers.get(each.message.run)) for each in ready]
 
 
 def _known(ready: Sequence[ReadyRun], now: int) -> set[RunRef]:
@@ -102,8 +92,8 @@ def _lease_of(worker: WorkerContext, ready: ReadyRun, token: str, *, first: bool
 def _taken(
     worker: WorkerContext, ready: ReadyRun, asked: Transition | None, moved: TransitionResult | None
 ) -> LeasedRun | Outcome | None:
-    if asked is None:  # this process stops
-        return Outcome.left(ready.message, Action.RELEASED, "stopping")
+    if asked is None:  # this process stops, or has stalled since the run was admitted
+        return Outcome.left(ready.message, Action.RELEASED, "stopping") if ready.in_flight.lost else None
     if moved is None:
         return on_service_error(worker, ready.received, "the lease was not answered")
     if not moved.applied:
@@ -138,7 +128,7 @@ def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
     for _ in range(_TRIES):
         if in_flight.lost:
             return Outcome.left(message, Action.RELEASED, "stopping")
-        denied = barred(worker, ready)  # again: it may have waited for its payload or its turn
+        denied = barred(worker, ready)
         if denied is not None:
             return denied
         now = worker.clock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from minutehand.domain.message import Message
 from minutehand.domain.tenants.profile import Governance
 from minutehand.domain.times import MINUTE, SECOND
+from minutehand.errors import Unavailable
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import Outcome, ReadyRun, ReceivedMessage
 
@@ -14,6 +15,7 @@ RETURN = (
 UNREAD = 10 * SECOND  # before a message comes back whose revision, or what holds for its tenant, could not be read
 FRESH = 4 * SECOND  # after its reading, that a profile decides a start: with a second for the lease's request, five
 ERASED = "tenant_erased"
+_TRIES = 3  # readings that took so long that they say nothing of the present
 
 
 def out_of_bounds(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
@@ -41,9 +43,21 @@ def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 def governance_of(worker: WorkerContext, ready: ReadyRun) -> Governance:
     """What holds for the run's tenant, as young as its start needs it. Raises Unavailable, Unreadable."""
-    tenant, now = ready.message.run.tenant, worker.clock()
-    longest = FRESH - max(ready.message.not_before - now, 0)  # a run that is leased ahead begins at its instant
-    read = ready.received.revisions.governance.get(tenant)
-    if read is None or not 0 <= now - read.read_at <= longest:
-        return worker.services.tenants.governance(tenant, now, longest=longest)
-    return read
+    tenant = ready.message.run.tenant
+    read = ready.governance or ready.received.revisions.governance.get(tenant)
+    for _ in range(_TRIES):
+        if read is not None and is_fresh(worker, ready, read):
+            ready.governance = read
+            return read
+        read = worker.services.tenants.governance(tenant, worker.clock(), longest=_longest(worker, ready))
+    raise Unavailable(f"what holds for tenant {tenant!r} took more than {FRESH // SECOND} s to read, {_TRIES} times")
+
+
+def is_fresh(worker: WorkerContext, ready: ReadyRun, read: Governance) -> bool:
+    """Whether a run may start by what was read."""
+    return 0 <= worker.clock() - read.read_at <= _longest(worker, ready)
+
+
+def _longest(worker: WorkerContext, ready: ReadyRun) -> int:
+    """How old (ms) it may be now: a run that is leased ahead begins at its instant."""
+    return FRESH - max(ready.message.not_before - worker.clock(), 0)
