@@ -22,6 +22,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tests.support.arguments import number
+from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
@@ -58,6 +59,7 @@ TRANSACTIONS = ("tests/unit/worker/execution/test_transactions.py", "tests/contr
 DECLARED = ("tests/unit/daemon/test_declarations.py",)
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
+GRANTED = ("tests/unit/worker/admission/test_granted.py", "tests/unit/sdk/test_granted_jobs.py")
 HISTORY = (
     "tests/unit/history/test_entries.py",  # what takes a batch that ends between two writes of one millisecond
     "tests/unit/historian/test_archive.py",
@@ -1051,6 +1053,7 @@ MUTANTS = (
     *(Mutant(*each, HISTORY) for each in HISTORY_MUTANTS),
     *(Mutant(*each, RECORDS) for each in WORKER_MUTANTS),
     *(Mutant(*each, WHY) for each in WHY_MUTANTS),
+    *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
 )
 
 

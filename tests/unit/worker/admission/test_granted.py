@@ -399,6 +399,32 @@ def test_a_worker_that_stalls_before_its_lease_asks_again(
     assert all(map(refused, world.memory.runs()))
 
 
+def test_what_took_long_to_read_is_read_again() -> None:
+    """A process that stalls in the reading itself must not go by what it has read."""
+    world, faults = World(), Faults()
+    world.scheduler.submit("note")
+
+    def stalled() -> None:
+        allow(world, "other")
+        world.wait(FRESH / SECOND + 1)
+
+    faults.at("revisions", after=lambda: world.wait(FRESH / SECOND + 1)).at("governance", after=stalled)
+    Hand(worker=world.worker(faults)).work()
+    assert world.started == []
+    assert all(map(refused, world.memory.runs()))
+    assert faults.verbs().count("governance") == 2
+
+
+def test_what_always_takes_long_to_read_starts_nothing() -> None:
+    world, faults = World(), Faults()
+    world.scheduler.submit("note")
+    for verb in ("revisions", "governance"):
+        faults.at(verb, after=lambda: world.wait(FRESH / SECOND + 1), times=None)
+    outcomes = Hand(worker=world.worker(faults)).work()
+    assert [(outcome.gone, outcome.why) for outcome in outcomes] == [(False, "unavailable")]
+    assert world.started == []
+
+
 def test_a_busy_worker_reads_a_profile_seldom() -> None:
     """With the batch that it reads anyway, and at most once in two and a half seconds."""
     world, faults = World(), Faults()

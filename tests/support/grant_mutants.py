@@ -1,0 +1,78 @@
+"""Mutants of the jobs that a tenant may run. Each: name, file, this text, that text."""
+
+from __future__ import annotations
+
+GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "no worker asks whether the tenant may run the job",
+        "worker/admission/admit.py",
+        "    not_granted,\n    shadowed,\n",
+        "    shadowed,\n",
+    ),
+    (
+        "a profile is believed for a minute",
+        "worker/admission/tenant_state.py",
+        "FRESH = 4 * SECOND",
+        "FRESH = 60 * SECOND",
+    ),
+    (
+        "what was admitted long ago starts",
+        "worker/admission/granted.py",
+        "return ready.governance is not None and is_fresh(worker, ready, ready.governance)",
+        "return True",
+    ),
+    (
+        "what took long to read is believed",
+        "worker/admission/tenant_state.py",
+        "        read = worker.services.tenants.governance(",
+        "        return worker.services.tenants.governance(",
+    ),
+    (
+        "a pattern gives a command",
+        "worker/admission/granted.py",
+        "by_name=job.by_name)",
+        "by_name=False)",
+    ),
+    (
+        "an at-most-once run whose worker vanished is dead for want of a grant",
+        "worker/admission/granted.py",
+        "    if not ready.is_at_most_once:\n",
+        "    if ready.job is not None:\n",
+    ),
+    (
+        "a schedule is paused because its job was taken away",
+        "undertaker/incidents.py",
+        "most = None if refused else",
+        "most = None if False else",
+    ),
+    (
+        "a profile without a list of jobs gives all",
+        "domain/tenants/profile.py",
+        "jobs = default.jobs if own.jobs is None else own.jobs",
+        "jobs = own.jobs",
+    ),
+    (
+        "a replay asks for no grant",
+        "sdk/dead.py",
+        "            self._may_run(run.job)\n",
+        "",
+    ),
+    (
+        "a job to be notified asks for no grant",
+        "sdk/base.py",
+        "                self._may_run(target.removeprefix(JOB))\n",
+        "",
+    ),
+    (
+        "what the catalogue says of commands is passed over",
+        "owner/granted.py",
+        "return entry is not None and entry.job.by_name",
+        "return False",
+    ),
+    (
+        "an open HTTP job is as any other",
+        "ready_jobs/http/job.py",
+        "by_name=url is None,",
+        "by_name=False,",
+    ),
+)
