@@ -316,12 +316,16 @@ def test_an_incident_begins_and_no_schedule_is_paused_for_it() -> None:
 
 
 def test_an_at_most_once_run_whose_worker_vanished_stays_lost() -> None:
-    """A DEAD one would be redriven with all the others, and run a second time."""
+    """A DEAD one would be redriven with all the others, and run a second time. Its message came back: it was not deleted."""
     world = World()
     run = world.scheduler.submit("once")
-    vanish(world)
+    dying = Faults().at("succeed", before=crash).at("delete", before=fails, times=None)
+    with pytest.raises(Crash):
+        Hand(worker=world.worker(dying)).work()
     allow(world, "other")
-    world.live(600)
+    world.wait(600)
+    (outcome,) = Hand(worker=world.worker()).work()
+    assert (outcome.state, len(world.started)) == (RunState.LOST, 1)
     assert world.scheduler.get_run(run.id).state is RunState.LOST
 
 
@@ -390,7 +394,7 @@ def test_a_worker_that_stalls_before_its_lease_asks_again(
     def admitted(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcome:
         answer = admit(worker, received)
         allow(world, "other")
-        world.wait(FRESH / SECOND + 0.001)
+        world.wait(WITHIN / SECOND)
         return answer
 
     monkeypatch.setattr(pipeline, "admit", admitted)
