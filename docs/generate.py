@@ -187,7 +187,8 @@ def http_routes() -> Iterator[str]:
                 group = heading
                 yield f"\n### {group.capitalize()}\n\n| | what | query, or fields of the body | answer |\n|---|---|---|---|"
             statuses = ", ".join(status for status in operation["responses"] if status != "default")
-            place = f"`{method.upper()} {path.removeprefix('/v1/tenants/{tenant}')}`"
+            short = path if group == "operators" else path.removeprefix("/v1/tenants/{tenant}")
+            place = f"`{method.upper()} {short}`"
             what = operation["description"].partition("\n\n")[0]
             yield f"| {place} | {_cell(what)} | {_parts(operation, document)} | {statuses} |"
 

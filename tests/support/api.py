@@ -69,28 +69,31 @@ class Api:
         )
         self.client = AsgiClient(self.app, {"Authorization": f"Bearer {KEY}"})
 
-    def ask(self, method: str, path: str, body: Any = None, *, tenant: str = "default", **headers: str) -> Response:
-        """A request below the tenant's address; words of headers are written with `_` for `-`."""
+    def ask(
+        self, method: str, path: str, body: Any = None, *, tenant: str | None = "default", **headers: str
+    ) -> Response:
+        """A request below the tenant's address, or with None below /v1; words of headers are written with `_` for `-`."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         content = {} if body is None else {"json": body}
-        return self.client.request(method, f"/v1/tenants/{tenant}{path}", headers=given, **content)
+        base = "/v1" if tenant is None else f"/v1/tenants/{tenant}"
+        return self.client.request(method, f"{base}{path}", headers=given, **content)
 
-    def get(self, path: str, **headers: str) -> Any:
+    def get(self, path: str, **headers: Any) -> Any:
         answer = self.ask("GET", path, **headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def post(self, path: str, body: Any = None, status: int = 200, **headers: str) -> Any:
+    def post(self, path: str, body: Any = None, status: int = 200, **headers: Any) -> Any:
         answer = self.ask("POST", path, body, **headers)
         assert answer.status_code == status, answer.text
         return answer.json()
 
-    def put(self, path: str, body: Any = None, status: int = 200, **headers: str) -> Any:
+    def put(self, path: str, body: Any = None, status: int = 200, **headers: Any) -> Any:
         answer = self.ask("PUT", path, body, **headers)
         assert answer.status_code == status, answer.text
         return answer.json()
 
-    def problem(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+    def problem(self, method: str, path: str, body: Any = None, **headers: Any) -> tuple[int, Any]:
         """Status and content of a refusal."""
         answer = self.ask(method, path, body, **headers)
         assert answer.headers["content-type"] == "application/problem+json", answer.text

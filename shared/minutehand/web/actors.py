@@ -20,6 +20,7 @@ class Actor:
         None  # e.g. "alice@acme": "app:alice@acme" in the audit; None: the IAM identity of the server alone
     )
     tenants: Collection[str] | None = None  # the tenants that it may name in an address; None: all
+    operator: bool = False  # may it ask what concerns all tenants: /v1/tenants, /v1/doctor
 
     def may_name(self, tenant: str) -> bool:
         """Whether this actor may name a tenant in an address."""
@@ -38,7 +39,7 @@ class KeyAccess:
     """Whoever sends this key, as ``Authorization: Bearer KEY``, is the operator of the process."""
 
     def __init__(self, key: str, actor: Actor | None = None) -> None:
-        self._wanted, self._actor = f"Bearer {key}".encode(), actor or Actor()
+        self._wanted, self._actor = f"Bearer {key}".encode(), actor or Actor(operator=True)
 
     def __call__(self, request: Request) -> Actor | None:
         """The operator, or None."""

@@ -13,13 +13,24 @@ from starlette.responses import Response
 
 from minutehand.domain.names import check_tenant
 from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.tenants.tenants import Tenants
+from minutehand.settings import Settings
 from minutehand.version import VERSION
 from minutehand.web.actors import Access, closed
 from minutehand.web.calls import FrontDoor
 from minutehand.web.guard import MAX_BODY, Guard, GuardOptions
 from minutehand.web.limits import RequestLimit
 from minutehand.web.problems import MEDIA_TYPE, Problem, add_handlers
-from minutehand.web.routes import dead, declarations, installation, runs, schedule_acts, schedule_runs, schedules
+from minutehand.web.routes import (
+    dead,
+    declarations,
+    installation,
+    operators,
+    runs,
+    schedule_acts,
+    schedule_runs,
+    schedules,
+)
 from minutehand.web.shapes import json_bytes
 
 _ROUTERS = (schedules, schedule_acts, schedule_runs, runs, dead, declarations, installation)
@@ -40,13 +51,16 @@ def create_app(
     burst: int = 200,
     longest: float = 20.0,
     max_body: int = MAX_BODY,
+    tenants: Tenants | None = None,
+    settings: Settings | None = None,
 ) -> FastAPI:
     """The API over a Scheduler, whose tenant is that of each request's address.
 
     ``scheduler`` may be a function from a tenant to its Scheduler. ``access`` tells who sends a request, or None: nobody is let in
     without it. ``hosts`` are the names by which the server may be asked; None: any. ``rate`` (None: no limit)
     and ``burst`` are requests a second, and at once, of one actor in this process. ``longest``: seconds of a long poll, and of work on
-    many. ``max_body``: bytes.
+    many. ``max_body``: bytes. ``tenants`` (default: those of the ``scheduler``, unless it is a function) and ``settings`` of the
+    installation are for operators: the profiles of tenants, and the doctor.
     """
     app = FastAPI(
         title="Minutehand",
@@ -59,7 +73,14 @@ def create_app(
         generate_unique_id_function=_name_of,
     )
     limit = None if rate is None else RequestLimit(rate, burst, time.monotonic)
-    app.state.front = FrontDoor(scheduler_of=_by_tenant(scheduler), access=access, limit=limit, longest=longest)
+    app.state.front = FrontDoor(
+        scheduler_of=_by_tenant(scheduler),
+        access=access,
+        limit=limit,
+        longest=longest,
+        tenants=tenants or _tenants_of(scheduler),
+        settings=settings,
+    )
     problem = {
         "description": "a problem",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
@@ -68,6 +89,7 @@ def create_app(
     for module in _ROUTERS:
         of_tenant.include_router(module.router)
     app.include_router(of_tenant)
+    app.include_router(operators.router, prefix="/v1", responses={"default": problem})
     _add_open_routes(app)
     add_handlers(app)
     app.add_middleware(Guard, options=GuardOptions(hosts=hosts, max_body=max_body))
@@ -112,3 +134,9 @@ def _by_tenant(scheduler: Scheduler | SchedulerOf) -> SchedulerOf:
     if not isinstance(scheduler, Scheduler):
         return scheduler
     return lambda tenant: scheduler._copy(tenant=check_tenant(tenant))  # noqa: SLF001 (it shares all connections)
+
+
+def _tenants_of(scheduler: Scheduler | SchedulerOf) -> Tenants | None:
+    if not isinstance(scheduler, Scheduler):
+        return None
+    return Tenants(services=scheduler._services, clock=scheduler._clock, via="api")  # noqa: SLF001 (as above)

@@ -17,13 +17,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from minutehand.domain.payload import parse_json
+from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.tenants.tenants import Tenants
+from minutehand.settings import Settings
 from minutehand.web.actors import Access, Actor
 from minutehand.web.limits import RequestLimit
 from minutehand.web.problems import RefusedRequest
 from minutehand.web.shapes import as_json, json_bytes
-from minutehand.web.urls import NAME_PATTERN, RUN_PATTERN, TENANT_PATTERN, name_of_url, run_of_url
+from minutehand.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, TENANT_PATTERN, name_of_url, run_of_url
 
 WARNING = "Minutehand-Warning"
 
@@ -36,15 +39,15 @@ class FrontDoor:
     access: Access
     limit: RequestLimit | None = None
     longest: float = 20.0  # seconds of one request: of a long poll, and of work on many schedules or runs
+    tenants: Tenants | None = None  # None: operators are not served
+    settings: Settings | None = None  # of the installation, for the doctor; None: it is not asked
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApiCall:
-    """A request that was let in."""
+class LetIn:
+    """A request that was let in, and its answer."""
 
-    scheduler: Scheduler  # of the tenant in the address; its acts are the actor's
     request: Request
-    longest: float  # seconds
     warnings: list[str] = field(default_factory=list)  # of the SDK: a job that no worker knows
 
     def answer(self, content: Any, status: int = 200, **headers: str) -> Response:
@@ -58,6 +61,14 @@ class ApiCall:
         """The path of something of this tenant, below where the application is mounted."""
         parts = self.request.url.path.removeprefix(root := self.request.scope.get("root_path", "")).split("/")
         return "/".join([root.rstrip("/"), *parts[1:4], *segments])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiCall(LetIn):
+    """A request about the schedules and runs of a tenant."""
+
+    scheduler: Scheduler  # of the tenant in the address; its acts are the actor's
+    longest: float  # seconds
 
     @contextmanager
     def in_time(self) -> Iterator[threading.Event]:
@@ -129,7 +140,38 @@ async def api_call(
 
 Call = Annotated[ApiCall, Depends(api_call)]
 
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorCall(LetIn):
+    """A request about the installation."""
+
+    tenants: Tenants  # its acts are the actor's
+    settings: Settings | None
+
+
+async def operator_call(
+    request: Request, actor: Annotated[Actor, Depends(caller)], reason: Reason = None
+) -> OperatorCall:
+    """The call of a request of an operator. Raises RefusedRequest."""
+    front: FrontDoor = request.app.state.front
+    if not actor.operator or front.tenants is None:
+        raise RefusedRequest(403, "this is for operators of the installation", "ask one of them")
+    with header_named("reason", "Minutehand-Reason"):
+        tenants = front.tenants.acting_as(actor.name, reason=reason, via="api")
+    return OperatorCall(request=request, tenants=tenants, settings=front.settings)
+
+
+Operation = Annotated[OperatorCall, Depends(operator_call)]
+
 # Parts of addresses and headers.
+
+
+def _holder(
+    tenant: Annotated[
+        str, Path(pattern=HOLDER_PATTERN, description="a tenant, or `~installation` for the defaults of all")
+    ],
+) -> str:
+    return tenant if tenant == INSTALLATION else name_of_url(tenant)
 
 
 def _name(name: Annotated[str, Path(pattern=NAME_PATTERN, description="of the schedule, with `~` for `/`")]) -> str:
@@ -159,6 +201,7 @@ def _key(
     return key
 
 
+Holder = Annotated[str, Depends(_holder)]
 ScheduleName = Annotated[str, Depends(_name)]
 RunId = Annotated[str, Depends(_run)]
 BackfillId = Annotated[str, Depends(_backfill)]

@@ -11,6 +11,7 @@ import uvicorn
 
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
+from minutehand.settings import Settings
 from minutehand.web.actors import KeyAccess
 from minutehand.web.app import create_app
 
@@ -25,12 +26,12 @@ def new_key() -> str:
     return _KEY + secrets.token_urlsafe(_BYTES)
 
 
-def serve(scheduler: Scheduler, *, port: int, key: str, on_ready: Callable[[str], None]) -> None:
+def serve(scheduler: Scheduler, *, settings: Settings, port: int, key: str, on_ready: Callable[[str], None]) -> None:
     """Serve the API on loopback until SIGINT or SIGTERM; requests under way end. ``on_ready`` gets the URL; port 0 is any free one.
 
     Raises InvalidInput if the port is taken.
     """
-    app = create_app(scheduler, access=KeyAccess(key), hosts=HOSTS)
+    app = create_app(scheduler, access=KeyAccess(key), hosts=HOSTS, settings=settings)
     config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, proxy_headers=False)
     with closing(_bound(port)) as listening:
         on_ready(f"http://{LOOPBACK}:{listening.getsockname()[1]}")

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from fastapi import Request
 from fastapi.routing import APIRoute
-from httpx import Response
 from minutehand.web import Actor, create_app
 from minutehand.web.limits import RequestLimit
 
@@ -49,13 +48,10 @@ def test_an_actor_of_one_tenant_learns_nothing_of_another() -> None:
     api = Api(actor=Actor(name="alice@acme", tenants={"acme"}))
     api.harness.scheduler.create_schedule("nightly", "greet", "0 * * * *")
     assert api.ask("GET", "/schedules", tenant="acme").status_code == 200
-    answers: dict[tuple[int, str], Response] = {}
     for method, path in all_routes(api):
-        for tenant in ("default", "nobody"):
-            answer = api.client.request(method, filled(path, tenant), json={})
-            answers[answer.status_code, answer.text] = answer
-    assert {status for status, _ in answers} == {403}
-    assert len(answers) == 1
+        there, nowhere = (api.client.request(method, filled(path, tenant), json={}) for tenant in ("default", "nobody"))
+        assert (there.status_code, there.json()["code"]) == (403, "forbidden"), path
+        assert there.content == nowhere.content
 
 
 def test_a_run_of_another_tenant_is_not_found_by_its_id() -> None:
@@ -128,4 +124,6 @@ def test_every_route_of_a_tenant_asks_who_it_is() -> None:
     def paths(routes: Any) -> list[str]:
         return [route.path for route in routes if isinstance(route, APIRoute)]
 
-    assert {path for path in paths(Api().app.routes) if not path.startswith("/v1/tenants/{tenant}/")} <= OPEN
+    found = paths(Api().app.routes)
+    others = {path for path in found if not path.startswith("/v1/tenants/{tenant}/")}
+    assert others <= OPEN | {"/v1/tenants", "/v1/tenants/{tenant}", "/v1/doctor"}

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 from minutehand import Scheduler
+from minutehand.sdk.tenants.tenants import Tenants
 from minutehand.web.app import openapi_document
 
 from tests.support.api import Api
@@ -127,7 +128,14 @@ def test_a_route_keeps_no_rule() -> None:
         if isinstance(node, ast.ImportFrom)
     }
     rooms = {name.split(".")[1] for name in imported if name.startswith("minutehand.")}
-    assert rooms <= {"apply", "domain", "errors", "sdk", "state", "timing", "web"}
+    assert rooms <= {"apply", "doctor", "domain", "errors", "sdk", "state", "timing", "web"}
+
+
+def test_every_method_of_tenants_has_a_route_or_a_reason() -> None:
+    source = (WEB / "routes" / "operators.py").read_text(encoding="utf-8")
+    public = {name for name, _ in inspect.getmembers(Tenants, inspect.isfunction) if not name.startswith("_")}
+    secrets = {"set_secret", "delete_secret", "secrets"}  # values do not travel by HTTP: the command line reads them
+    assert {name for name in public if f"call.tenants.{name}(" not in source} == {"acting_as", *secrets}
 
 
 def loaded(code: str) -> set[str]:

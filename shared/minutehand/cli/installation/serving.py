@@ -40,4 +40,4 @@ def serve(
         shell.say(f"Authorization: Bearer {key}")
 
     with stop_on_signals():  # uvicorn takes the signals meanwhile, and passes them on at its end
-        serving.serve(scheduler, port=port, key=key, on_ready=on_ready)
+        serving.serve(scheduler, settings=shell.settings, port=port, key=key, on_ready=on_ready)

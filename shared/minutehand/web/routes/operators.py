@@ -1,0 +1,158 @@
+"""For operators: the profiles of tenants and their grants, and the doctor."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from minutehand.domain.tenants.profile import Grant
+from minutehand.sdk.tenants.tenant_views import Tenant
+from minutehand.web import views
+from minutehand.web.calls import Holder, IfMatch, LetIn, Operation, StrictRoute, answers
+from minutehand.web.fields import NAME, ApiBody
+from minutehand.web.problems import RefusedRequest
+from minutehand.web.shapes import shape
+from minutehand.web.urls import name_in_url
+
+router = APIRouter(route_class=StrictRoute, tags=["operators"])
+TENANT = shape(Tenant)
+GRANT = shape(Grant)
+_TAG = re.compile(r'"v([0-9]{1,15})"')
+_JOBS: Any = Field(
+    None, description="names and patterns of jobs; null: those of the installation", examples=[["report.*"]]
+)
+
+
+class ProfileRequest(ApiBody):
+    """What a tenant may run."""
+
+    jobs: list[str] | None = _JOBS
+    queue: str | None = Field(None, pattern=NAME, description="of runs for which neither job nor caller names one")
+    note: str | None = Field(None, description="whose it is")
+
+
+class NewTenant(ProfileRequest):
+    """A tenant, and what it may run."""
+
+    tenant: str = Field(examples=["acme"])
+
+
+class ProfileChange(ProfileRequest):
+    """What changes of a profile; what is left out stays, and null is the default of the installation."""
+
+    add_jobs: list[str] = Field([], description="instead of jobs: beside those that it has")
+    remove_jobs: list[str] = Field([], description="instead of jobs: of those that it has")
+
+
+class SuspendRequest(ApiBody):
+    """Why."""
+
+    note: str | None = Field(None, description="wherever runs wait for it", examples=["unpaid since March"])
+
+
+class GrantRequest(ApiBody):
+    """Who may do what."""
+
+    to: str = Field(description="a principal or a pattern of principals", examples=["app:alice@acme"])
+    can: list[str] = Field(description="roles and verbs", examples=[["operator"]])
+    jobs: list[str] = Field(["*"], description="names and patterns of the jobs that it is limited to")
+
+
+class RevokeRequest(ApiBody):
+    """What is taken away."""
+
+    to: str = Field(description="as it was granted", examples=["app:alice@acme"])
+    can: list[str] | None = Field(None, description="left out: all")
+    jobs: list[str] | None = Field(None, description="left out: with any jobs")
+
+
+@router.get("/tenants", responses=answers(views.items_model(TENANT.model)))
+def list_tenants(call: Operation) -> Response:
+    """All profiles, by name, that of the installation first. A tenant without a profile is not among them."""
+    return call.answer({"items": call.tenants.list()})
+
+
+@router.post("/tenants", status_code=201, responses=answers(TENANT.model, 201, "created"))
+def create_tenant(call: Operation, body: NewTenant) -> Response:
+    """Give a tenant a profile."""
+    given = body.given()
+    made = call.tenants.create(given.pop("tenant"), **given)
+    return _answer(call, made, 201, Location=f"{call.request.url.path}/{name_in_url(made.name)}")
+
+
+@router.get("/tenants/{tenant}", responses=answers(TENANT.model))
+def get_tenant(call: Operation, tenant: Holder) -> Response:
+    """The profile of a tenant."""
+    return _answer(call, call.tenants.get(tenant))
+
+
+@router.patch("/tenants/{tenant}", responses=answers(TENANT.model))
+def set_tenant(call: Operation, tenant: Holder, body: ProfileChange, if_match: IfMatch = None) -> Response:
+    """Change a profile; a tenant without one gets one."""
+    return _answer(call, call.tenants.set(tenant, **body.given(), expected_version=_expected(if_match)))
+
+
+@router.post("/tenants/{tenant}/suspend", responses=answers(TENANT.model))
+def suspend_tenant(call: Operation, tenant: Holder, body: SuspendRequest | None = None) -> Response:
+    """Accept no work of a tenant any more, and start none. Running attempts continue; what is due meanwhile waits."""
+    return _answer(call, call.tenants.suspend(tenant, note=None if body is None else body.note))
+
+
+@router.post("/tenants/{tenant}/resume", responses=answers(TENANT.model))
+def resume_tenant(call: Operation, tenant: Holder) -> Response:
+    """End the suspension of a tenant."""
+    return _answer(call, call.tenants.resume(tenant))
+
+
+@router.post("/tenants/{tenant}/grants", responses=answers(TENANT.model))
+def grant(call: Operation, tenant: Holder, body: GrantRequest) -> Response:
+    """Let a principal do something for a tenant, or for every tenant."""
+    return _answer(call, call.tenants.grant(tenant, body.to, body.can, jobs=body.jobs))
+
+
+@router.post("/tenants/{tenant}/grants/revoke", responses=answers(TENANT.model))
+def revoke(call: Operation, tenant: Holder, body: RevokeRequest) -> Response:
+    """Take grants of a principal away."""
+    return _answer(call, call.tenants.revoke(tenant, body.to, can=body.can, jobs=body.jobs))
+
+
+class DoctorFinding(BaseModel):
+    """What one check found."""
+
+    check: str
+    verdict: Literal["ok", "warn", "fail"]
+    what: str
+    remedy: str | None = Field(description="null if it is ok")
+
+
+class Findings(BaseModel):
+    """What the doctor found."""
+
+    items: list[DoctorFinding]
+
+
+@router.get("/doctor", responses=answers(Findings))
+def doctor(call: Operation) -> Response:
+    """Check the installation, from the server: each problem with its remedy. Writes nothing."""
+    if call.settings is None:
+        raise RefusedRequest(404, "this server was not told the settings of its installation", "create_app(settings=…)")
+    from minutehand.doctor import run_checks  # noqa: PLC0415 (it loads boto3)
+
+    return call.answer({"items": list(run_checks(call.settings))})
+
+
+def _answer(call: LetIn, tenant: Tenant, status: int = 200, **headers: str) -> Response:
+    return call.answer(tenant, status, ETag=f'"v{tenant.version}"', **headers)
+
+
+def _expected(if_match: str | None) -> int | None:
+    if if_match is None:
+        return None
+    found = _TAG.fullmatch(if_match.strip())
+    if found is None:
+        raise RefusedRequest(412, f"If-Match: {if_match[:80]!r} is no tag of a tenant", "send the ETag of a GET")
+    return int(found[1])

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from minutehand import Settings, doctor
+from minutehand.doctor import Finding, Severity
+from minutehand.web import Actor
+
+from tests.support.api import Api
+
+OPERATOR = Actor(name="root@acme", operator=True)
+OF_OPERATORS = [
+    ("GET", "/tenants"),
+    ("POST", "/tenants"),
+    ("GET", "/tenants/acme"),
+    ("PATCH", "/tenants/acme"),
+    ("POST", "/tenants/acme/suspend"),
+    ("POST", "/tenants/acme/resume"),
+    ("POST", "/tenants/acme/grants"),
+    ("POST", "/tenants/acme/grants/revoke"),
+    ("GET", "/doctor"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), OF_OPERATORS)
+def test_who_is_no_operator_is_told_nothing(method: str, path: str) -> None:
+    api = Api()
+    assert api.problem(method, path, {}, tenant=None)[1]["code"] == "forbidden"
+
+
+def test_a_tenant_is_made_changed_suspended_and_resumed() -> None:
+    api = Api(actor=OPERATOR)
+    answer = api.ask("POST", "/tenants", {"tenant": "acme", "jobs": ["greet"]}, tenant=None)
+    assert (answer.status_code, answer.headers["location"], answer.headers["etag"]) == (201, "/v1/tenants/acme", '"v1"')
+    assert api.problem("POST", "/tenants", {"tenant": "acme"}, tenant=None)[1]["code"] == "already-exists"
+    changed = api.ask("PATCH", "/tenants/acme", {"add_jobs": ["report.*"]}, tenant=None, If_Match='"v1"')
+    assert changed.json()["jobs"] == ["greet", "report.*"]
+    assert api.problem("PATCH", "/tenants/acme", {"jobs": None}, tenant=None, If_Match='"v1"')[0] == 412
+    assert api.post("/tenants/acme/suspend", {"note": "unpaid"}, tenant=None)["state"] == "SUSPENDED"
+    assert api.post("/tenants/acme/resume", tenant=None)["state"] == "ACTIVE"
+    assert [one["name"] for one in api.get("/tenants", tenant=None)["items"]] == ["acme"]
+    assert api.problem("GET", "/tenants/nobody", tenant=None)[0] == 404
+
+
+def test_a_job_that_its_tenant_may_not_run_is_refused() -> None:
+    api = Api(actor=OPERATOR)
+    api.post("/tenants", {"tenant": "acme", "jobs": ["fail"]}, 201, tenant=None)
+    status, said = api.problem("POST", "/runs", {"job": "greet"}, tenant="acme")
+    assert (status, said["code"]) == (403, "job-not-granted")
+
+
+def test_grants_are_given_and_taken_also_for_all_tenants() -> None:
+    api = Api(actor=OPERATOR)
+    # Grants to claimed actors would bind this one as well, and are tried where they are checked.
+    body = {"to": "iam:arn:aws:iam::*", "can": ["admin"]}
+    given = api.post("/tenants/~installation/grants", body, tenant=None)
+    assert given["grants"] == [{**body, "jobs": ["*"]}]
+    assert api.problem("POST", "/tenants/acme/grants", body | {"can": ["adnim"]}, tenant=None)[1]["field"] == "can"
+    assert api.post("/tenants/~installation/grants/revoke", {"to": body["to"]}, tenant=None)["grants"] == []
+
+
+def test_the_audit_names_the_operator() -> None:
+    api = Api(actor=OPERATOR)
+    api.post("/tenants", {"tenant": "acme"}, 201, tenant=None, Minutehand_Reason="they signed")
+    (line,) = api.get("/audit", tenant="acme")["items"]
+    assert (line["actor"], line["via"], line["reason"]) == ("app:root@acme", "api", "they signed")
+
+
+def test_the_doctor_is_asked_where_the_settings_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Finding(check="tables", verdict=Severity.WARN, what="a table is missing", remedy="deploy")
+    monkeypatch.setattr(doctor, "run_checks", lambda settings: iter([found]))
+    assert Api(actor=OPERATOR).problem("GET", "/doctor", tenant=None)[0] == 404
+    answer = Api(actor=OPERATOR, settings=Settings()).get("/doctor", tenant=None)
+    said = {"check": "tables", "verdict": "warn", "what": "a table is missing", "remedy": "deploy"}
+    assert answer == {"items": [said]}
