@@ -119,6 +119,10 @@ class Problem(BaseModel):
     value: Any = Field(None, description="its value, cut to 80 characters")
     remedy: str | None = Field(None, description="what to do")
     position: int | None = Field(None, description="of the fault in an expression, from 0")
+    principal: str | None = Field(None, description="who lacks a grant")
+    verb: str | None = Field(None, description="what the grant would have to allow")
+    tenant: str | None = Field(None, description="for which tenant")
+    job: str | None = Field(None, description="for which job; left out: for all, or it is not said")
     errors: list[dict[str, Any]] | None = Field(None, description="further faults: field and remedy")
 
 
@@ -177,6 +181,8 @@ def explained(request: Request, problem: MinutehandError) -> Response:
             "remedy": problem.remedy,
             "position": position,
         }
+    if isinstance(problem, errors.Forbidden):
+        answered.more = {name: getattr(problem, name) for name in ("principal", "verb", "tenant", "job")}
     if kind.status == 503:
         answered.headers["Retry-After"] = str(_RETRY)
     if kind.ours:

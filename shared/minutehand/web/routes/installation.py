@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
@@ -99,7 +100,7 @@ def get_freeze(call: Call) -> Response:
 def freeze(call: Call, body: FreezeRequest) -> Response:
     """Start no run of this tenant before a time. Running attempts continue; runs that become due start afterwards."""
     call.scheduler.freeze(body.until, note=body.note)
-    return call.answer({"until": call.scheduler.frozen()})
+    return call.answer({"until": body.until.astimezone(UTC)})
 
 
 @router.delete("/freeze", status_code=204, response_class=Response)

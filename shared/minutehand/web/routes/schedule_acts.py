@@ -12,7 +12,7 @@ from starlette.responses import Response
 from minutehand.web import views
 from minutehand.web.calls import Call, IdempotencyKey, IfMatch, ScheduleName, StrictRoute, answers, header_named
 from minutehand.web.fields import ApiBody, ApiQuery, Flag, Moment
-from minutehand.web.routes.schedules import expected_of, with_tag
+from minutehand.web.routes.schedules import as_it_is, expected_of
 from minutehand.web.shapes import as_json
 
 router = APIRouter(route_class=StrictRoute, tags=["schedules"])
@@ -92,7 +92,7 @@ def pause_schedule(
     given = (body or PauseRequest.model_validate({})).given()
     with header_named("client_token", "Idempotency-Key"):
         done = call.scheduler.pause_schedule(name, **given, expected_revision=expected, client_token=key)
-    return with_tag(call, done)
+    return as_it_is(call, done)
 
 
 @router.post("/schedules/{name}/resume", responses=answers(views.ScheduleDocument))
@@ -101,7 +101,7 @@ def resume_schedule(call: Call, name: ScheduleName, if_match: IfMatch = None, ke
     expected = expected_of(call, name, if_match)
     with header_named("client_token", "Idempotency-Key"):
         done = call.scheduler.resume_schedule(name, expected_revision=expected, client_token=key)
-    return with_tag(call, done)
+    return as_it_is(call, done)
 
 
 @router.post("/schedules/{name}/skip-next", responses=answers(views.RUN.model))

@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from minutehand.apply.fields import read_words
 from minutehand.domain.schedule import ScheduleState
-from minutehand.errors import Conflict, InvalidInput, NotFound
+from minutehand.domain.tenants.access import Verb
+from minutehand.errors import Conflict, Forbidden, InvalidInput, NotFound
 from minutehand.sdk.schedule_views import Schedule
 from minutehand.web import views
 from minutehand.web.calls import (
@@ -67,8 +68,8 @@ def create_schedule(call: Call, body: NamedDefinition, key: IdempotencyKey = Non
     if name is None:
         raise InvalidInput("name", name, "is missing", "give the schedule a name")
     with header_named("client_token", "Idempotency-Key"):
-        call.scheduler.create_schedule(name, **_arguments(name, words), client_token=key)
-    return _as_it_is(call, name, 201)
+        made = call.scheduler.create_schedule(name, **_arguments(name, words), client_token=key)
+    return as_it_is(call, made, 201)
 
 
 @router.get("/schedules/{name}", responses=answers(views.ScheduleDocument))
@@ -98,13 +99,12 @@ def put_schedule(
     arguments = _arguments(name, body)
     with header_named("client_token", "Idempotency-Key"):
         if if_none_match is not None and if_none_match.strip() == "*":
-            call.scheduler.create_schedule(name, **arguments, client_token=key)
-            return _as_it_is(call, name, 201)
+            return as_it_is(call, call.scheduler.create_schedule(name, **arguments, client_token=key), 201)
         if if_match is not None:
             _document(call, name)  # `*` means that it exists
         expected = expected_revision(if_match, lambda: _document(call, name))
         done = call.scheduler.upsert_schedule(name, **arguments, expected_revision=expected, client_token=key)
-    return _as_it_is(call, name, 201 if done.change == "created" else 200)
+    return as_it_is(call, done.schedule, 201 if done.change == "created" else 200)
 
 
 @router.patch(
@@ -127,17 +127,19 @@ def patch_schedule(call: Call, name: ScheduleName, body: Patch, if_match: IfMatc
     """
     expected = expected_revision(if_match, lambda: _document(call, name))
     for left in reversed(range(_RACES)):
-        present = _document(call, name)
-        if expected is not None and present["revision"] != expected:
-            raise Conflict(f"you saw revision {expected}, but revision {present['revision']} is current; read it again")
-        arguments = _arguments(name, merged(present["definition"], body))
+        present = call.scheduler.get_schedule(name)
+        if expected not in (None, present.revision):
+            raise Conflict(f"you saw revision {expected}, but revision {present.revision} is current; read it again")
+        _check_mergeable(present, body)
+        arguments = _arguments(name, merged(views.schedule_document(present)["definition"], body))
         try:
-            call.scheduler.upsert_schedule(name, **arguments, expected_revision=present["revision"])
-            break
+            done = call.scheduler.upsert_schedule(name, **arguments, expected_revision=present.revision)
         except Conflict:
             if expected is not None or not left:
                 raise
-    return _as_it_is(call, name, 200)
+        else:
+            break
+    return as_it_is(call, done.schedule, 200)
 
 
 @router.delete("/schedules/{name}", status_code=204, response_class=Response)
@@ -172,19 +174,24 @@ def _document(call: ApiCall, name: str) -> dict[str, Any]:
     return views.schedule_document(call.scheduler.get_schedule(name))
 
 
-def _as_it_is(call: ApiCall, name: str, status: int) -> Response:
-    """The answer to a change: the schedule as it is now."""
+def _check_mergeable(present: Schedule, patch: Any) -> None:
+    """Raises Forbidden if a patch would have to be merged into a payload that the caller may not see."""
+    given = patch.get("payload", {}) if isinstance(patch, Mapping) else None
+    if present.masked and isinstance(given, Mapping):
+        remedy = "ask for read-payloads, or PUT the whole definition"
+        problem = f"name={present.name!r}: you may not read its payload, so it cannot be kept; {remedy}"
+        raise Forbidden(problem, verb=Verb.READ_PAYLOADS, tenant=present.tenant, job=present.job)
+
+
+def as_it_is(call: ApiCall, done: Schedule, status: int = 200) -> Response:
+    """The answer to a change: the schedule as it is now, or what the change returned to a caller who may not read schedules."""
+    where = {"Location": call.address("schedules", name_in_url(done.name))} if status == 201 else {}
     try:
-        document = _document(call, name)
+        may_read = call.scheduler._may(Verb.READ_SCHEDULES, done.job)  # noqa: SLF001 (no denied act: it was not asked for)
+        document = _document(call, done.name) if may_read else views.schedule_document(done)
     except NotFound:  # deleted meanwhile: the change was made
-        return call.answer({}, status)
-    where = {"Location": call.address("schedules", name_in_url(name))} if status == 201 else {}
+        return call.answer(views.schedule_document(done), status)
     return call.answer(document, status, ETag=etag_of(document), **where)
-
-
-def with_tag(call: ApiCall, schedule: Schedule) -> Response:
-    """The answer to a pause or resume."""
-    return _as_it_is(call, schedule.name, 200)
 
 
 def expected_of(call: ApiCall, name: str, if_match: str | None) -> int | None:
