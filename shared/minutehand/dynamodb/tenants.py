@@ -27,9 +27,8 @@ from minutehand.state.transition import Absent, Compare
 log = logging.getLogger(__name__)
 
 PROFILE = "#profile"
-_ALONG = (
-    BELIEVED // 2
-)  # age from which a profile is read anew with a batch that is read anyway: it does not lapse while a run waits
+# Age from which a profile is read anew with a batch that is read anyway: it does not lapse while a run waits for its instant.
+_ALONG = 2 * SECOND
 _EARLY = 4 * SECOND  # age from which one thread reads it anew while the others go on with what is known
 _MOST = 10_000  # profiles that a process remembers
 _TEXTS = ("queue", "note")  # attributes named as the fields

@@ -10,8 +10,9 @@ from minutehand.domain.tenants.profile import TenantProfile, TenantState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.tables import REVISIONS, RUNS, TENANTS
 from minutehand.testing import Detail
-from minutehand.testing.process import Hand
+from minutehand.testing.process import Hand, work_off
 from minutehand.worker.admission.tenant_state import RETURN, UNREAD
+from minutehand.worker.delivery.receive import receive
 from minutehand.worker.stages import Action
 
 from tests.support.scenes.world import Faults, World
@@ -137,20 +138,33 @@ def test_a_profile_that_is_not_answered_keeps_its_tenants_messages_alone() -> No
     assert [outcome.why for outcome in outcomes if outcome.action is Action.KEPT] == ["tenant_unread"]
 
 
-def test_a_profile_is_read_anew_for_a_run_that_begins_later_than_it_is_believed() -> None:
+def test_a_profile_does_not_lapse_while_a_run_waits_for_its_instant() -> None:
     world = World()
     world.scheduler.submit("once", delay=5.9, start="exact")
     worker = world.worker(faults := Faults())
-    world.wait(1.6)
+    world.wait(2.1)
     worker.services.tenants.governance("acme", world.clock())
-    world.wait(2.4)  # so young that a batch does not read it again; its message is 1.9 s early
+    world.wait(1.9)  # so young that a batch does not read it again; its message is 1.9 s early
     Hand(worker=worker).work()
-    assert faults.profile_reads == 2
+    assert faults.profile_reads == 1
     assert len(world.started) == 1
 
 
-def test_profiles_cost_a_busy_worker_two_keys_in_three_seconds_and_no_request() -> None:
-    """600 runs in 60 s, ten a batch: as many requests as batches have stages, and 40 keys more than their revisions and freezes."""
+def test_a_profile_is_read_anew_for_a_run_whose_process_stalled() -> None:
+    world = World()
+    world.scheduler.submit("once")
+    worker = world.worker(faults := Faults())
+    received = receive(worker, worker.services.work.receive(most=1, wait=0, visibility=60, stripe=0))
+    world.wait(4.1)
+    put(world, TenantState.SUSPENDED)
+    (outcome,) = work_off(worker, received)
+    assert outcome.why == "tenant_suspended"
+    assert faults.profile_reads == 1
+    assert world.started == []
+
+
+def test_profiles_cost_a_busy_worker_two_keys_in_two_seconds_and_no_request() -> None:
+    """600 runs in 60 s, ten a batch: as many requests as batches have stages, and 60 keys more than their revisions and freezes."""
     world, faults = World(), Faults()
     hand = Hand(worker=world.worker(faults), together=True)
     for _ in range(60):
@@ -161,5 +175,5 @@ def test_profiles_cost_a_busy_worker_two_keys_in_three_seconds_and_no_request() 
     assert len(world.started) == 600
     assert faults.count("BatchGetItem") == 120  # rows; revisions, freezes and profiles
     profiles = [item for _, detail in faults.calls for item in detail.items if "#profile" in str(item)]
-    assert len(profiles) == 40
+    assert len(profiles) == 60
     assert faults.profile_reads == 0
