@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -107,13 +107,20 @@ class StubbedCloud:
         return dump(answer)
 
     def _batchgetitem(self, asked: Any) -> bytes:
-        ((table, wanted),) = asked["RequestItems"].items()
-        if "number" in wanted["Keys"][0]:
-            owners = (key["owner"]["S"] for key in wanted["Keys"])
-            items = b",".join(found for owner in owners if (found := self._revision(owner)))
-        else:
-            items = b",".join(dump(self._row(key)) for key in wanted["Keys"])
-        return b'{"Responses": {"%s": [%s]}}' % (table.encode(), items)
+        found = [
+            b'"%s": [%s]' % (table.encode(), b",".join(self._items(wanted["Keys"])))
+            for table, wanted in asked["RequestItems"].items()
+        ]
+        return b'{"Responses": {%s}}' % b", ".join(found)
+
+    def _items(self, keys: Sequence[Any]) -> Iterator[bytes]:
+        """Revisions or runs; no tenant has a profile."""
+        for key in keys:
+            if "number" in key:
+                if found := self._revision(key["owner"]["S"]):
+                    yield found
+            elif "tenant" not in key:
+                yield dump(self._row(key))
 
     def _revision(self, owner: str) -> bytes:
         return self._revisions.get(owner, b"")

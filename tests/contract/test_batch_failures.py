@@ -51,11 +51,6 @@ def cloud(local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Engine:
     return engine
 
 
-def table(engine: Engine, suffix: str) -> str:
-    assert engine.settings is not None
-    return engine.settings.table(suffix)
-
-
 def every_third(number: int, items: Sequence[Any]) -> set[int]:
     """In the first two rounds."""
     return set(range(0, len(items), 3)) if number < 4 else set()
@@ -167,7 +162,7 @@ def armed(services: Services, count: int) -> list[tuple[str, int]]:
 
 def test_unprocessed_keys_are_read_in_a_later_round(cloud: Engine) -> None:
     keys = armed(cloud.services, 12)
-    throttle = Throttle("BatchGetItem", every_third).of(table(cloud, "revisions"))
+    throttle = Throttle("BatchGetItem", every_third)
     with throttled(cloud.wired, throttle):
         answer = cloud.services.schedules.revisions(keys)
     assert set(answer.found) == set(keys)
@@ -176,11 +171,24 @@ def test_unprocessed_keys_are_read_in_a_later_round(cloud: Engine) -> None:
 
 def test_keys_that_stay_unprocessed_are_unanswered_and_not_missing(cloud: Engine) -> None:
     keys = armed(cloud.services, 6)
-    throttle = Throttle("BatchGetItem", for_ever("acme/s003")).of(table(cloud, "revisions"))
+    throttle = Throttle("BatchGetItem", for_ever("acme/s003"))
     with throttled(cloud.wired, throttle):
         answer = cloud.services.schedules.revisions(keys)
     assert answer.unanswered == {("acme/s003", 1)}
     assert set(answer.found) == set(keys) - answer.unanswered
+
+
+def test_a_profile_that_stays_unprocessed_is_not_taken_for_none(cloud: Engine) -> None:
+    """Nor does it take the revisions of its batch with it, or the profiles of other tenants."""
+    keys, services = armed(cloud.services, 3), cloud.services
+    with throttled(cloud.wired, Throttle("BatchGetItem", for_ever("'beta'"))):
+        answer = services.schedules.revisions(keys, tenants={"acme", "beta"}, now=NOON)
+        assert set(answer.found) == set(keys)
+        assert not answer.unanswered
+        assert set(answer.governance) == {"acme"}
+        with pytest.raises(Unavailable, match="beta"):
+            services.tenants.governance("beta", NOON)
+    assert services.tenants.governance("beta", NOON).own is None
 
 
 # Entries.
@@ -192,7 +200,7 @@ def test_unprocessed_entries_are_written_in_a_later_round(cloud: Engine, verb: s
     agenda = cloud.services.agenda
     if verb == "remove":
         agenda.put(entries)
-    with throttled(cloud.wired, Throttle("BatchWriteItem", every_third).of(table(cloud, "agenda"))):
+    with throttled(cloud.wired, Throttle("BatchWriteItem", every_third)):
         accepted = getattr(agenda, verb)(entries)
     assert accepted == {entry.key for entry in entries}
     present = agenda.due(0, upto=NOON * 2, after=None, limit=500).entries
@@ -205,7 +213,7 @@ def test_entries_that_stay_unprocessed_are_not_accepted(cloud: Engine, verb: str
     agenda = cloud.services.agenda
     if verb == "remove":
         agenda.put(entries)
-    throttle = Throttle("BatchWriteItem", for_ever(entries[4].key)).of(table(cloud, "agenda"))
+    throttle = Throttle("BatchWriteItem", for_ever(entries[4].key))
     with throttled(cloud.wired, throttle):
         accepted = getattr(agenda, verb)(entries)
     assert accepted == {entry.key for entry in entries} - {entries[4].key}
@@ -443,8 +451,8 @@ def test_a_throttled_table_makes_fires_late_and_loses_none(cloud: Engine, seed: 
     with (
         throttled(cloud.wired, Throttle("BatchExecuteStatement", some)),
         throttled(cloud.wired, Throttle("SendMessageBatch", some, "InternalError")),
-        throttled(cloud.wired, Throttle("BatchGetItem", some).of(table(cloud, "revisions"))),
-        throttled(cloud.wired, Throttle("BatchWriteItem", some).of(table(cloud, "agenda"))),
+        throttled(cloud.wired, Throttle("BatchGetItem", some)),
+        throttled(cloud.wired, Throttle("BatchWriteItem", some)),
     ):
         for _ in range(2):
             report = tick(services, clock=system_clock, holder="unlucky")

@@ -6,7 +6,7 @@ A throttled item is taken out of the request before it is sent, and named in the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,8 @@ from minutehand.aws.connections import HttpResponse
 from minutehand.aws.errors import NoResponse
 
 Choose = Callable[[int, Sequence[Any]], set[int]]  # number of the call, its items → places to throttle
+
+Named = tuple[str, Any]  # an item, with the name of its table
 
 _SERVICES = {
     "BatchExecuteStatement": "dynamodb",
@@ -32,53 +34,66 @@ class Throttle:
     def __init__(self, operation: str, choose: Choose, code: str = "ThrottlingError") -> None:
         self.operation, self._choose, self._code = operation, choose, code
         self._lock = threading.Lock()  # requests go side by side, each in its thread
-        self.table = ""
         self.calls: list[int] = []
 
     def __call__(self, params: dict[str, Any], send: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Send a request without its throttled items, and name these in its response. An empty request is not sent."""
-        items = self._items(params)
+        items = [item for _, item in _items(params)]
         with self._lock:
             chosen = self._choose(len(self.calls), items)
             self.calls.append(len(items))
-        taken = {place: items[place] for place in sorted(chosen)}
+        taken = {place: _items(params)[place] for place in sorted(chosen)}
         if len(taken) == len(items):
             parsed: dict[str, Any] = {"Responses": [] if self.operation == "BatchExecuteStatement" else {}}
         else:
-            parsed = send(self._with(params, [item for place, item in enumerate(items) if place not in taken]))
+            parsed = send(_without(params, taken))
         if taken:
             self._name(taken, parsed)
         return parsed
 
-    def _items(self, params: dict[str, Any]) -> list[Any]:
-        if "RequestItems" in params:
-            (of_table,) = params["RequestItems"].values()
-            return list(of_table["Keys"] if isinstance(of_table, dict) else of_table)
-        return list(params["Statements" if "Statements" in params else "Entries"])
-
-    def _with(self, params: dict[str, Any], items: list[Any]) -> dict[str, Any]:
-        if "RequestItems" not in params:
-            return params | {"Statements" if "Statements" in params else "Entries": items}
-        ((table, of_table),) = params["RequestItems"].items()
-        return params | {"RequestItems": {table: of_table | {"Keys": items} if isinstance(of_table, dict) else items}}
-
-    def _name(self, taken: dict[int, Any], parsed: dict[str, Any]) -> None:
+    def _name(self, taken: dict[int, Named], parsed: dict[str, Any]) -> None:
         match self.operation:
             case "BatchExecuteStatement":
                 for place in taken:
                     parsed["Responses"].insert(place, {"Error": {"Code": self._code, "Message": "injected"}})
             case "BatchGetItem":
-                parsed["UnprocessedKeys"] = {self.table: {"Keys": list(taken.values())}}
+                left = _by_table(taken.values())
+                parsed["UnprocessedKeys"] = {table: {"Keys": keys} for table, keys in left.items()}
             case "BatchWriteItem":
-                parsed["UnprocessedItems"] = {self.table: list(taken.values())}
+                parsed["UnprocessedItems"] = _by_table(taken.values())
             case _:
-                failed = [{"Id": e["Id"], "Code": self._code, "SenderFault": False} for e in taken.values()]
+                failed = [{"Id": e["Id"], "Code": self._code, "SenderFault": False} for _, e in taken.values()]
                 parsed["Failed"] = [*parsed.get("Failed", []), *failed]
 
-    def of(self, table: str) -> Throttle:
-        """The table that the answers name."""
-        self.table = table
-        return self
+
+def _items(params: dict[str, Any]) -> list[Named]:
+    """The items of a request, each with its table's name if the request names it."""
+    if "RequestItems" in params:
+        return [
+            (table, item)
+            for table, of in params["RequestItems"].items()
+            for item in (of["Keys"] if isinstance(of, dict) else of)
+        ]
+    return [("", item) for item in params["Statements" if "Statements" in params else "Entries"]]
+
+
+def _without(params: dict[str, Any], taken: Collection[int]) -> dict[str, Any]:
+    left = [named for place, named in enumerate(_items(params)) if place not in taken]
+    if "RequestItems" not in params:
+        return params | {"Statements" if "Statements" in params else "Entries": [item for _, item in left]}
+    asked = params["RequestItems"]
+    tables = {
+        table: asked[table] | {"Keys": items} if isinstance(asked[table], dict) else items
+        for table, items in _by_table(left).items()
+    }
+    return params | {"RequestItems": tables}
+
+
+def _by_table(items: Iterable[Named]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for table, item in items:
+        found.setdefault(table, []).append(item)
+    return found
 
 
 @contextmanager
