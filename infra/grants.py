@@ -128,5 +128,6 @@ def allow_erasing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     store.allow(grantee, "runs", SCAN, BATCH, _PUT_AND_UPDATE)  # asks workers to end runs, rewrites shared records
     store.allow(grantee, "audit", SCAN, BATCH)
     store.allow_erasing(grantee, (PAYLOADS, RESULTS, INBOX), ARCHIVED)
+    store.allow_secrets(grantee, "ssm:GetParametersByPath", "ssm:DeleteParameter")
     store.allow_objects(grantee, "s3:PutObject", INBOX)
     store.allow_objects(grantee, "s3:PutObject", f"{CERTIFICATES}*", bucket=store.archive_bucket)

@@ -50,6 +50,7 @@ def test_an_erasure_runs_under_its_grant(
     owner = Scheduler("acme", jobs=jobs, settings=local_settings)
     owner.create_schedule("a", "j", "0 0 1 1 *", payload="x" * 70_000)
     owner.trigger("a", payload="x" * 70_000)
+    connect(local_settings).secrets.put("acme", "crm-token", "hush-0123456789")
     StreamFollower(connect(local_settings), system_clock).poll()
     tenants = Tenants(settings=local_settings)
     with enforced(given["Erasing"], local_settings) as needed:
@@ -58,6 +59,7 @@ def test_an_erasure_runs_under_its_grant(
     assert counted.is_complete
     assert found.certificate is not None
     assert found.removed["payloads in the bucket"] == 2
+    assert found.removed["secrets in Parameter Store"] == 1
     assert found.removed["objects of the archive's inbox, rewritten without it"] >= 1
     used = {need.action for need in needed}
     rare = {  # where there are running attempts, shared records, locks, inboxes of several tenants, closed days

@@ -47,6 +47,11 @@ def needs_of(service: str, operation: str, arguments: Mapping[str, Any], setting
         name = _SQS.get(operation, operation.title().replace("_", ""))
         queue = arguments.get("QueueUrl", arguments.get("QueueName", "")).rpartition("/")[2]
         yield Need(f"sqs:{name}", queue.removeprefix(f"{settings.prefix}-"))
+    elif service == "ssm":  # of the template's own prefix
+        place = arguments.get("Name", arguments.get("Path", ""))
+        yield Need(
+            f"ssm:{operation.title().replace('_', '')}", place.replace(f"/{settings.prefix}/", "/minutehand/", 1)
+        )
     elif operation in ("list_objects_v2", "list_object_versions"):
         action = "s3:ListBucket" if operation == "list_objects_v2" else "s3:ListBucketVersions"
         yield Need(action, "", (arguments["Prefix"],))
@@ -126,6 +131,8 @@ def _names(resource: Any, need: Need) -> bool:
         return '"JobsStoreBucket' in text
     if need.action.startswith("s3:"):
         return any(fnmatchcase(need.resource, part.strip("/")) for part in re.findall(r'"(/[^"]+)"', text))
+    if need.action.startswith("ssm:"):
+        return any(fnmatchcase(need.resource, part) for part in re.findall(r'":parameter([^"]+)"', text))
     if resource == "*":
         return True
     place = "Store" if need.action.startswith("dynamodb:") else "Queues"

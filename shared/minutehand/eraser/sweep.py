@@ -1,4 +1,4 @@
-"""One step of a pass in the buckets: a page of a folder's objects, or of the inbox, whose objects have lines of several tenants.
+"""One step of a pass in the buckets (a page of a folder, or of the inbox, whose objects have lines of several tenants) or among secrets.
 
 An object of the inbox is put again without the tenant's lines, under the key that follows from its new content, and only then removed.
 A process that dies in between leaves both; the next pass removes the old one, and readers leave lines out that come twice.
@@ -15,6 +15,7 @@ from minutehand.errors import Unreadable
 from minutehand.ports.erasure import Lock, ObjectVersion
 from minutehand.ports.services import Services
 
+_SECRETS = 50  # that one step removes: Parameter Store takes few requests a second
 _KINDS = {Place.PAYLOADS: DataKind.PAYLOAD, Place.RESULTS: DataKind.RESULT, Place.ARCHIVE: DataKind.ARCHIVED}
 
 
@@ -22,6 +23,8 @@ def sweep(place: Place, cursors: Sequence[str | None], rules: SweepRules, servic
     """One step: what it found, and where the next one goes on. Raises Unavailable: repeat it with the same cursors."""
     if place is Place.INBOX:
         return _sweep_inbox(cursors[0] or "", rules, services)
+    if place is Place.SECRETS:
+        return _sweep_secrets(cursors[0] or "", rules, services)
     if place in _KINDS:
         return _sweep_folder(place, cursors[0] or "", rules, services)
     return services.erasures.sweep(place, cursors, rules)
@@ -39,6 +42,16 @@ def _sweep_folder(place: Place, cursor: str, rules: SweepRules, services: Servic
     _count_locks(locks, swept)
     kept = {(lock.object.key, lock.object.version) for lock in locks}
     swept.found[_KINDS[place]] += sum((each.key, each.version) not in kept for each in page.versions)
+    return swept
+
+
+def _sweep_secrets(cursor: str, rules: SweepRules, services: Services) -> Swept:
+    names = [secret.name for secret in services.secrets.list(rules.tenant) if secret.name > cursor]
+    page = names[:_SECRETS]
+    for name in () if rules.is_dry else page:
+        services.secrets.delete(rules.tenant, name)
+    swept = Swept(cursors=(page[-1] if len(names) > len(page) else None,))
+    swept.found[DataKind.SECRET] += len(page)
     return swept
 
 

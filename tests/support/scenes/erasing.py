@@ -99,6 +99,8 @@ class ErasingScene:
         for name in ("gone", "paused"):
             scheduler.create_schedule(name, "note", "*/20 * * * *", payload=text * (_LARGE // len(text)))
         scheduler.create_schedule("f", "fail", "*/30 * * * *", payload=text, description=text)
+        for name in ("crm-token", "hook"):
+            self.services.secrets.put(tenant, name, text)
         scheduler.submit("note", text * 100)
         scheduler.submit("note", text * (_LARGE // len(text)))
         scheduler.submit("note", text, run_at=from_ms(self.clock() + 300 * DAY))
@@ -168,6 +170,7 @@ class ErasingScene:
         """Remember the content; the result brings it back."""
         tables = {table: list(content) for table, content in self.memory._tables.items()}
         texts, objects, at = dict(self.memory._payloads), dict(self.memory.archived), self.clock()
+        secrets = dict(self.memory._parameters)
         queues = {queue: [each.body for each in queue] for queue in (self.memory.dead, *self.memory.stripes.values())}
         changes = deque(self.memory._runs._changes)
 
@@ -179,6 +182,8 @@ class ErasingScene:
                     MemoryTable.put(content, partition, key, row)
             self.memory._payloads.clear()
             self.memory._payloads.update(texts)
+            self.memory._parameters.clear()
+            self.memory._parameters.update(secrets)
             dict.clear(self.memory.archived)
             dict.update(self.memory.archived, objects)
             self.memory._runs._changes = deque(changes)
@@ -201,6 +206,8 @@ class ErasingScene:
                 yield f"{table.suffix} {partition} {key}", _text_of_row(row)
         for key, (text, _) in self.memory._payloads.items():
             yield f"bucket {key}", text
+        for name, (value, _, _) in self.memory._parameters.items():
+            yield f"secret {name}", value
         for key, content in self.memory.archived.items():
             yield f"archive {key}", gzip.decompress(content).decode()
 

@@ -52,7 +52,15 @@ def test_nothing_is_left_but_what_the_certificate_names(scene: ErasingScene) -> 
     assert {place: now.get(place) for place in others} == others
     assert lines == scene.archived_lines(NEIGHBOUR)
     assert len(lines) > 20
-    counted = {DataKind.RUN, DataKind.SCHEDULE, DataKind.REVISION, DataKind.PAYLOAD, DataKind.ARCHIVED, DataKind.INBOX}
+    counted = {
+        DataKind.RUN,
+        DataKind.SCHEDULE,
+        DataKind.REVISION,
+        DataKind.PAYLOAD,
+        DataKind.ARCHIVED,
+        DataKind.INBOX,
+        DataKind.SECRET,
+    }
     assert all(erasure.removed[kind] for kind in counted | {DataKind.HISTORY, DataKind.DEAD_LINE, DataKind.RECORD})
     stored = gzip.decompress(scene.memory.archived[certificate_key(ERASED, erasure.id)])
     assert json.loads(stored) == document_of(erasure)

@@ -38,15 +38,16 @@ class Place(StrEnum):
     RESULTS = "results"
     ARCHIVE = "archive"
     INBOX = "inbox"
+    SECRETS = "secrets"
 
     @property
     def parts(self) -> int:
-        """How many parts of it are read at the same time: folders of a bucket are listed from one end."""
+        """How many parts of it are read at the same time: folders of a bucket, and secrets, are listed from one end."""
         return 1 if self in _FOLDERS else PARTS
 
 
 PLACES = tuple(Place)
-_FOLDERS = frozenset({Place.PAYLOADS, Place.RESULTS, Place.ARCHIVE, Place.INBOX})
+_FOLDERS = frozenset({Place.PAYLOADS, Place.RESULTS, Place.ARCHIVE, Place.INBOX, Place.SECRETS})
 
 
 class DataKind(StrEnum):
@@ -68,6 +69,7 @@ class DataKind(StrEnum):
     RESULT = "results in the bucket"
     ARCHIVED = "objects of the archive"
     INBOX = "objects of the archive's inbox, rewritten without it"
+    SECRET = "secrets in Parameter Store"
 
 
 class Kept(StrEnum):
