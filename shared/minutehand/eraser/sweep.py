@@ -51,7 +51,7 @@ def _sweep_secrets(cursor: str, rules: SweepRules, services: Services) -> Swept:
     for name in () if rules.is_dry else page:
         services.secrets.delete(rules.tenant, name)
     swept = Swept(cursors=(page[-1] if len(names) > len(page) else None,))
-    swept.found[DataKind.SECRET] += len(page)
+    swept.found[DataKind.PARAMETER] += len(page)
     return swept
 
 

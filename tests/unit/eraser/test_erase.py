@@ -59,7 +59,7 @@ def test_nothing_is_left_but_what_the_certificate_names(scene: ErasingScene) -> 
         DataKind.PAYLOAD,
         DataKind.ARCHIVED,
         DataKind.INBOX,
-        DataKind.SECRET,
+        DataKind.PARAMETER,
     }
     assert all(erasure.removed[kind] for kind in counted | {DataKind.HISTORY, DataKind.DEAD_LINE, DataKind.RECORD})
     stored = gzip.decompress(scene.memory.archived[certificate_key(ERASED, erasure.id)])

@@ -69,7 +69,7 @@ class DataKind(StrEnum):
     RESULT = "results in the bucket"
     ARCHIVED = "objects of the archive"
     INBOX = "objects of the archive's inbox, rewritten without it"
-    SECRET = "secrets in Parameter Store"
+    PARAMETER = "secrets in Parameter Store"
 
 
 class Kept(StrEnum):
