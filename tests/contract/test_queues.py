@@ -7,6 +7,7 @@ from minutehand.domain.message import DeadLetter, decode, decode_letter
 from minutehand.domain.names import one_off_ref
 from minutehand.domain.payload import PayloadOwner, owner_of_object
 from minutehand.domain.times import DAY, MINUTE, SECOND
+from minutehand.errors import NotFound
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import OutgoingMessage
 
@@ -203,7 +204,9 @@ def test_a_payload_comes_back_by_its_key(services: Services) -> None:
     text = '{"ä":"' + "x" * 100_000 + '"}'
     key = services.payloads.put("acme/s", text)
     assert services.payloads.put("acme/s", text) != key, "what is being removed is not what is being stored"
-    assert services.payloads.get(key) == text
+    assert services.payloads.get("acme", key) == text
+    with pytest.raises(NotFound, match="no object of tenant 'acm'"):
+        services.payloads.get("acm", key)
     result = services.payloads.keep("acme", text)
     assert services.payloads.keep("acme", text) == result, "stored once"
     assert services.payloads.keep("other", text) != result, "but never shared between tenants"
@@ -223,4 +226,4 @@ def test_a_payload_is_of_a_run_or_a_schedule_and_can_be_removed(engine: Engine, 
     assert result not in payloads.stored(after="", before=now + DAY)
     payloads.remove(keys[:1])
     assert found() == keys[1:]
-    assert payloads.get(result) == payloads.get(keys[1]) == "[1]"
+    assert payloads.get("acme", result) == payloads.get("acme", keys[1]) == "[1]"

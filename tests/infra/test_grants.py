@@ -15,6 +15,7 @@ from aws_cdk.assertions import Template
 from minutehand import Registry, Scheduler, Settings, Tenants
 from minutehand.doctor.installation import WANTED
 from minutehand.domain.audit import anchor_key
+from minutehand.domain.history.archive_keys import tenant_prefix
 from minutehand.domain.names import fire_ref, schedule_owner
 from minutehand.domain.run import DeadRunRow, dead_owner
 from minutehand.domain.times import DAY
@@ -24,6 +25,7 @@ from minutehand.services import connect, system_clock
 
 from infra import Minutehand
 from tests.support.policies import Need, enforced, is_allowed
+from tests.support.scenes.neighbours import LIKE_IT
 from tests.support.stacks import JOBS, NO_BUNDLING
 from tests.support.templates import statements
 
@@ -355,3 +357,35 @@ def _grants(given: Statements, action: str, suffix: str) -> bool:
 
 def _actions(statement: dict[str, Any]) -> Iterator[str]:
     yield from [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
+
+
+@pytest.mark.parametrize("tenant", LIKE_IT)
+def test_no_key_of_a_tenant_with_a_similar_name_is_in_a_tenants_grants(grants: Grants, tenant: str) -> None:
+    """Every action of the grants on every kind of key: prefixes, dots and cases of the name are other tenants."""
+
+    def needs(whose: str) -> list[Need]:
+        owners = (f"{whose}/s", f"{whose}/~key", f"{whose}/~token", f"{whose}/~tenant", f"{whose}/acme/s")
+        keys = {
+            "schedules": (whose,),
+            "revisions": owners,
+            "runs": (*owners, f"{whose}#dead#2026-05-04"),
+            "history": (f"{whose}#ended#2026-05-04",),
+            "audit": (f"{whose}#2026-05-04", f"{whose}#~shut"),
+            "tenants": (whose,),
+        }
+        objects = (f"payloads/{whose}/runs/x/y", f"results/{whose}/x", f"{tenant_prefix(whose)}x", f"audit/{whose}/x")
+        actions = {
+            action for given in (grants.of_tenant, grants.reading_tenant) for each in given for action in _actions(each)
+        }
+        on_tables = [
+            Need(action, suffix, (key,))
+            for action in actions
+            if action.startswith("dynamodb:")
+            for suffix, found in keys.items()
+            for key in found
+        ]
+        return on_tables + [Need(a, key) for a in actions if a.startswith("s3:") and "List" not in a for key in objects]
+
+    for given in (grants.of_tenant, grants.reading_tenant):
+        assert [need for need in needs(tenant) if is_allowed(need, given)] == []
+        assert len([need for need in needs("acme") if is_allowed(need, given)]) > 10

@@ -89,6 +89,7 @@ def is_too_deep(text: str, most: int = MAX_DEPTH) -> bool:
 
 PAYLOADS, RESULTS = "payloads", "results"  # folders of the bucket
 _RUNS, _SCHEDULES = "runs", "schedules"
+_HASH = re.compile("[0-9a-f]{64}")
 
 PayloadOwner = RunRef | str  # whose a large payload is: a run's own, or of the schedule with this owner ("tenant/name")
 
@@ -139,6 +140,13 @@ def is_in_folder_of(key: str, tenant: str) -> bool:
     """Whether a key in the bucket is a payload of the tenant's."""
     whose = owner_of_object(key)
     return whose is not None and str(whose).partition("/")[0] == tenant
+
+
+def is_object_of(key: str, tenant: str) -> bool:
+    """Whether a key in the bucket is one of the tenant's: a payload, a result or a checkpoint."""
+    folder, _, name = key.removeprefix(f"{RESULTS}/").rpartition("/")
+    is_result = key.startswith(f"{RESULTS}/") and folder == tenant and _HASH.fullmatch(name) is not None
+    return is_result or is_in_folder_of(key, tenant)
 
 
 def is_same_content(one: str | None, other: str | None) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from minutehand.aws import Client
 from minutehand.concurrency.forks import HoldsLocks
-from minutehand.domain.payload import PAYLOADS, PayloadOwner, owner_of_object, payload_key, result_key
+from minutehand.domain.payload import PAYLOADS, PayloadOwner, is_object_of, owner_of_object, payload_key, result_key
 from minutehand.domain.times import SECOND
-from minutehand.errors import InvalidInput, Unavailable
+from minutehand.errors import InvalidInput, NotFound, Unavailable
 
 _MOST = 1_000  # objects of one request that removes them
 
@@ -48,7 +48,9 @@ class BucketPayloads(HoldsLocks):
         self._client.call("put_object", Bucket=self._bucket, Key=key, Body=body, ContentType="application/json")
         return key
 
-    def get(self, key: str) -> str:
+    def get(self, tenant: str, key: str) -> str:
+        if not is_object_of(key, tenant):
+            raise NotFound(f"{key!r} is no object of tenant {tenant!r}")
         answer = self._client.call("get_object", Bucket=self._bucket, Key=key)
         body: bytes = answer["Body"].read()
         return body.decode()

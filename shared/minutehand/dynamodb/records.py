@@ -92,7 +92,8 @@ class RowDeadIndex:
                 table=RUNS, partition=owner, first=first, last=last, only=only, newest_first=True, limit=page
             )
             rows = (row for row in self._tables.rows("read_dead", days) if row["key"] != before)
-            yield from readable(rows, dead_of, "dead.unreadable")
+            found = readable(rows, dead_of, "dead.unreadable")
+            yield from (dead for dead in found if dead.run.tenant == tenant)  # the key names the run, and who writes it
 
     def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:
         row, is_there = _key(dead) | {"redriven_as": redriven_as}, Compare("owner", "=", dead.owner)

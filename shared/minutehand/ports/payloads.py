@@ -17,8 +17,8 @@ class Payloads(Protocol):
     def keep(self, tenant: str, text: str) -> str:
         """Store a result or checkpoint and return its key. Raises InvalidInput if there is no bucket."""
 
-    def get(self, key: str) -> str:
-        """The text of a key. Raises NotFound."""
+    def get(self, tenant: str, key: str) -> str:
+        """The text of a key of this tenant's. Raises NotFound, also for one of another tenant, whatever the row that names it says."""
 
     def stored(self, *, after: str, before: int) -> Iterator[str]:
         """Keys of payloads that were stored ``before`` (UTC ms), in their order, from beyond ``after`` on. Not those of others' making."""

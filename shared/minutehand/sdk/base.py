@@ -160,7 +160,7 @@ class SchedulerBase(Lookups):
 
     def _payload_of(self, definition: Definition) -> str | None:
         ref = definition.payload_ref
-        return definition.payload if ref is None else self._services.payloads.get(ref)
+        return definition.payload if ref is None else self._services.payloads.get(self.tenant, ref)
 
     def _job_name(self, job: JobRef) -> str:
         if not isinstance(job, str) and callable(job):
@@ -220,7 +220,7 @@ class SchedulerBase(Lookups):
     def _check_stored(self, job: str, payload: str | None, ref: str | None) -> None:
         """Check a payload that was stored for a run or a schedule, as a worker would. Reads it only if its job says what fits."""
         if self._payload_checks.looks_at(job):
-            text = payload if ref is None else self._services.payloads.get(ref)
+            text = payload if ref is None else self._services.payloads.get(self.tenant, ref)
             self._payload_checks.stored(job, text or "null", self._on_unknown)
 
     def _check_payload(self, job: str, payload: Any, text: str) -> None:

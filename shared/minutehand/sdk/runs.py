@@ -118,7 +118,7 @@ class RunMethods(SchedulerBase):
 
     def _stored(self, key: str) -> str | None:
         try:
-            return self._services.payloads.get(key)
+            return self._services.payloads.get(self.tenant, key)
         except NotFound:
             return None
 

@@ -184,6 +184,8 @@ def notify(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
     if record is None:
         return True
     to, notice = str(record.body["to"]), Notice.of(record.body["notice"])
+    if notice.owner != owner:
+        raise Unreadable(f"notice {record.key!r} of {owner!r} is about {notice.owner!r}")
     if to in counts.deaf:
         return False
     if to.startswith(JOB):

@@ -82,9 +82,12 @@ def _run(row: Mapping[str, Any]) -> RunRow | None:
 def _notice(row: Mapping[str, Any]) -> Notice:
     body = record_of(row).body
     try:
-        return Notice.of(body["notice"])
+        notice = Notice.of(body["notice"])
     except (KeyError, TypeError, ValueError) as problem:
         raise Unreadable(f"notice {row['owner']}#{row['key']}: {problem!r}") from problem
+    if notice.owner != row["owner"]:
+        raise Unreadable(f"notice {row['owner']}#{row['key']} is about {notice.owner!r}")
+    return notice
 
 
 def instant_of(at: Any) -> int:

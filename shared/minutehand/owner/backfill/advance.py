@@ -297,4 +297,7 @@ def read_runs(backfill: StoredBackfill, fires: Iterable[int], services: Services
 
 def _backfill_of(record: Record) -> StoredBackfill:
     with reading(f"backfill {record.key!r} of {record.owner!r}", record.body):
-        return StoredBackfill.of_body(record.body, record.version)
+        backfill = StoredBackfill.of_body(record.body, record.version)
+        if (backfill.owner, f"{RECORD}{backfill.id}") != (record.owner, record.key):
+            raise ValueError(f"it is about {backfill.owner!r}")
+        return backfill

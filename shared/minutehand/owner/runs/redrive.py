@@ -119,7 +119,7 @@ def replay(
 
 def _with_own_payload(run: RunRow, services: Services) -> RunRow:
     """A run whose payload, if it is large, is its own: the original's goes with that run, a schedule's with its schedule."""
-    text = run.payload if run.payload_ref is None else services.payloads.get(run.payload_ref)
+    text = run.payload if run.payload_ref is None else services.payloads.get(run.ref.tenant, run.payload_ref)
     if text is None or (run.payload_ref is None and size(text) <= INLINE_PAYLOAD):
         return run
     return replace(run, payload=None, payload_ref=services.payloads.put(run.ref, text))

@@ -98,7 +98,7 @@ def change(call: ScheduleCall, context: FireContext, attempt: Attempt) -> Change
     for _ in range(RACES):
         head = services.schedules.head(call.tenant, call.name)
         call.permit(head)
-        first, remember = _recall(call.token, services, context.clock())
+        first, remember = _recall(call, services, context.clock())
         if first is not None:
             _finish(first, context)
             return first
@@ -117,15 +117,18 @@ def _forget(done: ChangeResult) -> None:
 
 
 def _recall(
-    token: ClientToken | None, services: Services, now: int
+    call: ScheduleCall, services: Services, now: int
 ) -> tuple[ChangeResult | None, Callable[[ChangeResult], Record | None]]:
     """The result of the first call with the token, if this is another one; and what makes the token's record."""
+    token = call.token
     if token is None:
         return None, _forget
     version, body = _read_record(token, services, now)
     if body is not None:
         with reading(f"client_token={token.text!r}", body):
             first = ChangeResult(head=_head_of(body["head"]), change=ChangeKind(body["change"]))
+            if (first.head.tenant, first.head.name) != (call.tenant, call.name):
+                raise ValueError(f"it is about {first.head.owner!r}")
             return first, _forget
 
     def remember(done: ChangeResult) -> Record:

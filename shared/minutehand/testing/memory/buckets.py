@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from minutehand.domain.audit import ANCHORS
-from minutehand.domain.payload import PayloadOwner, owner_of_object, payload_key, result_key
+from minutehand.domain.payload import PayloadOwner, is_object_of, owner_of_object, payload_key, result_key
 from minutehand.errors import NotFound
 from minutehand.ports.erasure import Lock, ObjectPage, ObjectVersion
 from minutehand.ports.history.archive import OriginalObject
@@ -33,7 +33,9 @@ class MemoryPayloads:
         self._calls.one("PutObject", "payloads", "put", lambda: self._texts.update({key: stored}), key)
         return key
 
-    def get(self, key: str) -> str:
+    def get(self, tenant: str, key: str) -> str:
+        if not is_object_of(key, tenant):
+            raise NotFound(f"{key!r} is no object of tenant {tenant!r}")
         found = self._calls.one("GetObject", "payloads", "get", lambda: self._texts.get(key), key)
         if found is None:
             raise NotFound(f"{key!r}: the bucket has no such object")

@@ -225,7 +225,7 @@ def payload_gone(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     if ready.spec.payload_ref is None:
         return None
     try:
-        ready.payload = worker.services.payloads.get(ready.spec.payload_ref)
+        ready.payload = worker.services.payloads.get(ready.message.run.tenant, ready.spec.payload_ref)
     except NotFound as problem:
         return _payload_missing(worker, ready, str(problem))
     return None

@@ -47,7 +47,7 @@ class RunStore:
 
     def get_large(self, key: str) -> str:
         """The text of that key."""
-        return self._worker.services.payloads.get(key)
+        return self._worker.services.payloads.get(self._leased.run.ref.tenant, key)
 
     def secret(self, name: str) -> str:
         """The value of a secret of the run's tenant, which is masked from now on."""

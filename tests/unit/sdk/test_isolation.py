@@ -1,0 +1,76 @@
+"""Another tenant's names, ids, cursors, keys and tokens in somebody's hands: nothing of it is read, nothing is changed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from minutehand import Scheduler
+from minutehand.errors import InvalidInput
+
+from tests.support.scenes.neighbours import LIKE_IT, MARK, VICTIM, Neighbours, StolenCalls, methods
+
+CALLS = 25  # of each method by each neighbour
+
+
+@pytest.mark.parametrize("tenant", LIKE_IT)
+def test_no_call_of_another_tenant_reads_or_changes_anything(tenant: str) -> None:
+    """Every method of the SDK, with arguments drawn from what belongs to the tenant; then the installation lives on for a while."""
+    scene = Neighbours()
+    before = scene.belongings()
+    assert len(before) > 60
+    calls = StolenCalls(scene, scene.neighbour(tenant), Random(tenant))
+    scene.started.clear()
+    for _ in range(CALLS):
+        for method in methods():
+            said = calls.call(method)
+            assert MARK not in said, method
+            after = scene.belongings()
+            changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+            assert changed == set(), method
+    scene.harness.advance(minutes=30)
+    assert scene.belongings() == before
+    assert {run_id.partition("/")[0] for run_id, _ in scene.started} == {tenant}
+    assert MARK not in repr(scene.started)
+    assert len(calls.answered) > 30, "most methods were answered, or they would have refused everybody"
+
+
+@pytest.mark.parametrize(
+    "tenant",
+    [
+        "acme/s",
+        "acme/",
+        "~acme",
+        "acme#dead",
+        "аcme",
+        "",
+        "acme\x00",
+        "acme\n",
+        "*",
+        "ac*",
+        "acme ",
+        "acme/~key",
+        "%61cme",
+    ],
+)
+def test_a_name_that_could_pass_for_the_tenants_keys_is_none(tenant: str) -> None:
+    with pytest.raises(InvalidInput, match="tenant="):
+        Scheduler(tenant, services=Neighbours().services)
+
+
+def test_the_tenant_sees_the_marks_itself() -> None:
+    """Or the search for them would prove nothing."""
+    scene = Neighbours()
+    it = scene.victim
+    shown = [
+        it.get_schedule("s"),
+        it.list_schedules(),
+        it.list_runs(),
+        it.list_dead(),
+        it.audit(),
+        it.list_backfills("h"),
+    ]
+    shown += [it.describe_schedule("hidden"), it.export_declared(), *map(it.get_run, scene.stolen["run_id"])]
+    assert [one for one in shown[:8] if MARK not in repr(one)] == [shown[5]]
+    assert sum(MARK in repr(run) for run in shown[8:]) > 5
+    assert it.tenant == VICTIM
