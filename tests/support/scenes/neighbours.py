@@ -145,14 +145,18 @@ class Neighbours:
 
     def belongings(self) -> dict[str, object]:
         """All rows and objects of the tenant."""
-        rows = {
+        rows: dict[str, object] = {
             f"{table.suffix} {partition} {key}": dict(row)
             for table, content in self.memory._tables.items()
             for partition, key, row in content
             if (_owner_of_entry(key) if table is AGENDA else re.split("[/#]", partition)[0]) == VICTIM
         }
-        objects = {key: text for key, text in self.memory._payloads.items() if is_object_of(key, VICTIM)}
-        archived = {key: content for key, content in self.memory.archived.items() if VICTIM in key.split("/")}
+        objects: dict[str, object] = {
+            key: text for key, text in self.memory._payloads.items() if is_object_of(key, VICTIM)
+        }
+        archived: dict[str, object] = {
+            key: content for key, content in self.memory.archived.items() if VICTIM in key.split("/")
+        }
         return rows | objects | archived
 
 

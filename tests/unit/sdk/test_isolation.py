@@ -10,7 +10,7 @@ from minutehand.errors import InvalidInput
 
 from tests.support.scenes.neighbours import LIKE_IT, MARK, VICTIM, Neighbours, StolenCalls, methods
 
-CALLS = 25  # of each method by each neighbour
+CALLS = 15  # of each method by each neighbour
 
 
 @pytest.mark.parametrize("tenant", LIKE_IT)
