@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 from functools import cache
 from gc import collect, freeze
@@ -60,8 +62,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_secrets_of_other_tests() -> Iterator[None]:
-    """What one test's runs have looked up is masked in no other test."""
+    """What one test's runs have looked up is masked in no other test; nor are its hooks there."""
+    hooks = threading.excepthook, sys.unraisablehook
     yield
+    threading.excepthook, sys.unraisablehook = hooks
     masking.of_process.clear()
 
 

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from minutehand import masking
 from minutehand.terminal import in_one_line, printable, span
 
+log = logging.getLogger(__name__)
 _run: ContextVar[dict[str, Any] | None] = ContextVar("minutehand_run", default=None)
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
@@ -224,6 +225,24 @@ def configure(
     handler.setFormatter(ReadableFormatter(colours=colours) if readable else JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("botocore").setLevel(logging.WARNING)
+    log_unhandled()
+
+
+def log_unhandled() -> None:
+    """Log what a thread or a finaliser raises and nobody handles. Python would print it as it is, with the secrets in it."""
+
+    def of_thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_type is not SystemExit and args.exc_value is not None:
+            name = None if args.thread is None else args.thread.name
+            info = (args.exc_type, args.exc_value, args.exc_traceback)
+            log.error("thread.failed", extra={"of": name}, exc_info=info)
+
+    def of_finaliser(args: sys.UnraisableHookArgs) -> None:
+        if args.exc_value is not None:
+            info = (args.exc_type, args.exc_value, args.exc_traceback)
+            log.error("finaliser.failed", extra={"of": type(args.object).__name__}, exc_info=info)
+
+    threading.excepthook, sys.unraisablehook = of_thread, of_finaliser
 
 
 def is_readable() -> bool:

@@ -7,6 +7,8 @@ import html
 import json
 import random
 import string
+import subprocess
+import sys
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
@@ -193,3 +195,36 @@ def test_fields_of_a_line_that_json_has_not_are_texts() -> None:
     with Masking(hiding("hush-in-object", "77777")):
         given = {"a": Shown(), "b": (1, 77777, None, True), "hush-in-object": b"hush-in-object"}
         assert masking.of_fields(given) == {"a": f"shown {MASK}", "b": [1, MASK, None, True], MASK: f"b'{MASK}'"}
+
+
+_THREADS = """
+import sys, threading
+from minutehand import logs, masking
+
+logs.configure(readable="readable" in sys.argv)
+masking.of_process.add("hush-0123456789", "acme")
+
+class Client:
+    def __del__(self):
+        raise ValueError("left with hush-0123456789")
+
+def work():
+    raise ValueError("no login with hush-0123456789")
+
+thread = threading.Thread(target=work, name="of a job")
+thread.start()
+thread.join()
+Client()
+threading.Thread(target=sys.exit).start()
+"""
+
+
+@pytest.mark.parametrize("form", ["json", "readable"])
+def test_what_nobody_handles_is_logged_and_masked(form: str) -> None:
+    """Python itself would print it, past every formatter."""
+    done = subprocess.run([sys.executable, "-c", _THREADS, form], capture_output=True, text=True, check=True)
+    told = done.stdout + done.stderr
+    assert "hush" not in told
+    for text in ("thread.failed", "no login with [secret]", "finaliser.failed", "left with [secret]", "of a job"):
+        assert text in told
+    assert told.count("failed") == 2
