@@ -32,7 +32,6 @@ TABLES: Mapping[Place, TableDefinition] = {
 _SHARED = "~"  # partitions of the whole installation begin so, and sort after those of all tenants
 _QUARANTINED = "quarantined#"
 _STAYS = ("#profile", "#erasure")  # items of a tenant that was erased
-_DENY = "deny"  # act of a line about a refusal
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ def _line(row: Row, rules: SweepRules) -> Finding | None:
         return Keep(Kept.CLOSE)
     if "erased" in row:
         return Keep(Kept.DIGEST)
-    if row.get("act") == AuditAct.ERASE_TENANT or (row.get("act") == _DENY and _at(row) >= rules.began_at):
+    if row.get("act") == AuditAct.ERASE_TENANT or (row.get("act") == AuditAct.DENY and _at(row) >= rules.began_at):
         return Keep(Kept.OWN_LINE)
     return Replace(DataKind.AUDIT_LINE, erased_line(row, rules.now))
 
