@@ -37,4 +37,4 @@ def test_it_counts_first_and_then_erases_with_a_certificate(said: Say) -> None:
     assert said("tenants", "set", "acme", "--note", "x").code == ExitCode.CONFLICT
     refused = said("--tenant", "acme", "submit", "note")
     assert refused.code != 0
-    assert "erased" in refused.err
+    assert "ERASED" in refused.err

@@ -79,7 +79,7 @@ class ErasureMethods:
         found = survey(name, self._context, until=until, so_far=Survey() if so_far is None else so_far.survey)
         return _counted(name, found)
 
-    def erase(self, tenant: str, *, confirm: str, again: bool = False, budget: float = _BUDGET) -> ErasureProgress:
+    def erase(self, tenant: str, confirm: str, *, again: bool = False, budget: float = _BUDGET) -> ErasureProgress:
         """Remove everything of a tenant, for good: schedules, runs, history, archive, payloads and the texts of its audit.
 
         The first call begins: 5 s after it nothing of the tenant is accepted or started any more, its running attempts are asked to
