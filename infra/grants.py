@@ -127,7 +127,6 @@ def allow_erasing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     store.allow(grantee, "tenants", ("dynamodb:GetItem",), BATCH)
     store.allow(grantee, "runs", SCAN, BATCH, _PUT_AND_UPDATE)  # asks workers to end runs, rewrites shared records
     store.allow(grantee, "audit", SCAN, BATCH)
-    store.allow_secrets(grantee, "ssm:GetParametersByPath", "ssm:DeleteParameter")
     store.allow_erasing(grantee, (PAYLOADS, RESULTS, INBOX), ARCHIVED)
     store.allow_secrets(grantee, "ssm:GetParametersByPath", "ssm:DeleteParameter")
     store.allow_objects(grantee, "s3:PutObject", INBOX)

@@ -52,7 +52,6 @@ def test_an_erasure_runs_under_its_grant(
     owner.trigger("a", payload="x" * 70_000)
     connect(local_settings).secrets.put("acme", "crm-token", "hush-0123456789")
     StreamFollower(connect(local_settings), system_clock).poll()
-    connect(local_settings).secrets.put("acme", "token", "a secret text")
     tenants = Tenants(settings=local_settings)
     with enforced(given["Erasing"], local_settings) as needed:
         counted = tenants.count_erasure("acme")

@@ -133,8 +133,6 @@ def _names(resource: Any, need: Need) -> bool:
         return any(fnmatchcase(need.resource, part.strip("/")) for part in re.findall(r'"(/[^"]+)"', text))
     if need.action.startswith("ssm:"):
         return any(fnmatchcase(need.resource, part) for part in re.findall(r'":parameter([^"]+)"', text))
-    if need.action.startswith("ssm:"):  # the path has the prefix of another installation
-        return "/tenants/*" in text
     if resource == "*":
         return True
     place = "Store" if need.action.startswith("dynamodb:") else "Queues"

@@ -1,5 +1,4 @@
 """One step of a pass in the buckets (a page of a folder, or of the inbox, whose objects have lines of several tenants) or among secrets.
-"""One step of a pass: of a table, the secrets, a folder of objects, or the inbox, whose objects have lines of several tenants.
 
 An object of the inbox is put again without the tenant's lines, under the key that follows from its new content, and only then removed.
 A process that dies in between leaves both; the next pass removes the old one, and readers leave lines out that come twice.
@@ -17,7 +16,6 @@ from minutehand.ports.erasure import Lock, ObjectVersion
 from minutehand.ports.services import Services
 
 _SECRETS = 50  # that one step removes: Parameter Store takes few requests a second
-_SECRETS = 50  # of one step: SSM takes some requests a second
 _KINDS = {Place.PAYLOADS: DataKind.PAYLOAD, Place.RESULTS: DataKind.RESULT, Place.ARCHIVE: DataKind.ARCHIVED}
 
 
@@ -27,21 +25,9 @@ def sweep(place: Place, cursors: Sequence[str | None], rules: SweepRules, servic
         return _sweep_inbox(cursors[0] or "", rules, services)
     if place is Place.SECRETS:
         return _sweep_secrets(cursors[0] or "", rules, services)
-        return _sweep_secrets(rules, services)
     if place in _KINDS:
         return _sweep_folder(place, cursors[0] or "", rules, services)
     return services.erasures.sweep(place, cursors, rules)
-
-
-def _sweep_secrets(rules: SweepRules, services: Services) -> Swept:
-    """A tenant has few; they are listed anew until there is none."""
-    names = [secret.name for secret in services.secrets.list(rules.tenant)]
-    part = names if rules.is_dry else names[:_SECRETS]
-    for name in () if rules.is_dry else part:
-        services.secrets.delete(rules.tenant, name)
-    swept = Swept(cursors=("more" if len(part) < len(names) else None,))
-    swept.found[DataKind.SECRET] += len(part)
-    return swept
 
 
 def folder_of(place: Place, tenant: str) -> str:

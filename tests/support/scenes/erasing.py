@@ -82,7 +82,6 @@ class ErasingScene:
         """Let both tenants have schedules, runs of every kind, dead ones, payloads, records, history, archive and audit."""
         for tenant in (ERASED, NEIGHBOUR):
             self._furnish(tenant)
-            self.services.secrets.put(tenant, "token", f"{SECRET} of {tenant}")
         self.harness.advance(hours=hours)
         for tenant in (ERASED, NEIGHBOUR):
             scheduler = self.scheduler(tenant)
@@ -172,7 +171,6 @@ class ErasingScene:
         tables = {table: list(content) for table, content in self.memory._tables.items()}
         texts, objects, at = dict(self.memory._payloads), dict(self.memory.archived), self.clock()
         secrets = dict(self.memory._parameters)
-        parameters = dict(self.memory._parameters)
         queues = {queue: [each.body for each in queue] for queue in (self.memory.dead, *self.memory.stripes.values())}
         changes = deque(self.memory._runs._changes)
 
@@ -182,8 +180,6 @@ class ErasingScene:
                 content._partitions.clear()
                 for partition, key, row in rows:
                     MemoryTable.put(content, partition, key, row)
-            self.memory._parameters.clear()
-            self.memory._parameters.update(parameters)
             self.memory._payloads.clear()
             self.memory._payloads.update(texts)
             self.memory._parameters.clear()
@@ -208,8 +204,6 @@ class ErasingScene:
         for table, rows in self.memory._tables.items():
             for partition, key, row in rows:
                 yield f"{table.suffix} {partition} {key}", _text_of_row(row)
-        for name, (value, *_) in self.memory._parameters.items():
-            yield f"secret {name}", value if name.split("/")[-2] == ERASED else ""
         for key, (text, _) in self.memory._payloads.items():
             yield f"bucket {key}", text
         for name, (value, _, _) in self.memory._parameters.items():

@@ -62,11 +62,6 @@ def test_nothing_is_left_but_what_the_certificate_names(scene: ErasingScene) -> 
         DataKind.PARAMETER,
     }
     assert all(erasure.removed[kind] for kind in counted | {DataKind.HISTORY, DataKind.DEAD_LINE, DataKind.RECORD})
-    counted = {DataKind.RUN, DataKind.SCHEDULE, DataKind.REVISION, DataKind.PAYLOAD, DataKind.ARCHIVED, DataKind.INBOX}
-    assert all(
-        erasure.removed[kind]
-        for kind in counted | {DataKind.HISTORY, DataKind.DEAD_LINE, DataKind.RECORD, DataKind.SECRET}
-    )
     stored = gzip.decompress(scene.memory.archived[certificate_key(ERASED, erasure.id)])
     assert json.loads(stored) == document_of(erasure)
     profile = scene.services.tenants.profile(ERASED)

@@ -34,7 +34,6 @@ class Place(StrEnum):
     HISTORY = "history"
     AUDIT = "audit"
     TENANTS = "tenants"
-    SECRETS = "secrets"
     PAYLOADS = "payloads"
     RESULTS = "results"
     ARCHIVE = "archive"
@@ -49,12 +48,6 @@ class Place(StrEnum):
 
 PLACES = tuple(Place)
 _FOLDERS = frozenset({Place.PAYLOADS, Place.RESULTS, Place.ARCHIVE, Place.INBOX, Place.SECRETS})
-        """How many parts of it are read at the same time: only a table has parts."""
-        return 1 if self in _WHOLE else PARTS
-
-
-PLACES = tuple(Place)
-_WHOLE = frozenset({Place.SECRETS, Place.PAYLOADS, Place.RESULTS, Place.ARCHIVE, Place.INBOX})
 
 
 class DataKind(StrEnum):
@@ -72,7 +65,6 @@ class DataKind(StrEnum):
     HISTORY = "rows of the history"
     AUDIT_LINE = "texts of audit lines"
     SETTING = "settings of the tenant"
-    SECRET = "secrets"  # noqa: S105 (the word)
     PAYLOAD = "payloads in the bucket"
     RESULT = "results in the bucket"
     ARCHIVED = "objects of the archive"
