@@ -13,11 +13,10 @@ def job_problem(governance: Governance, job: str, *, by_name: bool) -> str | Non
 
     ``by_name``: the job does whatever its payload says, so that no pattern gives it (``Job.by_name``).
     """
-    profile = governance.profile
-    if profile.may_run(job, by_name=by_name):
+    if governance.may_run(job, by_name=by_name):
         return None
     why = f"tenant {governance.tenant!r} may not run job {job!r}"
-    if by_name and profile.may_run(job, by_name=False):
+    if by_name and governance.may_run(job, by_name=False):
         why = f"{why}: what it does is for its payload to say, so a pattern such as * does not give it"
     return f"{why}; {command_for(governance.tenant, job)}"
 

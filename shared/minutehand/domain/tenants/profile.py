@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from minutehand.errors import InvalidInput
 
@@ -19,6 +19,7 @@ MAX_GRANTS = 100  # of a profile
 MAX_PATTERNS = 100  # jobs of a profile or a grant
 MAX_PATTERN = 300  # characters
 PRINCIPALS = ("iam:", "app:", "key:", "oidc:")  # what a principal begins with: see domain.audit
+_DECIDED = 1_000  # jobs of which is remembered whether a tenant may run them
 _JOBS = re.compile(r"[A-Za-z0-9._:@/*-]{1,200}")
 
 
@@ -89,8 +90,19 @@ class Governance:
     own: TenantProfile | None = None  # None: it has none
     installation: TenantProfile | None = None
     read_at: int = 0  # UTC ms
+    _decided: dict[tuple[str, bool], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @cached_property
+    def may_run(self, job: str, *, by_name: bool) -> bool:
+        """As ``TenantProfile.may_run``; of each job decided once, because a worker asks before every start."""
+        key = (job, by_name)
+        known = self._decided.get(key)
+        if known is None:
+            if len(self._decided) >= _DECIDED:
+                self._decided.clear()
+            known = self._decided[key] = self.profile.may_run(job, by_name=by_name)
+        return known
+
+    @property
     def profile(self) -> TenantProfile:
         """The tenant's profile, with the installation's jobs and queue where it has none of its own. The installation is never suspended.
 
