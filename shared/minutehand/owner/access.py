@@ -26,7 +26,7 @@ from minutehand.domain.tenants.access import (
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from minutehand.domain.tenants.suspension import forbids
 from minutehand.domain.times import MINUTE
-from minutehand.errors import Forbidden, MinutehandError, TenantSuspended, Unavailable
+from minutehand.errors import Forbidden, JobNotGranted, MinutehandError, TenantSuspended, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext
 from minutehand.ports.services import Clock, Services
@@ -34,6 +34,8 @@ from minutehand.ports.services import Clock, Services
 log = logging.getLogger(__name__)
 
 MOST_DENIALS = 60  # lines of refusals that a process writes in a minute
+RUN_JOB = "run-job"  # stands for a verb in the line of a job that the tenant may not run
+TENANT = "tenant"  # and for its principal, where the caller claims no actor: nobody of the tenant may
 _REMEMBERED = 1_000  # allowances that a process knows
 
 _Profiles = tuple[TenantProfile | None, TenantProfile | None]  # a tenant's own, and the installation's
@@ -50,7 +52,7 @@ class DenialSampler(HoldsLocks):
     def _make_locks(self) -> None:
         self._lock = threading.Lock()
 
-    def takes(self, tenant: str, principal: str, verb: Verb, now: int) -> bool:
+    def takes(self, tenant: str, principal: str, verb: str, now: int) -> bool:
         """Whether this refusal gets a line."""
         key = (tenant, principal, str(verb))
         with self._lock:
@@ -145,7 +147,7 @@ class AccessGate:
 
     def refusal(self, caller: Caller, lacking: MissingGrant, about: str) -> Forbidden:
         """The error, after a line in the audit if it is this one's turn."""
-        self._audit(caller, lacking)
+        self._audit(lacking.tenant, caller, lacking.principal, lacking.verb, lacking.job)
         of_job = "" if lacking.job is None else f" --jobs {lacking.job!r}"
         roles, holder = " or ".join(lacking.roles), INSTALLATION if lacking.verb in OF_INSTALLATION else lacking.tenant
         return Forbidden(
@@ -158,20 +160,22 @@ class AccessGate:
             job=lacking.job,
         )
 
-    def _audit(self, caller: Caller, lacking: MissingGrant) -> None:
+    def job_refusal(self, tenant: str, caller: Caller, job: str, problem: str) -> JobNotGranted:
+        """The error about a job that the tenant may not run, whoever asks; after a line in the audit, likewise."""
+        self._audit(tenant, caller, caller.actor or TENANT, RUN_JOB, job)
+        return JobNotGranted(problem, tenant=tenant, job=job)
+
+    def _audit(self, tenant: str, caller: Caller, principal: str, verb: str, job: str | None) -> None:
         """A line of the refusal. The refusal does not depend on it: the caller's role may have no right to write for this tenant."""
-        log.warning(
-            "access.denied",
-            extra={"tenant": lacking.tenant, "principal": lacking.principal, "verb": str(lacking.verb)},
-        )
-        if not DENIALS.takes(lacking.tenant, lacking.principal, lacking.verb, self._clock()):
+        log.warning("access.denied", extra={"tenant": tenant, "principal": principal, "verb": str(verb)})
+        if not DENIALS.takes(tenant, principal, verb, self._clock()):
             return
         context = FireContext(services=self._services, clock=self._clock, caller=caller)
-        detail: dict[str, Any] = {"verb": str(lacking.verb), "job": lacking.job, "principal": lacking.principal}
+        detail: dict[str, Any] = {"verb": str(verb), "job": job, "principal": principal}
         try:
-            self._services.audit.write(line_of(AuditAct.DENY, lacking.tenant, context, **detail))
+            self._services.audit.write(line_of(AuditAct.DENY, tenant, context, **detail))
         except MinutehandError as problem:
-            log.warning("access.denial_not_written", extra={"tenant": lacking.tenant, "error": str(problem)})
+            log.warning("access.denial_not_written", extra={"tenant": tenant, "error": str(problem)})
 
 
 def _needed(job: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minutehand.domain.tenants.job_grants import job_problem
-from minutehand.errors import JobNotGranted, MinutehandError
+from minutehand.errors import MinutehandError
 from minutehand.jobs import Registry
 from minutehand.owner.catalogue import KnownNames
 from minutehand.ports.services import Clock, Services
@@ -18,12 +18,6 @@ class JobGrants:
 
     def __init__(self, services: Services, clock: Clock, jobs: Registry, known: KnownNames) -> None:
         self._services, self._clock, self._jobs, self._known = services, clock, jobs, known
-
-    def check(self, tenant: str, job: str) -> None:
-        """Raise JobNotGranted for a job that the tenant may not run; Unavailable if its profile cannot be read."""
-        problem = self.problem(tenant, job)
-        if problem is not None:
-            raise JobNotGranted(problem, tenant=tenant, job=job)
 
     def problem(self, tenant: str, job: str) -> str | None:
         """Why the tenant may not run a job; None: it may. Raises Unavailable. A profile is read once in five seconds."""

@@ -195,7 +195,9 @@ class SchedulerBase(Lookups):
     def _may_run(self, *jobs: str) -> None:
         """Raise JobNotGranted for a job that this tenant may not run. One read in five seconds."""
         for job in dict.fromkeys(jobs):
-            self._grants.check(self.tenant, job)
+            problem = self._grants.problem(self.tenant, job)
+            if problem is not None:
+                raise self._gate.job_refusal(self.tenant, self._caller, job, problem)
 
     def _waits_because(self, job: str) -> str | None:
         """Why a run of the job waits: its tenant is suspended, or may not run it, or no worker has ever known it; None: who knows."""

@@ -14,6 +14,7 @@ from minutehand.domain.policies import Retry
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile
 from minutehand.errors import Forbidden, InvalidInput, JobNotGranted
+from minutehand.owner import access
 from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.ready_jobs.command import command_job
 
@@ -108,6 +109,17 @@ def written(world: World) -> object:
     """All that lies in the tables and queues, but the profiles."""
     memory = world.memory
     return memory.runs(), memory.entries(), memory.messages(), list(world.services.schedules.all_heads())
+
+
+def test_a_refusal_has_a_line_in_the_audit_and_many_have_one() -> None:
+    world, _ = prepared()
+    access.DENIALS.__init__()  # type: ignore[misc]  # of the process, and so of all tests
+    owner = world.owner().acting_as("mallory")
+    for _ in range(20):
+        with pytest.raises(JobNotGranted):
+            owner.submit("note")
+    (line,) = [line for line in world.scheduler.audit().items if line.act == "deny"]
+    assert (line.actor, line.detail) == ("app:mallory", {"verb": "run-job", "job": "note", "principal": "app:mallory"})
 
 
 def test_a_redrive_of_many_names_each_and_goes_on() -> None:
