@@ -399,8 +399,8 @@ def suspended(stage: Stage) -> Answer:
 
 
 def after_a_suspension(stage: Stage) -> Answer:
-    stage.harness.tenants.acting_as("boss").suspend("acme", note="unpaid")
     stage.create()
+    stage.harness.tenants.acting_as("boss").suspend("acme", note="unpaid")
     stage.pass_time(120)
     stage.harness.tenants.acting_as("boss").resume("acme")
     stage.pass_time(10)
@@ -409,9 +409,9 @@ def after_a_suspension(stage: Stage) -> Answer:
 
 def after_a_long_suspension(stage: Stage) -> Answer:
     """The line of its begin is a week old: that of its end tells it."""
+    stage.create("10 8 11 5 *")
     stage.harness.tenants.suspend("acme")
     stage.pass_time(7 * 24 * 60)
-    stage.create()
     stage.pass_time(120)
     stage.harness.tenants.acting_as("boss").resume("acme")
     stage.pass_time(10)
