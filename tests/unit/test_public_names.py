@@ -13,7 +13,18 @@ import minutehand
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"boto3", "botocore", "croniter", "dateutil", "holidays", "pynamodb", "ssl", "urllib3"}
+HEAVY = {
+    "boto3",
+    "botocore",
+    "croniter",
+    "dateutil",
+    "holidays",
+    "jsonschema_rs",
+    "pydantic",
+    "pynamodb",
+    "ssl",
+    "urllib3",
+}
 EAGER = {"errors"}
 
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from minutehand.isolation import PreloadedParent
 
 from tests.support.job_tables import DictClient
 from tests.support.scenes.isolated_jobs import Stage, living, until
-from tests.support.scenes.isolated_work import Sum
+from tests.support.scenes.isolated_work import Sum, add
 from tests.support.scenes.world import Faults, fails
 
 
@@ -53,6 +54,22 @@ def test_a_payload_that_does_not_fit_is_a_permanent_failure(stage: Stage) -> Non
     found = stage.scheduler.get_run(run.id)
     assert (found.state, found.attempt, found.error_type) == (RunState.DEAD, 1, "InvalidInput")
     assert found.error == "payload.b='token=[redacted]': does not fit 'add-typed'; give a valid integer"
+
+
+def test_a_payload_that_does_not_fit_the_schema_costs_no_process() -> None:
+    jobs, started = Registry(), list[object]()
+    fits = {"properties": {"b": {"maximum": 2}}}
+    jobs.job("add", isolation="process", schema=fits)(add)
+    stage = Stage(jobs=jobs)
+    assert stage.run("add", {"a": 1, "b": 2}).result["sum"] == 3
+    stage.worker = replace(stage.worker, isolated=lambda worker, leased: started.append(leased))  # type: ignore[arg-type,func-returns-value,return-value]
+    unaware = Scheduler("acme", jobs=Registry(), services=stage.memory.connect(), clock=stage.clock)
+    run = unaware.submit("add", {"a": 1, "b": 3})
+    stage.work()
+    found = stage.scheduler.get_run(run.id)
+    assert (found.state, found.attempt, found.error_type) == (RunState.DEAD, 1, "InvalidInput")
+    assert found.error == "payload.b=3: does not fit the schema of 'add'; give a value of at most 2"
+    assert started == []
 
 
 PRELOADED = """
