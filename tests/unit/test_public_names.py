@@ -20,7 +20,6 @@ HEAVY = {
     "dateutil",
     "holidays",
     "jsonschema_rs",
-    "pydantic",
     "pynamodb",
     "ssl",
     "urllib3",
