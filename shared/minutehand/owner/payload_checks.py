@@ -111,9 +111,8 @@ class PublishedSchemas:
             self._warn(job, warn)
             return
         for schema in self._schemas(published, new=new):
-            schema.check(
-                text, job, hides=published.masks
-            )  # what its errors mask is not published, so it may be anything
+            # What the job's errors mask is not published: it may be anything.
+            schema.check(text, job, hides=published.masks)
 
     def _warn(self, job: str, warn: Warn) -> None:
         if not self._has_warned:
