@@ -62,7 +62,7 @@ def test_a_payload_that_does_not_fit_the_schema_costs_no_process() -> None:
     jobs.job("add", isolation="process", schema=fits)(add)
     stage = Stage(jobs=jobs)
     assert stage.run("add", {"a": 1, "b": 2}).result["sum"] == 3
-    stage.worker = replace(stage.worker, isolated=lambda worker, leased: started.append(leased))  # type: ignore[arg-type,func-returns-value,return-value]
+    stage.worker = replace(stage.worker, isolated=lambda worker, leased: started.append(leased))  # type: ignore[arg-type,return-value]
     unaware = Scheduler("acme", jobs=Registry(), services=stage.memory.connect(), clock=stage.clock)
     run = unaware.submit("add", {"a": 1, "b": 3})
     stage.work()
