@@ -29,8 +29,10 @@ from minutehand.cli.exits import ExitCode
 from minutehand.domain import audit, options, policies, run, schedule
 from minutehand.domain.history import entry, transition_line
 from minutehand.domain.run import TERMINAL, RunState
+from minutehand.domain.tenants.access import ROLES, Role, Verb
 from minutehand.ready_jobs import http, notifiers
 from minutehand.sdk import bulk
+from minutehand.sdk.access.calls import CALLS, OF_TENANTS
 from minutehand.state import backfill, before_start, ending, lease
 from minutehand.state.transition import Transition
 from minutehand.web import create_app
@@ -229,6 +231,24 @@ def decisions() -> Iterator[str]:
         yield f"- [{heading}](adr/{place.name})"
 
 
+def roles() -> Iterator[str]:
+    """Every verb, and the roles that have it."""
+    yield f"| verb | what | {' | '.join(Role)} |\n|---|---|{'---|' * len(Role)}"
+    what = remarks(Verb)
+    for verb in Verb:
+        has = " | ".join("x" if verb in ROLES[role] else "" for role in Role)
+        yield f"| `{verb}` | {what.get(verb.name, '')} | {has} |"
+
+
+def calls() -> Iterator[str]:
+    """Every method with the verbs that it needs, and for which jobs."""
+    yield "| method | verb | for |\n|---|---|---|"
+    for owner, table in (("Scheduler", CALLS), ("Tenants", OF_TENANTS)):
+        for name, call in table.items():
+            verbs, more = ", ".join(f"`{verb}`" for verb in call.verbs), f": {call.when}" if call.when else ""
+            yield f"| `{owner}.{name}` | {verbs}{more} | {call.about} |"
+
+
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "exit-codes": exits,
     "api": api,
@@ -236,11 +256,13 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "api-http": api_http,
     "api-notifiers": api_notifiers,
     "api-testing": api_testing,
+    "calls": calls,
     "commands": commands,
     "decisions": decisions,
     "errors": errors_table,
     "http-problems": http_problems,
     "http-routes": http_routes,
+    "roles": roles,
     "settings": settings_table,
     "states": states,
     "transitions": transitions_table,

@@ -168,7 +168,11 @@ class AccessGate:
     def _audit(self, tenant: str, caller: Caller, principal: str, verb: str, job: str | None) -> None:
         """A line of the refusal. The refusal does not depend on it: the caller's role may have no right to write for this tenant."""
         log.warning("access.denied", extra={"tenant": tenant, "principal": principal, "verb": str(verb)})
-        if not DENIALS.takes(tenant, principal, verb, self._clock()):
+        try:
+            is_erased = self.governance(tenant).profile.is_erased  # of such a tenant nothing is written any more
+        except MinutehandError:
+            is_erased = False
+        if is_erased or not DENIALS.takes(tenant, principal, verb, self._clock()):
             return
         context = FireContext(services=self._services, clock=self._clock, caller=caller)
         detail: dict[str, Any] = {"verb": str(verb), "job": job, "principal": principal}
