@@ -11,7 +11,7 @@ from minutehand import Context, Grant, Registry, Scheduler, Tenants
 from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from minutehand.declare import declaration
 from minutehand.domain.tenants.access import Verb
-from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile
+from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
 from minutehand.dynamodb.tables import AUDIT, TENANTS
 from minutehand.errors import Forbidden, MinutehandError
 from minutehand.testing import ManualClock, Memory
@@ -76,6 +76,12 @@ class Installation:
         store = self.services.tenants
         present = store.profile(tenant) or TenantProfile(tenant=tenant)
         assert store.put(replace(present, grants=tuple(grants)), expected=present.version)
+
+    def put_state(self, tenant: str, state: TenantState) -> None:
+        """Put a tenant into a state, as its operators do, or its erasure."""
+        store = self.services.tenants
+        present = store.profile(tenant) or TenantProfile(tenant=tenant)
+        assert store.put(replace(present, state=state), expected=present.version)
 
     def close(self) -> None:
         """Both tenants have an admin who is not the caller."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -104,8 +105,7 @@ def test_a_line_that_cannot_be_written_changes_nothing_about_the_refusal(here: I
 
 
 def test_of_a_tenant_that_is_erased_nothing_is_written(here: Installation) -> None:
-    store = here.services.tenants
-    store.put(replace(store.profile(OWN), state=TenantState.ERASED), expected=1)  # type: ignore[arg-type]
+    here.put_state(OWN, TenantState.ERASED)
     assert is_refused(here.caller().thaw) is not None
     assert denied(here) == []
 
@@ -385,7 +385,7 @@ def test_a_profile_is_read_once_in_five_seconds(here: Installation) -> None:
 
 def test_a_suspended_tenant_takes_no_new_work(here: Installation) -> None:
     give(here, "admin")
-    here.services.tenants.put(replace(here.services.tenants.profile(OWN), state=TenantState.SUSPENDED), expected=2)  # type: ignore[arg-type]
+    here.put_state(OWN, TenantState.SUSPENDED)
     on, things = here.caller(), here.things[OWN, GRANTED]
     for act in (lambda: on.submit(GRANTED), lambda: on.trigger(things.name), lambda: on.resume_schedule(things.name)):
         with pytest.raises(TenantSuspended):
@@ -396,8 +396,7 @@ def test_a_suspended_tenant_takes_no_new_work(here: Installation) -> None:
 
 def test_of_an_erased_tenant_only_the_profile_is_left(here: Installation) -> None:
     here.grant(INSTALLATION, Grant(to=CALLER, can=("admin",)))
-    store = here.services.tenants
-    store.put(replace(store.profile(OWN), state=TenantState.ERASING), expected=1)  # type: ignore[arg-type]
+    here.put_state(OWN, TenantState.ERASING)
     for case in CASES:
         with pytest.raises(TenantSuspended):
             case.act(here.caller(), here.things[OWN, GRANTED])
@@ -432,3 +431,11 @@ def test_grants_that_nobody_could_change_any_more_are_refused() -> None:
     assert without_admin(Governance(tenant=INSTALLATION, installation=half)) is Verb.MANAGE_TENANTS
     tenants.revoke(INSTALLATION, OTHER)
     assert tenants.revoke(INSTALLATION, CALLER).grants == ()
+
+
+@pytest.mark.parametrize("can", ["editor", "admin"])
+def test_who_may_do_everything_in_a_tenant_may_not_erase_it(here: Installation, can: str) -> None:
+    here.grant(INSTALLATION, Grant(to=OTHER, can=("admin",)))
+    give(here, can)
+    assert is_refused(partial(here.tenants().erase, confirm=OWN), OWN) is not None
+    assert here.tenants()._services.tenants.profile(OWN).state is TenantState.ACTIVE  # type: ignore[union-attr]
