@@ -328,11 +328,11 @@ def test_no_caller_can_say_that_it_is_the_system(here: Installation) -> None:
     on = here.caller()
     for way in (Via.SYSTEM, "system"):
         with pytest.raises(InvalidInput):
-            on.acting_as(via=way)  # type: ignore[arg-type]
+            on.acting_as(via=way)
         with pytest.raises(InvalidInput):
-            Scheduler(OWN, services=here.services, via=way)  # type: ignore[arg-type]
+            Scheduler(OWN, services=here.services, via=way)
         with pytest.raises(InvalidInput):
-            Tenants(services=here.services, via=way)  # type: ignore[arg-type]
+            Tenants(services=here.services, via=way)
     for name in ("system:worker", "app:system:worker", "iam:root", "key:1", "oidc:x", "app:key:1"):
         with pytest.raises(InvalidInput):
             on.acting_as(name)
