@@ -25,6 +25,7 @@ from tests.support.arguments import number
 from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
+from tests.support.tenant_mutants import TENANT_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
 
@@ -58,6 +59,14 @@ BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("windo
 MOVED = ("tests/unit/owner/runs/test_reschedule.py", "tests/proof/test_moved.py")
 TRANSACTIONS = ("tests/unit/worker/execution/test_transactions.py", "tests/contract/test_transactions.py")
 DECLARED = ("tests/unit/daemon/test_declarations.py",)
+REGISTRY = (
+    "tests/unit/worker/admission/test_suspended.py",
+    "tests/unit/dynamodb/test_tenants.py",
+    "tests/unit/sdk/tenants",
+    "tests/unit/domain/test_suspension.py",
+    "tests/unit/sqs/test_pressure.py",
+    "tests/unit/why/test_verdicts.py",
+)
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 GRANTED = ("tests/unit/worker/admission/test_granted.py", "tests/unit/sdk/test_granted_jobs.py")
@@ -1063,6 +1072,7 @@ MUTANTS = (
     *(Mutant(*each, WHY) for each in WHY_MUTANTS),
     *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
     *(Mutant(*each, FITTED) for each in SCHEMA_MUTANTS),
+    *(Mutant(*each, REGISTRY) for each in TENANT_MUTANTS),
 )
 
 

@@ -89,3 +89,10 @@ def test_acts_are_audited_as_the_command_lines(said: Say) -> None:
     said("--reason", "contract signed", "tenants", "create", "default")
     (line,) = said("audit", "list", "--json").json
     assert (line["act"], line["via"], line["reason"]) == ("create-tenant", "cli", "contract signed")
+
+
+def test_acts_on_the_installation_are_listed(said: Say) -> None:
+    said("tenants", "set", "~installation", "--jobs", "a")
+    assert [line["act"] for line in said("audit", "list", "--installation", "--json").json] == ["set-tenant"]
+    assert said("audit", "list", "--json").json == []
+    assert said("audit", "verify", "--installation", "--json").json[0]["lines"] == 1

@@ -6,11 +6,13 @@ import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
+from minutehand import Tenants
 from minutehand.domain.options import CatchUpWord
 from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.times import MINUTE, SECOND
+from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.fires.backpressure import KEY, OWNER, read_hold_log
 from minutehand.ports.records import Record
 from minutehand.state.backpressure import FLOOR, Limits
@@ -208,6 +210,24 @@ def test_the_age_of_what_waits_holds_back_too(world: Pressed) -> None:
     world.work()
     world.wait(60)
     assert world.tick().held == []
+
+
+@pytest.mark.parametrize("how", ["frozen", "suspended"])
+def test_runs_that_wait_for_their_tenant_hold_nobody_back(world: Pressed, how: str) -> None:
+    world.memory = Memory(world.clock, shards=1, limits=Limits(depth=10**5, age=300 * SECOND))
+    world.services = world.memory.connect()
+    world.scheduler = world.owner()
+    for name in ("a", "b", "c"):
+        world.scheduler.create_schedule(name, "note", "* * * * *")
+    for n in range(FLOOR):
+        world.memory.work.put(f"garbage-{n}")
+    if how == "frozen":
+        world.scheduler.freeze(from_ms(world.clock()) + timedelta(days=1))
+    else:
+        Tenants(services=world.services, clock=world.clock).suspend("acme")
+    for _ in range(15):
+        world.wait(60)
+        assert world.tick().held == []
 
 
 # What goes wrong.

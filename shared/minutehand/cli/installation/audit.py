@@ -20,6 +20,9 @@ from minutehand.errors import InvalidInput
 
 app = typer.Typer()
 
+Installation = Annotated[
+    bool, typer.Option("--installation", help="Of the installation's own profile, instead of the tenant.")
+]
 _LISTED = (
     Column("at"),
     Column("act"),
@@ -63,6 +66,8 @@ def list_(
     until: Annotated[datetime | None, PAST, typer.Option(help="Up to this time. Default: now.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
+    *,
+    installation: Installation = False,
 ) -> None:
     """List who did what, newest first."""
     page = shell.scheduler.audit(
@@ -73,6 +78,7 @@ def list_(
         call=call,
         since=since,
         until=until,
+        installation=installation,
         limit=limit,
         cursor=cursor,
     )
@@ -87,9 +93,12 @@ def verify(
         datetime | None, PAST, typer.Option(help="From this time on, e.g. -3d. Default: 30 days ago.")
     ] = None,
     until: Annotated[datetime | None, PAST, typer.Option(help="Up to this time. Default: now.")] = None,
+    *,
+    installation: Installation = False,
 ) -> None:
     """Check that no line was changed, removed or added, and that every day is closed. The exit code is 1 if something is wrong."""
-    verdict = shell.scheduler.verify_audit(day=None if day is None else _date(day), since=since, until=until)
+    on = None if day is None else _date(day)
+    verdict = shell.scheduler.verify_audit(day=on, since=since, until=until, installation=installation)
     if shell.as_json:
         shell.show(verdict)
     else:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_text
 from minutehand.domain.audit import AuditAct, AuditActWord, checked_actor_filter
-from minutehand.domain.names import check_name, parse_run_id
+from minutehand.domain.names import check_flag, check_name, parse_run_id
 from minutehand.domain.policies import word
 from minutehand.domain.tenants.access import Verb
+from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.sdk import views
@@ -58,15 +59,29 @@ class AuditMethods(SchedulerBase):
         call: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        installation: bool = False,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
         """Who did what from ``since`` to ``until`` (aware; default: the last 30 days), newest first: a page of ``AuditLine``.
 
         ``actor`` is a name as the application gives it ("alice@acme"), or as a line shows it. ``call`` is the id of a call whose
-        acts are wanted. A query for each day of the interval, 100 a page: a page may be short, or empty, and not the last.
+        acts are wanted. ``installation``: acts on the profile of the installation, instead of this tenant's. A query for each day of
+        the interval, 100 a page: a page may be short, or empty, and not the last.
         Raises InvalidInput, Unavailable.
         """
+        if check_flag("installation", installation):
+            return self._copy(tenant=INSTALLATION).audit(
+                schedule=schedule,
+                actor=actor,
+                act=act,
+                run_id=run_id,
+                call=call,
+                since=since,
+                until=until,
+                limit=limit,
+                cursor=cursor,
+            )
         self._permit(Verb.READ_AUDIT)
         now = self._clock()
         end = now + _AHEAD if until is None else to_ms(until, "until")
@@ -93,14 +108,22 @@ class AuditMethods(SchedulerBase):
         return Page(items=items, cursor=listing.next(page.cursor))
 
     def verify_audit(
-        self, *, day: date | None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        day: date | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        installation: bool = False,
     ) -> AuditVerdict:
         """Whether the audit is as it was written: of one UTC ``day``, or from ``since`` to ``until`` (aware; default: the last 30 days).
 
         Finds lines that were changed, removed or added since their day was closed, days without a close, and closes that were
         changed or removed; with the archive's bucket also those that were replaced together. An open day has no close yet: of its
-        lines only a change is found. Reads all lines of the interval and all closes. Raises InvalidInput, Unavailable.
+        lines only a change is found. Reads all lines of the interval and all closes. ``installation``: that of the installation's
+        profile, instead of this tenant's. Raises InvalidInput, Unavailable.
         """
+        if check_flag("installation", installation):
+            return self._copy(tenant=INSTALLATION).verify_audit(day=day, since=since, until=until)
         self._permit(Verb.READ_AUDIT)
         now = self._clock()
         if day is not None:

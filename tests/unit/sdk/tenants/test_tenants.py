@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Grant, Tenants, TenantState
+from minutehand import Grant, Scheduler, Tenants, TenantState
+from minutehand.auditor.closing import close_days
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.tenants.editing import MAX_TEXT
 from minutehand.domain.tenants.profile import INSTALLATION, MAX_GRANTS, TenantProfile
@@ -250,3 +251,18 @@ def test_an_erased_tenant_does_not_come_back(tenants: Tenants, memory: Memory, s
             call("acme")
     with pytest.raises(AlreadyExists, match="not used again"):
         tenants.create("acme")
+
+
+def test_acts_on_the_installations_profile_are_listed_and_verified(memory: Memory, clock: ManualClock) -> None:
+    on = Scheduler("acme", services=memory.connect(), clock=clock)
+    Tenants(services=memory.connect(), clock=clock).set(INSTALLATION, jobs=["a"])
+    (line,) = on.audit(installation=True).items
+    assert (line.act, line.target) == ("set-tenant", INSTALLATION)
+    assert on.audit().items == []
+    assert on.tenant == "acme"
+    assert on.verify_audit(installation=True).lines == 1
+    assert on.verify_audit().lines == 0
+    clock.advance(timedelta(days=2))
+    close_days(memory.connect(), clock=clock)
+    verdict = on.verify_audit(installation=True)
+    assert (verdict.closes, verdict.problems) == (1, [])
