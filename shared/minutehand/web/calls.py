@@ -54,7 +54,7 @@ class LetIn:
         """Views or JSON values as an answer."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.warnings:
-            given[WARNING] = "; ".join(self.warnings).encode("ascii", "replace").decode()
+            given[WARNING] = " ".join("; ".join(self.warnings).split()).encode("ascii", "replace").decode()
         return Response(json_bytes(as_json(content)), status, headers=given, media_type="application/json")
 
     def address(self, *segments: str) -> str:
@@ -117,6 +117,18 @@ def _count(limit: RequestLimit, actor: Actor, request: Request) -> None:
 Reason = Annotated[
     str | None, Header(alias="Minutehand-Reason", description="why the request changes something: in the audit")
 ]
+
+
+def reason_of(header: str | None) -> str | None:
+    """The reason in a header: its bytes are UTF-8, or else Latin-1, as which the server has read them."""
+    if header is None:
+        return None
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
+
+
 TenantSegment = Annotated[
     str, Path(pattern=TENANT_PATTERN, description="the tenant; `.` and `..` are written `!.` and `!..`")
 ]
@@ -133,7 +145,7 @@ async def api_call(
             403, "you may not act for this tenant", "ask for another tenant, or an operator for the access"
         )
     with header_named("reason", "Minutehand-Reason"):
-        scheduler = front.scheduler_of(name).acting_as(actor.name, reason=reason, via="api")
+        scheduler = front.scheduler_of(name).acting_as(actor.name, reason=reason_of(reason), via="api")
     scheduler = scheduler._copy(_on_unknown=warnings.append)  # noqa: SLF001 (whoever asked is told, not this process's log)
     return ApiCall(scheduler=scheduler, request=request, longest=front.longest, warnings=warnings)
 
@@ -157,7 +169,7 @@ async def operator_call(
     if not actor.operator or front.tenants is None:
         raise RefusedRequest(403, "this is for operators of the installation", "ask one of them")
     with header_named("reason", "Minutehand-Reason"):
-        tenants = front.tenants.acting_as(actor.name, reason=reason, via="api")
+        tenants = front.tenants.acting_as(actor.name, reason=reason_of(reason), via="api")
     return OperatorCall(request=request, tenants=tenants, settings=front.settings)
 
 

@@ -73,6 +73,14 @@ def test_the_audit_names_actor_way_and_reason() -> None:
     assert line["identity"].startswith("iam:")
 
 
+@pytest.mark.parametrize(("sent", "read"), [("Prüfung".encode(), "Prüfung"), ("Prüfung".encode("latin-1"), "Prüfung")])
+def test_a_reason_is_read_as_it_was_written(sent: bytes, read: str) -> None:
+    api = Api()
+    headers: Any = [(b"minutehand-reason", sent)]
+    api.client.request("PUT", "/v1/tenants/default/schedules/nightly", json=NIGHTLY, headers=headers)
+    assert api.get("/audit")["items"][0]["reason"] == read
+
+
 def test_access_may_be_a_coroutine_and_may_see_the_request() -> None:
     async def access(request: Request) -> Actor | None:
         name = request.headers.get("x-user")
