@@ -95,6 +95,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         action: BulkAction,
         *,
         prefix: str = "",
+        contains: str = "",
         state: ScheduleStateWord | None = None,
         job: JobRef | None = None,
         tag: TagFilter | None = None,
@@ -128,11 +129,10 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         if not isinstance(action, str) or action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
         self._permit(BULK_VERBS[action], wanted)
-        conditions = checked_filter(
-            prefix=prefix, state=state, job=wanted, tag=tag, failing=failing, managed_by=managed_by
-        )
+        place = {"prefix": prefix, "contains": contains, "job": wanted}
+        conditions = checked_filter(**place, state=state, tag=tag, failing=failing, managed_by=managed_by)
         if conditions == Filter():
-            remedy = "say which schedules: prefix, state, job, tag, failing or managed_by"
+            remedy = "say which schedules: prefix, contains, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
         words = {"note": note, "until": until, "drain": drain, "tags": tags, "payload": payload}
         words["client_token"] = client_token

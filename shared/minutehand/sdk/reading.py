@@ -58,6 +58,7 @@ class Filter:
     """Conditions on a schedule, all of which must hold. None is no condition."""
 
     prefix: str = ""  # of the name
+    contains: str = ""  # part of the name
     state: ScheduleState | None = None  # None: any but DELETED
     job: str | None = None
     tag: tuple[str, str | None] | None = None  # key and value; value None: any
@@ -69,6 +70,7 @@ class Filter:
         return (
             head.retired_at is None
             and (head.state is self.state if self.state else head.state is not ScheduleState.DELETED)
+            and self.contains in head.name
             and self.job in (None, head.job)
             and (self.tag is None or (self.tag[0] in head.tags and self.tag[1] in (None, head.tags[self.tag[0]])))
             and self.failing in (None, head.failing > 0 or head.incident is not None)
@@ -79,6 +81,7 @@ class Filter:
 def checked_filter(
     *,
     prefix: object = "",
+    contains: object = "",
     state: Any = None,
     job: object = None,
     tag: object = None,
@@ -89,6 +92,7 @@ def checked_filter(
         raise InvalidInput("failing", failing, "is neither True nor False", "use True, False, or leave it out")
     return Filter(
         prefix="" if isinstance(prefix, str) and not prefix else check_name(prefix, "prefix"),
+        contains="" if isinstance(contains, str) and not contains else check_name(contains, "contains"),
         state=None if state is None else word(ScheduleState, "state", state),
         job=None if job is None else check_name(job, "job"),
         tag=None if tag is None else checked_tag(tag),
@@ -179,6 +183,7 @@ class ReadMethods(SchedulerBase):
         self,
         *,
         prefix: str = "",
+        contains: str = "",
         state: ScheduleStateWord | None = None,
         job: JobRef | None = None,
         tag: TagFilter | None = None,
@@ -190,16 +195,22 @@ class ReadMethods(SchedulerBase):
     ) -> Page:
         """Schedules that meet all conditions, sorted by name; deleted schedules only with ``state="DELETED"``.
 
-        ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether an incident is open;
-        ``managed_by``: the package or file that declares it; ``next_fires``: how many (0 to 10) each schedule's ``next_fires`` gets,
-        which takes one more read for every 100 schedules.
+        ``contains`` is a part of the name, ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether an
+        incident is open; ``managed_by``: the package or file that declares it; ``next_fires``: how many
+        (0 to 10) each schedule's ``next_fires`` gets, which takes one more read for every 100 schedules.
         Only the prefix limits which schedules are read (about half a KB each); the other conditions filter the schedules read.
         One call reads at most 2,000, so a page may be short, even empty, and still have a ``cursor``: only None is the end.
         Raises InvalidInput, Unavailable.
         """
         self._permit(Verb.READ_SCHEDULES, self._named_job(job))
         conditions = checked_filter(
-            prefix=prefix, state=state, job=self._named_job(job), tag=tag, failing=failing, managed_by=managed_by
+            prefix=prefix,
+            contains=contains,
+            state=state,
+            job=self._named_job(job),
+            tag=tag,
+            failing=failing,
+            managed_by=managed_by,
         )
         count = check_whole("next_fires", next_fires, 0, _DESCRIBED)
         listing = Listing("list_schedules", self.tenant, conditions)

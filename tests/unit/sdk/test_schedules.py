@@ -49,6 +49,10 @@ def test_a_listing_may_be_of_a_prefix_and_of_a_state() -> None:
     assert listed(world, state="PAUSED") == [["team/b"]]
     assert listed(world, state="DELETED") == [["team/gone"]]
     assert listed(world, prefix="nobody") == [[]]
+    assert listed(world, contains="m/b") == [["team/b"]]
+    assert listed(world, contains="a", prefix="team/b") == [["team/b"]]
+    with pytest.raises(InvalidInput, match="contains='m b'"):
+        world.scheduler.list_schedules(contains="m b")
 
 
 def test_deleted_ones_take_no_place_on_a_page_and_no_query_each() -> None:

@@ -204,6 +204,7 @@ def test_listing_filters_and_goes_on_with_a_cursor() -> None:
         tags = {"team": "a" if number % 2 else "b"}
         api.put(f"/schedules/s{number}", NIGHTLY | {"tags": tags}, 201)
     assert [one["name"] for one in api.get("/schedules?tag=team%3Da")["items"]] == ["s1", "s3"]
+    assert [one["name"] for one in api.get("/schedules?contains=4")["items"]] == ["s4"]
     assert len(api.get("/schedules?tag=team&next_fires=2")["items"][0]["next_fires"]) == 2
     names, cursor = list[str](), ""
     while True:

@@ -114,6 +114,7 @@ WORDS = (*_LABELS, *_TIMES, *_EXECUTION, *_OPTIONS)
 _FILTERS = OptionSpec.all(
     "Which schedules",
     ("prefix", str, "Only names with this prefix."),
+    ("contains", str, "Only names with this part."),
     ("state", str, "Only ACTIVE, PAUSED or COMPLETED ones."),
     ("job", str, "Only schedules of this job."),
     ("tag", str, "Only with this tag: key=value, or key for any value."),

@@ -60,6 +60,7 @@ class ScheduleFilter(ApiBody):
     """Conditions on schedules, all of which must hold; at least one is needed."""
 
     prefix: str | None = Field(None, pattern=NAME)
+    contains: str | None = Field(None, pattern=NAME, description="part of the name")
     state: ScheduleState | None = None
     job: str | None = Field(None, pattern=NAME)
     tag: str | None = Field(None, description="`key=value`, or `key` for any value", examples=["team=billing"])
@@ -111,8 +112,7 @@ def bulk(call: Call, body: BulkRequest, key: IdempotencyKey = None) -> Response:
     given["cursor"] = cursor_of_url(given.get("cursor"))
     if given.get("tag") is not None:
         given["tag"] = tag_of(given["tag"])
-    if "prefix" in given and given["prefix"] is None:
-        del given["prefix"]
+    given = {name: value for name, value in given.items() if value is not None or name not in ("prefix", "contains")}
     token: dict[str, Any] = {"client_token": key} if key is not None else {}
     with call.in_time() as stop, header_named("client_token", "Idempotency-Key"):
         return call.answer(call.scheduler.bulk(stop=stop, **given, **token))

@@ -39,6 +39,7 @@ class ScheduleQuery(PageQuery):
     """Conditions, all of which must hold."""
 
     prefix: str | None = Field(None, pattern=NAME, description="of the name")
+    contains: str | None = Field(None, pattern=NAME, description="part of the name")
     state: ScheduleState | None = Field(None, description="left out: any but DELETED")
     job: str | None = Field(None, pattern=NAME)
     tag: str | None = Field(None, description="`key=value`, or `key` for any value")
