@@ -72,7 +72,7 @@ def test_a_run_is_submitted_and_its_result_awaited(client: httpx.Client, environ
         made = client.put(
             f"{base}/schedules/a~b",
             json=body | {"expression": "0 * * * *"},
-            headers=[("Minutehand-Reason", "Prüfung".encode())],
+            headers=[(b"minutehand-reason", "Prüfung".encode())],
         )
         assert made.status_code == 201
         line = client.get(f"{base}/audit?schedule=a/b").json()["items"][0]
