@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from minutehand import Context, Registry, Retry, Scheduler
+from minutehand import Context, Registry, Retry, Scheduler, Tenants
 from minutehand.aws import BatchBackoff
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
 from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
@@ -135,6 +135,7 @@ class Story:
         owner.skip_next("daily")
         owner.freeze(START + timedelta(days=1), note="quiet")
         self.services.tenants.put(PROFILE, expected=0)
+        Tenants(services=self.services, clock=self.clock).erase("gamma", "gamma", budget=0)
         self.follow()
         return self.items() | {"messages": list(self.bodies.values())}
 
