@@ -154,9 +154,8 @@ def _plan(
     kept = head if head is not None and head.state is not ScheduleState.DELETED else None
     previous = revision_of(kept, services) if kept is not None else None
     if head is not None and kept is None and head.retired_at is None:
-        previous = find_revision(
-            head.owner, head.revision, services
-        )  # None: retired meanwhile, which refuses this write
+        # None: it was retired meanwhile, which refuses this write.
+        previous = find_revision(head.owner, head.revision, services)
     same = previous if kept is not None else None  # not the revision of a deleted schedule
     present = same.definition if same is not None else None
     definition = settled(spec.definition(present), present)
