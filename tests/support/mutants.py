@@ -70,13 +70,6 @@ REGISTRY = (
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 GRANTED = ("tests/unit/worker/admission/test_granted.py", "tests/unit/sdk/test_granted_jobs.py")
-FITTED = (
-    "tests/unit/payload_types/test_bounds.py",
-    "tests/unit/payload_types/test_schema.py",
-    "tests/unit/payload_types/test_derived.py",
-    "tests/unit/sdk/test_payload_schemas.py",
-    "tests/unit/isolation/test_isolated_jobs.py",
-)
 HISTORY = (
     "tests/unit/history/test_entries.py",  # what takes a batch that ends between two writes of one millisecond
     "tests/unit/historian/test_archive.py",
@@ -1071,7 +1064,7 @@ MUTANTS = (
     *(Mutant(*each, RECORDS) for each in WORKER_MUTANTS),
     *(Mutant(*each, WHY) for each in WHY_MUTANTS),
     *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
-    *(Mutant(*each, FITTED) for each in SCHEMA_MUTANTS),
+    *(Mutant(*each) for each in SCHEMA_MUTANTS),
     *(Mutant(*each, REGISTRY) for each in TENANT_MUTANTS),
 )
 

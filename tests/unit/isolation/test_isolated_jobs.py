@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.isolation import PreloadedParent
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.stages import AttemptResult, LeasedRun
 
 from tests.support.job_tables import DictClient
 from tests.support.scenes.isolated_jobs import Stage, living, until
@@ -57,19 +59,22 @@ def test_a_payload_that_does_not_fit_is_a_permanent_failure(stage: Stage) -> Non
 
 
 def test_a_payload_that_does_not_fit_the_schema_costs_no_process() -> None:
-    jobs, started = Registry(), list[object]()
+    jobs = Registry()
     fits = {"properties": {"b": {"maximum": 2}}}
     jobs.job("add", isolation="process", schema=fits)(add)
     stage = Stage(jobs=jobs)
     assert stage.run("add", {"a": 1, "b": 2}).result["sum"] == 3
-    stage.worker = replace(stage.worker, isolated=lambda worker, leased: started.append(leased))  # type: ignore[arg-type,return-value]
+    stage.worker = replace(stage.worker, isolated=never)
     unaware = Scheduler("acme", jobs=Registry(), services=stage.memory.connect(), clock=stage.clock)
     run = unaware.submit("add", {"a": 1, "b": 3})
     stage.work()
     found = stage.scheduler.get_run(run.id)
     assert (found.state, found.attempt, found.error_type) == (RunState.DEAD, 1, "InvalidInput")
     assert found.error == "payload.b=3: does not fit the schema of 'add'; give a value of at most 2"
-    assert started == []
+
+
+def never(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
+    raise AssertionError("a process was started")
 
 
 PRELOADED = """
