@@ -223,7 +223,8 @@ class SchedulerBase(Lookups):
         """Check a payload that was stored for a run or a schedule, as a worker would. Reads it only if its job says what fits."""
         if self._payload_checks.looks_at(job):
             text = payload if ref is None else self._services.payloads.get(self.tenant, ref)
-            self._payload_checks.stored(job, text or "null", self._on_unknown)
+            with self._without_values(job):
+                self._payload_checks.stored(job, text or "null", self._on_unknown)
 
     def _check_payload(self, job: str, payload: Any, text: str) -> None:
         """Check a new payload, of which ``text`` is the JSON."""

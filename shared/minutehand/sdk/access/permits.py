@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from minutehand.domain.audit import Caller
@@ -10,6 +11,7 @@ from minutehand.domain.run import DeadRunRow, RunRow
 from minutehand.domain.schedule import Head
 from minutehand.domain.tenants.access import Verb
 from minutehand.domain.tenants.profile import INSTALLATION
+from minutehand.errors import InvalidInput
 from minutehand.owner.access import AccessGate
 from minutehand.sdk.access.masking import masked_dead, masked_run, masked_siblings
 from minutehand.sdk.views import DeadRun, Run, dead_view, run_view
@@ -79,6 +81,18 @@ class Permits:
         return [job for job in jobs if any(one.covers(job) for one in found)]
 
     # Views.
+
+    @contextmanager
+    def _without_values(self, job: str) -> Iterator[None]:
+        """Within this, an InvalidInput about a stored payload does not show it to a caller who may not read it."""
+        try:
+            yield
+        except InvalidInput:
+            if self._may(Verb.READ_PAYLOADS, job):
+                raise
+            problem = f"that is stored does not fit {job!r}"
+            remedy = f"pass another payload, or ask somebody who may {Verb.READ_PAYLOADS} what is wrong with it"
+            raise InvalidInput("payload", "(masked)", problem, remedy) from None
 
     def _run_view(self, run: RunRow, **given: Any) -> Run:
         """The public form of a run, without payload, result, steps and texts of errors if the caller may not read them."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
-from minutehand import AsyncScheduler, Grant, Retry, Scheduler, Tenants
+from minutehand import AsyncScheduler, Context, Grant, Registry, Retry, Scheduler, Tenants
 from minutehand.domain.audit import Via
 from minutehand.domain.tenants.access import Verb, without_admin
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState
@@ -88,8 +88,8 @@ def test_a_process_writes_sixty_lines_a_minute_at_the_most(here: Installation) -
 
 def test_a_clock_that_was_set_back_does_not_end_the_lines(here: Installation) -> None:
     sampler = access.DenialSampler()
-    assert sampler.takes(OWN, CALLER, access.Verb.FREEZE, 10**12)
-    assert sampler.takes(OWN, CALLER, access.Verb.FREEZE, 10**12 - 3_600_000)
+    assert sampler.takes(OWN, CALLER, Verb.FREEZE, 10**12)
+    assert sampler.takes(OWN, CALLER, Verb.FREEZE, 10**12 - 3_600_000)
 
 
 def test_a_line_that_cannot_be_written_changes_nothing_about_the_refusal(here: Installation) -> None:
@@ -202,7 +202,7 @@ def test_nobody_has_a_job_run_by_a_failure_that_he_may_not_submit(here: Installa
 
 def test_a_plan_is_carried_out_whole_or_not_at_all(here: Installation) -> None:
     give(here, "editor", jobs=(LIMIT,))
-    admin, changes = here.scheduler(OWN, OTHER), []
+    admin, changes = here.scheduler(OWN, OTHER), list[Any]()
     for case in CASES:
         if case.method == "carry_out" and case.needs == {"create"}:
             for job in (GRANTED, REFUSED):
@@ -291,6 +291,30 @@ def test_what_an_act_returns_is_masked_too() -> None:
     assert "secret" not in repr(on.replay_run(run_id))
     assert "secret" not in repr(on.redrive(run_id))
     assert "secret" not in repr(on.cancel_run(run_id))
+
+
+def test_an_error_about_a_stored_payload_does_not_show_it_to_who_may_not_read_it() -> None:
+    """It was stored for a job that took anything, and no longer does."""
+
+    @dataclass
+    class Typed:
+        word: str
+
+    before, after = registry(), Registry()
+
+    @after.job(GRANTED)
+    def typed(ctx: Context, payload: Typed) -> None: ...
+
+    harness = Harness(before, at=at(0), tenant=OWN)
+    harness.scheduler.create_schedule("s", GRANTED, "0 9 * * *", payload={"word": ["hunter2"]})
+    harness.tenants.grant(INSTALLATION, "iam:*", "admin")
+    harness.tenants.grant(OWN, "app:triggers", "trigger")
+    on = Scheduler(OWN, jobs=after, services=harness.scheduler._services, clock=harness.clock)
+    with pytest.raises(InvalidInput, match="hunter2"):
+        on.trigger("s")
+    with pytest.raises(InvalidInput, match="masked") as refused:
+        on.acting_as("triggers").trigger("s")
+    assert "hunter2" not in f"{refused.value} {refused.value.__cause__} {refused.value.value}"
 
 
 # Who passes.
