@@ -96,3 +96,13 @@ def test_acts_on_the_installation_are_listed(said: Say) -> None:
     assert [line["act"] for line in said("audit", "list", "--installation", "--json").json] == ["set-tenant"]
     assert said("audit", "list", "--json").json == []
     assert said("audit", "verify", "--installation", "--json").json[0]["lines"] == 1
+
+
+def test_who_has_no_grant_is_told_the_command_that_gives_it(said: Say) -> None:
+    assert said("tenants", "grant", "~installation", "--to", "iam:nobody", "--can", "admin").code == 0
+    refused = said("schedules", "list")
+    assert refused.code == ExitCode.FORBIDDEN
+    assert "may not read-schedules" in refused.err
+    assert "minutehand tenants grant" in refused.err
+    assert said("tenants", "list").code == ExitCode.FORBIDDEN
+    assert said("schedules", "pause", "nightly").code == ExitCode.FORBIDDEN
