@@ -10,6 +10,7 @@ from minutehand.domain.notice import schedule_events
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
+from minutehand.dynamodb.api_keys import RowApiKeys
 from minutehand.dynamodb.audit import RowAudit
 from minutehand.dynamodb.dynamo_tables import DynamoTables
 from minutehand.dynamodb.erasure.objects import BucketVersions
@@ -79,6 +80,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         objects=BucketVersions(
             lambda: Client("s3", settings, session), settings.bucket, settings.archive_bucket, pool=pool()
         ),
+        api_keys=RowApiKeys(tables),
         identity=CallerIdentity(settings, session),
         payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
         archive=BucketArchive(

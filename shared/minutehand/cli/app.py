@@ -91,6 +91,7 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
             "Show and change tenants: which jobs they may run, and who may do what for them.", "installation.tenants"
         ),
         "secrets": CommandEntry("List, set and delete the secrets of a tenant's runs.", "installation.secrets"),
+        "keys": CommandEntry("Make, list and revoke the API keys of the tenant.", "installation.keys"),
         "freeze": CommandEntry(
             "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
             "installation.tenant",

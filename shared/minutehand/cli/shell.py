@@ -31,7 +31,7 @@ from minutehand.terminal import in_one_line, printable, printable_json, span
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from minutehand import Page, Scheduler
+    from minutehand import Page, Scheduler, Tenants
     from minutehand.aws import Client
 
 
@@ -117,6 +117,11 @@ class Shell:
     def scheduler(self) -> Scheduler:
         """The SDK. A job that no worker knows is accepted with a warning on standard error."""
         return minutehand.Scheduler(settings=self.settings, via="cli").acting_as(reason=self.reason)
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        """The SDK for operators of the installation."""
+        return minutehand.Tenants(settings=self.settings, via="cli").acting_as(reason=self.reason)
 
     def show(self, item: Any, said: Mapping[str, str] | None = None) -> None:
         """One object: its fields below each other, or one JSON object. ``said``: texts in place of fields; an empty one hides it."""

@@ -26,6 +26,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "run_id": ("run_id", "target", "name"),
     "id": ("backfill",),
     "add_jobs": ("add_job",),
+    "expires_at": ("expires",),
     "remove_jobs": ("remove_job",),
 }
 # Methods of the SDK that errors name, and their commands.

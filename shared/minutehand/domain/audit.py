@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from minutehand.domain.names import is_text
+from minutehand.domain.tenants.profile import Grant
 from minutehand.domain.times import DAY, HOUR, from_ms, stamp
 from minutehand.errors import InvalidInput
 
@@ -78,6 +79,8 @@ class AuditAct(StrEnum):
     REVOKE = "revoke"
     DENY = "deny"  # refused: the caller has no grant; a sample
     ERASE_TENANT = "erase-tenant"  # the tenant: the beginning and the end of its erasure
+    CREATE_KEY = "create-key"
+    REVOKE_KEY = "revoke-key"
 
 
 AuditActWord = (
@@ -113,8 +116,18 @@ AuditActWord = (
         "revoke",
         "deny",
         "erase-tenant",
+        "create-key",
+        "revoke-key",
     ]
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessScope:
+    """What a caller may do who brings that along: an API key."""
+
+    tenant: str
+    grant: Grant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +138,8 @@ class Caller:
     via: Via = Via.SDK
     reason: str | None = None  # of what it does
     call: str | None = None  # id that all acts of one call share; None: each act has its own
+    is_remote: bool = False  # known by the API alone: without any grant there, it may do nothing
+    scope: AccessScope | None = None  # what it may do, whatever grants there are; None: the grants say it
 
     @property
     def is_system(self) -> bool:

@@ -22,6 +22,7 @@ from minutehand.domain.tenants.access import (
     missing_grant,
     needs_grant,
     principals_of,
+    scoped,
 )
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from minutehand.domain.tenants.suspension import forbids
@@ -87,8 +88,10 @@ class AccessGate:
         """
         if caller.is_system:
             return EVERYTHING
+        if caller.scope is not None:
+            return scoped(caller.scope, tenant, verb)
         governance = self.governance(tenant)
-        if not needs_grant(governance, verb):
+        if not needs_grant(governance, verb) and not caller.is_remote:
             return EVERYTHING
         principals = principals_of(caller, self._identity)
         profiles, key = (governance.own, governance.installation), (tenant, principals, verb)
@@ -97,7 +100,7 @@ class AccessGate:
             return known[1]
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        found = allowance(governance, principals, verb)
+        found = allowance(governance, principals, verb, closed=caller.is_remote)
         self._known[key] = profiles, found
         return found
 
@@ -148,12 +151,9 @@ class AccessGate:
     def refusal(self, caller: Caller, lacking: MissingGrant, about: str) -> Forbidden:
         """The error, after a line in the audit if it is this one's turn."""
         self._audit(lacking.tenant, caller, lacking.principal, lacking.verb, lacking.job)
-        of_job = "" if lacking.job is None else f" --jobs {lacking.job!r}"
-        roles, holder = " or ".join(lacking.roles), INSTALLATION if lacking.verb in OF_INSTALLATION else lacking.tenant
         return Forbidden(
             f"{lacking.principal!r} may not {lacking.verb} for {_named(lacking.tenant)}{about}; nothing was done. "
-            f"The role {roles} may: `minutehand tenants grant {holder} --to {lacking.principal!r} "
-            f"--can {lacking.roles[0]}{of_job}`, by somebody who may {Verb.GRANT} there",
+            f"The role {' or '.join(lacking.roles)} may: {_remedy(caller, lacking)}, by somebody who may {Verb.GRANT} there",
             principal=lacking.principal,
             verb=lacking.verb,
             tenant=lacking.tenant,
@@ -180,6 +180,15 @@ class AccessGate:
             self._services.audit.write(line_of(AuditAct.DENY, tenant, context, **detail))
         except MinutehandError as problem:
             log.warning("access.denial_not_written", extra={"tenant": tenant, "error": str(problem)})
+
+
+def _remedy(caller: Caller, lacking: MissingGrant) -> str:
+    """The command that gives what is missing. What a key may do is said when it is made."""
+    gives = f"--can {lacking.roles[0]}" + ("" if lacking.job is None else f" --jobs {lacking.job!r}")
+    if caller.scope is not None:
+        return f"`minutehand keys create {lacking.principal.partition(':')[2]} {gives}` makes a key that does"
+    holder = INSTALLATION if lacking.verb in OF_INSTALLATION else lacking.tenant
+    return f"`minutehand tenants grant {holder} --to {lacking.principal!r} {gives}`"
 
 
 def _needed(job: str | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from minutehand.ports.agenda import Agenda
+from minutehand.ports.api_keys import ApiKeyStore
 from minutehand.ports.audit import Audit
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
@@ -52,6 +53,7 @@ class Services:
     tenants: TenantStore
     erasures: ErasureStore
     objects: ObjectVersions
+    api_keys: ApiKeyStore
     identity: Callable[[], str]  # of this process: "iam:<ARN>", resolved with the first act
     notices: Notices
     secrets: Secrets  # of tenants

@@ -6,5 +6,6 @@ Reading order: ``app`` makes it, ``guard`` sees each request first, ``calls`` fi
 
 from minutehand.web.actors import Access, Actor
 from minutehand.web.app import create_app
+from minutehand.web.authentication import ApiKeyAccess, first_of, gateway_access
 
-__all__ = ["Access", "Actor", "create_app"]
+__all__ = ["Access", "Actor", "ApiKeyAccess", "create_app", "first_of", "gateway_access"]

@@ -1,6 +1,6 @@
 """Who sends a request. ``access`` of ``create_app`` finds it out; what that actor may do, the SDK checks at the act.
 
-Signed requests (SigV4), tokens (OIDC) and API keys become further functions of this kind: from a request to an actor, or to None.
+API keys, tokens and signed requests are further functions of this kind, from a request to an actor, or to None: ``authentication``.
 """
 
 from __future__ import annotations
@@ -8,19 +8,46 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any, TypeVar
 
 from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+
+from minutehand.domain.audit import AccessScope, Caller, Via, checked_reason
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.sdk.tenants.tenants import Tenants
+
+_Acts = TypeVar("_Acts", Scheduler, Tenants)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """Who sends a request, as far as ``access`` has found out."""
+    """Who sends a request, as far as ``access`` has found out.
 
-    name: str | None = (
-        None  # e.g. "alice@acme": "app:alice@acme" in the audit; None: the IAM identity of the server alone
-    )
+    With a ``name`` the server acts for somebody: it needs the grants, too. A ``principal`` acts alone, and needs grants even where
+    there are none for anybody. With neither, the server acts for itself.
+    """
+
+    name: str | None = None  # e.g. "alice@acme": "app:alice@acme" in the audit
+    principal: str | None = None  # what this application itself has checked: "key:crm", "oidc:…", "iam:<ARN>"
+    scope: AccessScope | None = None  # what the principal may do, whatever grants there are; None: the grants say it
     tenants: Collection[str] | None = None  # the tenants that it may name in an address; None: all
     operator: bool = False  # may it ask what concerns all tenants: /v1/tenants, /v1/doctor
+
+    @property
+    def label(self) -> str:
+        """Whose requests are counted together."""
+        return self.principal or self.name or ""
+
+    def acting(self, over: _Acts, reason: str | None) -> _Acts:
+        """The scheduler, or the tenants, with acts of this actor. Raises InvalidInput."""
+        if self.principal is None:
+            return over.acting_as(self.name, reason=reason, via="api")
+        caller = Caller(
+            actor=self.principal, via=Via.API, reason=checked_reason(reason), is_remote=True, scope=self.scope
+        )
+        return over._with_caller(caller)  # noqa: SLF001 (what ``acting_as`` takes for a claim has been checked here)
 
     def may_name(self, tenant: str) -> bool:
         """Whether this actor may name a tenant in an address."""
@@ -28,6 +55,13 @@ class Actor:
 
 
 Access = Callable[[Request], "Actor | Awaitable[Actor | None] | None"]
+
+
+async def found_by(access: Access, request: Request) -> Actor | None:
+    """Whom a function of this kind finds. One that is no coroutine may ask a database, so it has a thread."""
+    asked: Any = access(request) if iscoroutinefunction(access) else await run_in_threadpool(access, request)
+    found: Actor | None = await asked if isawaitable(asked) else asked
+    return found
 
 
 def closed(request: Request) -> Actor | None:  # noqa: ARG001 (an ``Access``)

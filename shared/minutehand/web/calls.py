@@ -6,13 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from inspect import isawaitable, iscoroutinefunction
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -22,7 +20,7 @@ from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.tenants.tenants import Tenants
 from minutehand.settings import Settings
-from minutehand.web.actors import Access, Actor
+from minutehand.web.actors import Access, Actor, found_by
 from minutehand.web.limits import RequestLimit
 from minutehand.web.problems import RefusedRequest
 from minutehand.web.shapes import as_json, json_bytes
@@ -86,10 +84,7 @@ class ApiCall(LetIn):
 async def caller(request: Request) -> Actor:
     """Who sends a request. Raises RefusedRequest: 401, or 429 beyond the limit."""
     front: FrontDoor = request.app.state.front
-    access: Callable[..., Any] = front.access
-    # A function may ask a database, so it has a thread.
-    found = access(request) if iscoroutinefunction(access) else await run_in_threadpool(access, request)
-    actor: Actor | None = await found if isawaitable(found) else found
+    actor = await found_by(front.access, request)
     if actor is None:
         raise RefusedRequest(
             401,
@@ -103,7 +98,7 @@ async def caller(request: Request) -> Actor:
 
 
 def _count(limit: RequestLimit, actor: Actor, request: Request) -> None:
-    allowance = limit.take(actor.name or "")
+    allowance = limit.take(actor.label)
     headers: dict[str, str] = request.state.answer_headers
     headers["RateLimit-Policy"] = limit.policy
     headers["RateLimit"] = f'"requests";r={allowance.left};t={allowance.wait}'
@@ -145,7 +140,7 @@ async def api_call(
             403, "you may not act for this tenant", "ask for another tenant, or an operator for the access"
         )
     with header_named("reason", "Minutehand-Reason"):
-        scheduler = front.scheduler_of(name).acting_as(actor.name, reason=reason_of(reason), via="api")
+        scheduler = actor.acting(front.scheduler_of(name), reason_of(reason))
     scheduler = scheduler._copy(_on_unknown=warnings.append)  # noqa: SLF001 (whoever asked is told, not this process's log)
     return ApiCall(scheduler=scheduler, request=request, longest=front.longest, warnings=warnings)
 
@@ -169,7 +164,7 @@ async def operator_call(
     if not actor.operator or front.tenants is None:
         raise RefusedRequest(403, "this is for operators of the installation", "ask one of them")
     with header_named("reason", "Minutehand-Reason"):
-        tenants = front.tenants.acting_as(actor.name, reason=reason_of(reason), via="api")
+        tenants = actor.acting(front.tenants, reason_of(reason))
     return OperatorCall(request=request, tenants=tenants, settings=front.settings)
 
 

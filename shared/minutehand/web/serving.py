@@ -14,6 +14,7 @@ from minutehand.sdk.scheduler import Scheduler
 from minutehand.settings import Settings
 from minutehand.web.actors import KeyAccess
 from minutehand.web.app import create_app
+from minutehand.web.authentication import ApiKeyAccess, first_of
 
 LOOPBACK = "127.0.0.1"
 HOSTS = (LOOPBACK, "localhost")  # other names in Host are of a page that had its name point here
@@ -31,7 +32,9 @@ def serve(scheduler: Scheduler, *, settings: Settings, port: int, key: str, on_r
 
     Raises InvalidInput if the port is taken.
     """
-    app = create_app(scheduler, access=KeyAccess(key), hosts=HOSTS, settings=settings)
+    app = create_app(
+        scheduler, access=first_of(KeyAccess(key), ApiKeyAccess(scheduler)), hosts=HOSTS, settings=settings
+    )
     config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, proxy_headers=False)
     with closing(_bound(port)) as listening:
         on_ready(f"http://{LOOPBACK}:{listening.getsockname()[1]}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import minutehand
 import pytest
-from minutehand import Retry, Scheduler
+from minutehand import Retry, Scheduler, Tenants
 from minutehand.cli.app import run, whole
 from minutehand.cli.schedules.options import RETRY, RULE
 from minutehand.cli.wording import COMMANDS, PARAMETERS, PHRASES, Wording
@@ -37,10 +37,15 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
     world.scheduler.create_schedule("s", "note", "* * * * *")
     monkeypatch.setattr("minutehand.cli.shell.Shell.scheduler", world.scheduler)
+    monkeypatch.setattr("minutehand.cli.shell.Shell.tenants", Tenants(services=world.services, clock=world.clock))
     return world
 
 
 REFUSED = [
+    ("tenants set", "acme --add-job a|b", "--add-job"),
+    ("tenants set", "acme --remove-job a|b", "--remove-job"),
+    ("keys create", "a_b --can submit", "NAME"),
+    ("keys create", "crm --can submit --expires 2020-01-01T00:00:00Z", "--expires"),
     ("schedules create", "s note x --timezone Mars", "--timezone"),
     ("schedules create", "n note * --timeout 0", "--timeout"),
     ("schedules create", "n note * --retry-base -1", "--retry-base"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand import Tenant, Tenants
+from minutehand import Tenant
 from minutehand.cli.installation.erasing import erase
 from minutehand.cli.parameters import Yes, matching
 from minutehand.cli.shell import Shell
@@ -41,15 +41,11 @@ _COLUMNS = (
 )
 
 
-def _tenants(shell: Shell) -> Tenants:
-    return Tenants(settings=shell.settings, via="cli").acting_as(reason=shell.reason)
-
-
 @app.command("list")
 @matching("no tenant has a profile: each may run all jobs")
 def list_(shell: Shell) -> None:
     """List the tenants that have a profile, and the defaults of those that have none."""
-    found = _tenants(shell).list()
+    found = shell.tenants.list()
     shell.list(found, _COLUMNS)
     shell.matched(len(found))
 
@@ -57,13 +53,13 @@ def list_(shell: Shell) -> None:
 @app.command()
 def show(shell: Shell, tenant: TenantName) -> None:
     """Show the profile of a tenant."""
-    _show(shell, _tenants(shell).get(tenant))
+    _show(shell, shell.tenants.get(tenant))
 
 
 @app.command()
 def create(shell: Shell, tenant: TenantName, jobs: Jobs = None, queue: QueueOf = None, note: Note = None) -> None:
     """Give a tenant a profile. Without --jobs it may run those of the installation, or all."""
-    _show(shell, _tenants(shell).create(tenant, jobs=jobs, queue=queue, note=note))
+    _show(shell, shell.tenants.create(tenant, jobs=jobs, queue=queue, note=note))
 
 
 @app.command("set")
@@ -96,7 +92,7 @@ def set_(
         given["queue"] = None
     if no_note:
         given["note"] = None
-    changed = _tenants(shell).set(
+    changed = shell.tenants.set(
         tenant, add_jobs=add_job or (), remove_jobs=remove_job or (), expected_version=expected_version, **given
     )
     _show(shell, changed)
@@ -106,13 +102,13 @@ def set_(
 def suspend(shell: Shell, tenant: TenantName, note: Note = None, *, yes: Yes = False) -> None:
     """Accept no work of a tenant and start none, until it is resumed. Nothing is lost; running attempts continue."""
     shell.confirm(f"Stop all work of tenant {tenant}", yes=yes)
-    _show(shell, _tenants(shell).suspend(tenant, note=note))
+    _show(shell, shell.tenants.suspend(tenant, note=note))
 
 
 @app.command()
 def resume(shell: Shell, tenant: TenantName) -> None:
     """End the suspension of a tenant: runs that waited start within five minutes."""
-    _show(shell, _tenants(shell).resume(tenant))
+    _show(shell, shell.tenants.resume(tenant))
 
 
 @app.command()
@@ -126,7 +122,7 @@ def grant(
     jobs: Jobs = None,
 ) -> None:
     """Let a principal do something for a tenant. From the first grant on, whoever has none may do nothing there."""
-    _show(shell, _tenants(shell).grant(tenant, to, can, **({"jobs": jobs} if jobs else {})))
+    _show(shell, shell.tenants.grant(tenant, to, can, **({"jobs": jobs} if jobs else {})))
 
 
 @app.command()
@@ -138,7 +134,7 @@ def revoke(
     jobs: Annotated[list[str] | None, typer.Option(help="Only grants with exactly these jobs. Repeatable.")] = None,
 ) -> None:
     """Take the grants to a principal away, as they were given."""
-    _show(shell, _tenants(shell).revoke(tenant, to, can=can or None, jobs=jobs or None))
+    _show(shell, shell.tenants.revoke(tenant, to, can=can or None, jobs=jobs or None))
 
 
 app.command()(erase)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from minutehand.domain.audit import CLAIMED, Caller
+from minutehand.domain.audit import CLAIMED, AccessScope, Caller
 from minutehand.domain.tenants.profile import ALL, INSTALLATION, Governance, Grant, matches
 
 
@@ -172,14 +172,20 @@ def needs_grant(governance: Governance, verb: Verb) -> bool:
     return bool(_grants(governance, verb))
 
 
-def allowance(governance: Governance, principals: Sequence[str], verb: Verb) -> Allowance:
+def scoped(scope: AccessScope, tenant: str, verb: Verb) -> Allowance:
+    """For which jobs a caller has a verb that brings along what it may do. Verbs of the whole installation are in no scope."""
+    gives = scope.tenant == tenant and verb in verbs_of(scope.grant.can) - OF_INSTALLATION
+    return Allowance(limits=((scope.grant.to, frozenset(scope.grant.jobs if gives else ())),))
+
+
+def allowance(governance: Governance, principals: Sequence[str], verb: Verb, *, closed: bool = False) -> Allowance:
     """For which jobs a caller has a verb: the first of the ``principals`` is the identity of its process, as ``principals_of`` says.
 
     Each needs a grant, so a claim never gives more than the identity has. A claimed actor needs one only if the grants name any
-    claimed actor.
+    claimed actor. ``closed``: also where there are no grants at all.
     """
     grants = _grants(governance, verb)
-    if not grants:
+    if not grants and not closed:
         return EVERYTHING
     names_actors = any(grant.to.startswith(CLAIMED) for grant in grants)
     giving = [grant for grant in grants if verb in verbs_of(grant.can)]

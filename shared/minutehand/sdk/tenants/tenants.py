@@ -37,6 +37,7 @@ from minutehand.owner.access import AccessGate
 from minutehand.ports.secrets import StoredSecret, storable_value
 from minutehand.ports.services import Clock, Services
 from minutehand.sdk.tenants.erasing import ErasureMethods
+from minutehand.sdk.tenants.keys import KeyMethods
 from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
 from minutehand.settings import Settings, from_environment
 
@@ -44,7 +45,7 @@ UNSET: Any = object()  # default of an argument for which None is a value
 _VERSIONS = 10**15  # larger than every version
 
 
-class Tenants(ErasureMethods):
+class Tenants(ErasureMethods, KeyMethods):
     """The tenants of an installation.
 
     A tenant needs no profile: without one it has the defaults of the installation, which are in the profile of ``"~installation"``,
@@ -82,11 +83,18 @@ class Tenants(ErasureMethods):
             "via": None if via is None else checked_via(via),
         }
         caller = replace(self._caller, **{name: value for name, value in given.items() if value is not None})
+        return self._with_caller(caller)
+
+    def _with_caller(self, caller: Caller) -> Self:
         other = copy(self)
         vars(other).update(_caller=caller)
         return other
 
     # Reads.
+
+    def check_operator(self) -> None:
+        """Raises Forbidden unless the caller may see what concerns all tenants."""
+        self._permit(Verb.READ_TENANT, INSTALLATION)
 
     def get(self, tenant: str) -> Tenant:
         """The profile of a tenant, or of ``"~installation"``. Raises InvalidInput, NotFound, Forbidden, Unavailable."""

@@ -27,6 +27,7 @@ from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
+from minutehand.dynamodb.api_keys import RowApiKeys
 from minutehand.dynamodb.audit import RowAudit, line_of
 from minutehand.dynamodb.erasure.rows import RowErasures
 from minutehand.dynamodb.history.pages import RowHistory
@@ -181,6 +182,7 @@ class Memory:
             tenants=tenants,
             erasures=RowErasures(tables),
             objects=MemoryVersions(calls, self._payloads, self.archived, self._clock),
+            api_keys=RowApiKeys(tables),
             identity=lambda: IDENTITY,
             notices=MemoryNotices(calls, self.published),
             secrets=MemorySecrets(calls, self._parameters, self._clock),

@@ -138,6 +138,7 @@ class Findings(BaseModel):
 @router.get("/doctor", responses=answers(Findings))
 def doctor(call: Operation) -> Response:
     """Check the installation, from the server: each problem with its remedy. Writes nothing."""
+    call.tenants.check_operator()
     if call.settings is None:
         raise RefusedRequest(404, "this server was not told the settings of its installation", "create_app(settings=…)")
     from minutehand.doctor import run_checks  # noqa: PLC0415 (it loads boto3)

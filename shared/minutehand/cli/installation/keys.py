@@ -1,0 +1,69 @@
+"""``minutehand keys …``: the API keys of a tenant."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.parameters import Yes, matching
+from minutehand.cli.shell import Shell, print_json, values
+from minutehand.cli.tables import Column
+from minutehand.cli.typed import COMING
+
+app = typer.Typer(help="Make, list and revoke the API keys of the tenant.", no_args_is_help=True)
+
+_COLUMNS = (
+    Column("id"),
+    Column("can", cut=16, show=lambda key: ", ".join(key.can)),
+    Column("jobs", drop=1, cut=16, show=lambda key: ", ".join(key.jobs)),
+    Column("last_used_on", show=lambda key: "never" if key.last_used_on is None else str(key.last_used_on)),
+    Column("expires_at", drop=2),
+    Column("created_by", drop=3, cut=16),
+    Column("created_at", drop=4),
+)
+
+
+@app.command()
+def create(
+    shell: Shell,
+    name: Annotated[str, typer.Argument(help="Who uses it, e.g. crm: the audit has its acts as key:crm.")],
+    can: Annotated[
+        list[str], typer.Option(help="Role (viewer, operator, editor, admin, auditor) or verb. Repeatable.")
+    ],
+    jobs: Annotated[
+        list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable. Default: all.")
+    ] = None,
+    expires: Annotated[
+        datetime | None, COMING, typer.Option(help="When it ends, e.g. 90d, or 2027-12-24T18:00:00Z. Default: never.")
+    ] = None,
+) -> None:
+    """Make a key, and print it once: it is stored nowhere. A name may have two, so that one replaces the other without a gap."""
+    made = shell.tenants.create_key(shell.scheduler.tenant, name, can, jobs=jobs or ("*",), expires_at=expires)
+    if shell.as_json:
+        print_json({"text": made.text, "key": values(made.key)})
+        return
+    typer.echo(made.text)  # one line however narrow the terminal is, to be copied
+    shell.remark(f"key {made.key.id} of tenant {made.key.tenant}: keep it now, it is shown this once")
+
+
+@app.command("list")
+@matching("the tenant has no API key")
+def list_(shell: Shell) -> None:
+    """List the tenant's keys: what they may do, and when they were last used."""
+    found = shell.tenants.keys(shell.scheduler.tenant)
+    shell.list(found, _COLUMNS)
+    shell.matched(len(found))
+
+
+@app.command()
+def revoke(
+    shell: Shell,
+    key: Annotated[str, typer.Argument(help="Its id as it is listed, e.g. crm.1.")],
+    *,
+    yes: Yes = False,
+) -> None:
+    """Remove a key: within 5 s no process takes it any more."""
+    shell.confirm(f"Revoke key {key} of tenant {shell.scheduler.tenant}", yes=yes)
+    shell.tenants.revoke_key(shell.scheduler.tenant, key)
