@@ -227,7 +227,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         def act(owner: BulkMethods, head: Head, key: str) -> object:  # noqa: ARG001 (the key of a trigger)
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
-            return retag(head, tags, owner._context)
+            return retag(head, tags, owner._context, owner._permit_head(BULK_VERBS["retag"], head.name))
 
         return act
 

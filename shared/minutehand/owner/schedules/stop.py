@@ -158,10 +158,13 @@ def _means(head: Head, entry: AgendaEntry) -> bool:
     return head.state is ScheduleState.PAUSED and head.resume_at == entry.due
 
 
-def retag(seen: Head, tags: Tags, context: FireContext) -> Head:
-    """Change some tags of a schedule that was just read; no revision is made. Raises NotFound, Conflict, Unavailable."""
+def retag(
+    seen: Head, tags: Tags, context: FireContext, permit: Callable[[Head | None], None] = lambda head: None
+) -> Head:
+    """Change some tags of a schedule that was just read; no revision is made. Raises NotFound, Conflict, Unavailable, as ``permit``."""
     head: Head | None = seen
     for _ in range(RACES):
+        permit(head)  # it may have got another job
         if head is None or head.state is ScheduleState.DELETED:
             raise NotFound(f"name={seen.name!r}: it was deleted meanwhile")
         after = retagged(head.tags, tags)

@@ -190,6 +190,17 @@ def test_a_schedule_that_changes_its_job_meanwhile_is_not_changed(here: Installa
     assert admin.get_schedule(name).state == "ACTIVE"
 
 
+def test_nor_is_one_retagged_in_bulk(here: Installation) -> None:
+    name, admin = here.things[OWN, GRANTED].name, here.scheduler(OWN, OTHER)
+    give(here, "editor", jobs=(LIMIT,))
+    faults = Faults().at("close", before=lambda: admin.update_schedule(name, job=REFUSED))
+    services = replace(here.memory.connect(faults), identity=lambda: CALLER)
+    on = Scheduler(OWN, jobs=registry(), services=services, clock=here.clock)
+    done = on.bulk("retag", job=GRANTED, tags={"a": "b"})
+    assert "may not update" in done.failed[name]
+    assert admin.get_schedule(name).tags == {}
+
+
 def test_nobody_has_a_job_run_by_a_failure_that_he_may_not_submit(here: Installation) -> None:
     give(here, "editor", jobs=(LIMIT,))
     for field in ("on_failure", "on_recovery"):
