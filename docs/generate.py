@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-import io
 import re
 import sys
 import textwrap
-import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
@@ -38,6 +36,7 @@ from minutehand.state.transition import Transition
 from minutehand.web import create_app
 from minutehand.web.app import openapi_document
 from minutehand.web.problems import KINDS, REFUSALS
+from minutehand.web.remarks import remarks
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "minutehand"
@@ -270,31 +269,6 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
 
 
 # Facts read from the code.
-
-
-def remarks(kind: type) -> dict[str, str]:
-    """The comment beside each field of a class or member of an enum, by name."""
-    source = textwrap.dedent(inspect.getsource(kind))
-    found = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type is tokenize.COMMENT
-    }
-    (tree,) = ast.parse(source).body
-    assert isinstance(tree, ast.ClassDef)
-    result = {}
-    for node in tree.body:
-        target = (
-            node.target
-            if isinstance(node, ast.AnnAssign)
-            else node.targets[0]
-            if isinstance(node, ast.Assign)
-            else None
-        )
-        if isinstance(target, ast.Name):
-            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-            result[target.id] = " ".join(found[line] for line in lines if line in found)
-    return result
 
 
 def transition_makers() -> dict[str, Callable[..., Transition]]:

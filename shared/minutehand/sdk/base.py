@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
 from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
-from minutehand.domain.audit import Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor, role
+from minutehand.domain.audit import Via, ViaWord, role
 from minutehand.domain.job import JobRef
 from minutehand.domain.job_catalogue import nearest
 from minutehand.domain.names import check_flag, check_name, check_tenant
@@ -24,7 +23,6 @@ from minutehand.domain.tenants.suspension import not_served
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
-from minutehand.owner.access import AccessGate
 from minutehand.owner.catalogue import KnownNames
 from minutehand.owner.granted import JobGrants
 from minutehand.owner.payload_checks import PayloadChecks
@@ -32,9 +30,10 @@ from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.sdk.access.lookups import Lookups
+from minutehand.sdk.connected import Connected
 from minutehand.sdk.known_jobs import warn_unknown
 from minutehand.sdk.requests import PendingPayload, refuse_secrets, token_of
-from minutehand.settings import Settings, from_environment
+from minutehand.settings import Settings
 
 UNSET: Any = object()  # default of an argument for which None is a value
 NONE: Any = None  # default of a payload, whose type is that of its job's
@@ -53,7 +52,7 @@ def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
     )
 
 
-class SchedulerBase(Lookups):
+class SchedulerBase(Lookups, Connected):
     def __init__(
         self,
         tenant: str | None = None,
@@ -68,19 +67,13 @@ class SchedulerBase(Lookups):
         services: Services | None = None,
         clock: Clock = system_clock,
     ) -> None:
-        given = settings or from_environment()
-        given = replace(given.at(endpoint), prefix=prefix or given.prefix)
-        self.tenant = check_tenant(given.tenant if tenant is None else tenant)
-        if services is None:
-            from minutehand.services import connect  # noqa: PLC0415 (adapters and clients: imported with the first call to AWS)
-
-            services = connect(given)
-        field, claimed = ("actor", actor) if actor is not None else ("MINUTEHAND_ACTOR", given.actor)
-        self._caller = Caller(actor=claimed_actor(claimed, field), via=checked_via(via))
-        self._services = services
-        self._gate = AccessGate(services, clock)
-        self._has_history = given.history
-        self._clock = clock
+        named = None if tenant is None else check_tenant(tenant)
+        super().__init__(
+            settings=settings, endpoint=endpoint, prefix=prefix, actor=actor, via=via, services=services, clock=clock
+        )
+        services = self._services
+        self.tenant = named or check_tenant(self._settings.tenant)
+        self._has_history = self._settings.history
         self._strict = check_flag("strict", strict)
         self._known_names = KnownNames(services, clock)
         self._on_unknown: Callable[[str], None] = warn_unknown
@@ -88,32 +81,9 @@ class SchedulerBase(Lookups):
         self._grants = JobGrants(services, clock, self._jobs, self._known_names)
         self._payload_checks = PayloadChecks(self._jobs, self._known_names)
 
-    def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
-        """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; what is left out stays as it is.
-
-        ``actor`` is whom the application acts for, e.g. "alice@acme": stored as "app:alice@acme", beside the IAM identity of the
-        process. The copy shares all connections. Raises InvalidInput.
-        """
-        given: dict[str, Any] = {
-            "actor": claimed_actor(actor),
-            "reason": checked_reason(reason),
-            "via": None if via is None else checked_via(via),
-        }
-        caller = replace(self._caller, **{name: value for name, value in given.items() if value is not None})
-        return self._with_caller(caller)
-
     def strictly(self, *, strict: bool = True) -> Self:
         """A copy that refuses a job that neither this process nor any worker knows; with ``strict=False`` one that warns of it."""
         return self._copy(_strict=check_flag("strict", strict))
-
-    def _with_caller(self, caller: Caller) -> Self:
-        return self._copy(_caller=caller)
-
-    def _copy(self, **attributes: object) -> Self:
-        """A copy with other attributes, that shares all connections and what is known of the jobs."""
-        other = copy(self)
-        vars(other).update(attributes)
-        return other
 
     def _pending(self, payload: Any, job: str | None = None) -> PendingPayload:
         """A payload as JSON, not yet stored: of this job, if it is known for which. Raises InvalidInput."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_text
-from minutehand.clock import system_clock
-from minutehand.domain.audit import AuditAct, Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import check_secret, check_tenant, check_whole
 from minutehand.domain.queue import check_queue
 from minutehand.domain.tenants.access import Role, Verb, without_admin
@@ -33,62 +31,23 @@ from minutehand.domain.tenants.profile import (
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.fires.context import FireContext
 from minutehand.owner import tenants as acts
-from minutehand.owner.access import AccessGate
 from minutehand.ports.secrets import StoredSecret, storable_value
-from minutehand.ports.services import Clock, Services
+from minutehand.sdk.connected import Connected
 from minutehand.sdk.tenants.erasing import ErasureMethods
 from minutehand.sdk.tenants.keys import KeyMethods
 from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
-from minutehand.settings import Settings, from_environment
 
 UNSET: Any = object()  # default of an argument for which None is a value
 _VERSIONS = 10**15  # larger than every version
 
 
-class Tenants(ErasureMethods, KeyMethods):
+class Tenants(Connected, ErasureMethods, KeyMethods):
     """The tenants of an installation.
 
     A tenant needs no profile: without one it has the defaults of the installation, which are in the profile of ``"~installation"``,
     and without that it may run all jobs. Changes take effect at once in this process and within 5 s in all others. Each has a line in
     the audit. The other arguments are those of ``Scheduler``. Any number of threads may share one.
     """
-
-    def __init__(
-        self,
-        *,
-        settings: Settings | None = None,
-        endpoint: str | None = None,
-        prefix: str | None = None,
-        actor: str | None = None,
-        via: ViaWord = Via.SDK,
-        services: Services | None = None,
-        clock: Clock = system_clock,
-    ) -> None:
-        given = settings or from_environment()
-        given = replace(given.at(endpoint), prefix=prefix or given.prefix)
-        if services is None:
-            from minutehand.services import connect  # noqa: PLC0415 (adapters and clients: imported with the first call to AWS)
-
-            services = connect(given)
-        field, claimed = ("actor", actor) if actor is not None else ("MINUTEHAND_ACTOR", given.actor)
-        self._caller = Caller(actor=claimed_actor(claimed, field), via=checked_via(via))
-        self._services, self._clock = services, clock
-        self._gate = AccessGate(services, clock)
-
-    def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
-        """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; see ``Scheduler.acting_as``. Raises InvalidInput."""
-        given: dict[str, Any] = {
-            "actor": claimed_actor(actor),
-            "reason": checked_reason(reason),
-            "via": None if via is None else checked_via(via),
-        }
-        caller = replace(self._caller, **{name: value for name, value in given.items() if value is not None})
-        return self._with_caller(caller)
-
-    def _with_caller(self, caller: Caller) -> Self:
-        other = copy(self)
-        vars(other).update(_caller=caller)
-        return other
 
     # Reads.
 
