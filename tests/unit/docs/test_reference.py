@@ -25,6 +25,7 @@ from minutehand.dynamodb.rows import entry_row
 from minutehand.dynamodb.schedules import freeze_row, head_row, revision_row
 from minutehand.ports.records import Record
 from minutehand.state.transition import EndWords, Transition
+from minutehand.web.remarks import remarks
 
 from docs import generate
 from tests.support.builders import BOOM, a_head, a_revision, a_run, an_attempt, an_entry
@@ -120,8 +121,8 @@ def test_every_public_name_says_what_it_is(name: str, thing: Any) -> None:
     ],
 )
 def test_every_public_field_says_what_it_holds(kind: Any) -> None:
-    remarks = generate.remarks(kind)
-    assert not [field.name for field in fields(kind) if not remarks.get(field.name)]
+    said = remarks(kind)
+    assert not [field.name for field in fields(kind) if not said.get(field.name)]
 
 
 # The pages.

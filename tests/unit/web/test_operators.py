@@ -17,6 +17,9 @@ OF_OPERATORS = [
     ("POST", "/tenants/acme/resume"),
     ("POST", "/tenants/acme/grants"),
     ("POST", "/tenants/acme/grants/revoke"),
+    ("GET", "/tenants/acme/keys"),
+    ("POST", "/tenants/acme/keys"),
+    ("DELETE", "/tenants/acme/keys/crm.1"),
     ("GET", "/doctor"),
 ]
 
@@ -72,3 +75,19 @@ def test_the_doctor_is_asked_where_the_settings_are_known(monkeypatch: pytest.Mo
     answer = Api(actor=OPERATOR, settings=Settings()).get("/doctor", tenant=None)
     said = {"check": "tables", "verdict": "warn", "what": "a table is missing", "remedy": "deploy"}
     assert answer == {"items": [said]}
+
+
+def test_keys_are_made_listed_and_revoked() -> None:
+    api = Api(actor=Actor(name="ada", operator=True))
+    asked = {"name": "crm", "can": ["submit"], "jobs": ["crm.*"], "expires_at": "2026-08-01T00:00:00Z"}
+    made = api.client.post("/v1/tenants/acme/keys", json=asked)
+    assert made.status_code == 201
+    assert made.json()["text"].startswith("mh_acme_crm.1_")
+    assert made.headers["cache-control"] == "no-store"
+    (listed,) = api.client.get("/v1/tenants/acme/keys").json()["items"]
+    assert listed == made.json()["key"]
+    assert (listed["id"], listed["can"], listed["last_used_on"]) == ("crm.1", ["submit"], None)
+    assert api.client.request("DELETE", "/v1/tenants/acme/keys/crm.1").json() == listed
+    assert api.client.request("DELETE", "/v1/tenants/acme/keys/crm.1").status_code == 404
+    wrong = api.client.post("/v1/tenants/acme/keys", json=asked | {"can": ["everything"]})
+    assert (wrong.status_code, wrong.json()["field"]) == (422, "can")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from minutehand.domain.tenants.profile import Grant
+from minutehand.sdk.tenants.keys import KeyView, NewKey
 from minutehand.sdk.tenants.tenant_views import Tenant
 from minutehand.web import views
 from minutehand.web.calls import Holder, IfMatch, LetIn, Operation, StrictRoute, answers
-from minutehand.web.fields import NAME, ApiBody
+from minutehand.web.fields import NAME, ApiBody, Moment
 from minutehand.web.problems import RefusedRequest
 from minutehand.web.shapes import shape
 from minutehand.web.urls import name_in_url
@@ -21,6 +22,7 @@ from minutehand.web.urls import name_in_url
 router = APIRouter(route_class=StrictRoute, tags=["operators"])
 TENANT = shape(Tenant)
 GRANT = shape(Grant)
+KEY, NEW_KEY = shape(KeyView), shape(NewKey)
 _TAG = re.compile(r'"v([0-9]{1,15})"')
 _JOBS: Any = Field(
     None, description="names and patterns of jobs; null: those of the installation", examples=[["report.*"]]
@@ -118,6 +120,36 @@ def grant(call: Operation, tenant: Holder, body: GrantRequest) -> Response:
 def revoke(call: Operation, tenant: Holder, body: RevokeRequest) -> Response:
     """Take grants of a principal away."""
     return _answer(call, call.tenants.revoke(tenant, body.to, can=body.can, jobs=body.jobs))
+
+
+class NewKeyRequest(ApiBody):
+    """Who may do what by a new key."""
+
+    name: str = Field(description="who uses it: the audit has its acts as `key:<name>`", examples=["crm"])
+    can: list[str] = Field(description="roles and verbs", examples=[["submit"]])
+    jobs: list[str] = Field(["*"], description="names and patterns of the jobs that it is limited to")
+    expires_at: Moment | None = Field(None, description="left out: it does not expire")
+
+
+@router.get("/tenants/{tenant}/keys", responses=answers(views.items_model(KEY.model)))
+def list_keys(call: Operation, tenant: Holder) -> Response:
+    """The API keys of a tenant, by name, without their texts."""
+    return call.answer({"items": call.tenants.keys(tenant)})
+
+
+@router.post("/tenants/{tenant}/keys", status_code=201, responses=answers(NEW_KEY.model, 201, "created"))
+def create_key(call: Operation, tenant: Holder, body: NewKeyRequest) -> Response:
+    """Make an API key. The answer has its text, which is stored nowhere."""
+    given = body.given()
+    return call.answer(call.tenants.create_key(tenant, given.pop("name"), given.pop("can"), **given), 201)
+
+
+@router.delete("/tenants/{tenant}/keys/{key}", responses=answers(KEY.model))
+def revoke_key(
+    call: Operation, tenant: Holder, key: Annotated[str, Path(description="the `id` of the key", examples=["crm.1"])]
+) -> Response:
+    """Remove an API key: within 5 s no process takes it any more."""
+    return call.answer(call.tenants.revoke_key(tenant, key))
 
 
 class DoctorFinding(BaseModel):
