@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from copy import copy
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
@@ -13,6 +16,9 @@ from minutehand import Registry, Scheduler
 from minutehand.testing import Harness
 from minutehand.web import Actor, create_app
 from minutehand.web.actors import KeyAccess
+from minutehand.web.app import routed
+from minutehand.web.guard import GuardOptions
+from starlette.datastructures import State
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 KEY = "k"
@@ -33,6 +39,19 @@ def greeting_jobs() -> Registry:
         raise Permanent("it never works")
 
     return jobs
+
+
+@cache
+def _shared(options: GuardOptions) -> FastAPI:
+    """One application for all tests: making its routes takes longer than most tests."""
+    return routed(options)
+
+
+def _of_its_own(options: GuardOptions) -> FastAPI:
+    """An application with a state of its own, that shares its routes."""
+    app = copy(_shared(options))
+    app.state = State()
+    return app
 
 
 class AsgiClient:
@@ -64,9 +83,10 @@ class Api:
     def __init__(self, *, actor: Actor | None = None, scheduler: Scheduler | None = None, **options: Any) -> None:
         self.harness = Harness(greeting_jobs(), at=NOON)
         self.scheduler = scheduler or self.harness.scheduler
-        self.app: FastAPI = create_app(
-            self.scheduler, access=KeyAccess(KEY, actor or Actor(name="alice@acme")), **{"rate": None, **options}
-        )
+        with patch("minutehand.web.app.routed", _of_its_own):
+            self.app: FastAPI = create_app(
+                self.scheduler, access=KeyAccess(KEY, actor or Actor(name="alice@acme")), **{"rate": None, **options}
+            )
         self.client = AsgiClient(self.app, {"Authorization": f"Bearer {KEY}"})
 
     def ask(

@@ -62,6 +62,20 @@ def create_app(
     many. ``max_body``: bytes. ``tenants`` (default: those of the ``scheduler``, unless it is a function) and ``settings`` of the
     installation are for operators: the profiles of tenants, and the doctor.
     """
+    app = routed(GuardOptions(hosts=hosts, max_body=max_body))
+    app.state.front = FrontDoor(
+        scheduler_of=_by_tenant(scheduler),
+        access=access,
+        limit=None if rate is None else RequestLimit(rate, burst, time.monotonic),
+        longest=longest,
+        tenants=tenants or _tenants_of(scheduler),
+        settings=settings,
+    )
+    return app
+
+
+def routed(options: GuardOptions) -> FastAPI:
+    """An application with all routes. The ``front`` in its state is yet to be set."""
     app = FastAPI(
         title="Minutehand",
         version=VERSION,
@@ -71,15 +85,6 @@ def create_app(
         openapi_url=None,
         redirect_slashes=False,
         generate_unique_id_function=_name_of,
-    )
-    limit = None if rate is None else RequestLimit(rate, burst, time.monotonic)
-    app.state.front = FrontDoor(
-        scheduler_of=_by_tenant(scheduler),
-        access=access,
-        limit=limit,
-        longest=longest,
-        tenants=tenants or _tenants_of(scheduler),
-        settings=settings,
     )
     problem = {
         "description": "a problem",
@@ -92,7 +97,7 @@ def create_app(
     app.include_router(operators.router, prefix="/v1", responses={"default": problem})
     _add_open_routes(app)
     add_handlers(app)
-    app.add_middleware(Guard, options=GuardOptions(hosts=hosts, max_body=max_body))
+    app.add_middleware(Guard, options=options)
     return app
 
 
