@@ -6,12 +6,23 @@ An error about input names the field, the value and the remedy. The adapters tra
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 _SHOWN = 80  # characters of a wrong value in a message
 
 
 class MinutehandError(Exception):
-    """The root of all errors of Minutehand."""
+    """The root of all errors of Minutehand. Each may be copied and pickled, whatever its constructor takes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, dict(vars(self)))
+
+
+def _again(kind: type[MinutehandError], args: tuple[Any, ...], state: dict[str, Any]) -> MinutehandError:
+    """An error as it was, without its constructor: that one takes other arguments than the message."""
+    made = kind.__new__(kind, *args)
+    vars(made).update(state)
+    return made
 
 
 class InvalidInput(MinutehandError, ValueError):

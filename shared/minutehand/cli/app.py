@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import sys
 import warnings
@@ -25,7 +26,7 @@ from minutehand.cli.parameters import HELP, everywhere
 from minutehand.cli.shell import Shell, print_json
 from minutehand.domain.audit import checked_reason, claimed_actor
 from minutehand.domain.names import check_tenant
-from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, UnknownJobWarning, shorten
+from minutehand.errors import ExpressionError, Forbidden, InvalidInput, MinutehandError, UnknownJobWarning, shorten
 from minutehand.settings import from_environment
 from minutehand.terminal import printable
 from minutehand.version import VERSION
@@ -91,7 +92,10 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
             "Show and change tenants: which jobs they may run, and who may do what for them.", "installation.tenants"
         ),
         "secrets": CommandEntry("List, set and delete the secrets of a tenant's runs.", "installation.secrets"),
-        "keys": CommandEntry("Make, list and revoke the API keys of the tenant.", "installation.keys"),
+        "keys": CommandEntry(
+            "Make, list and revoke the API keys of the tenant (--tenant), which the HTTP API takes.",
+            "installation.keys",
+        ),
         "freeze": CommandEntry(
             "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
             "installation.tenant",
@@ -207,6 +211,10 @@ def options(
     context.obj = Shell(settings, as_json, checked_reason(reason, "--reason"))
 
 
+# A refusal is the command's error; without a handler Python would print the log line's name before it.
+logging.getLogger("minutehand.owner.access").addHandler(logging.NullHandler())
+
+
 def run(words: Sequence[str]) -> int:
     """Execute a command line. Returns its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
     as_json = "--json" in words
@@ -276,6 +284,9 @@ def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:
         described |= {"field": problem.field, "value": shorten(problem.value), "remedy": problem.remedy}
     if isinstance(problem, ExpressionError):
         described |= {"position": problem.position}
+    if isinstance(problem, Forbidden):
+        lacking = {name: getattr(problem, name) for name in ("principal", "verb", "tenant", "job")}
+        described |= {name: value for name, value in lacking.items() if value is not None}
     print_json(described, to=sys.stderr)
     return code
 

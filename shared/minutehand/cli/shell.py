@@ -71,7 +71,8 @@ def text_of(value: Any) -> str:
         case _:
             text = str(value)
             if _is_record(value) and "__str__" not in vars(type(value)):  # its fields in one line
-                text = "  ".join(filter(None, (text_of(getattr(value, field.name)) for field in fields(value))))
+                cells = (text_of(getattr(value, field.name)).replace("\n", ", ") for field in fields(value))
+                text = "  ".join(filter(None, cells))
             return printable(text)
 
 

@@ -186,7 +186,8 @@ def _remedy(caller: Caller, lacking: MissingGrant) -> str:
     """The command that gives what is missing. What a key may do is said when it is made."""
     gives = f"--can {lacking.roles[0]}" + ("" if lacking.job is None else f" --jobs {lacking.job!r}")
     if caller.scope is not None:
-        return f"`minutehand keys create {lacking.principal.partition(':')[2]} {gives}` makes a key that does"
+        name = lacking.principal.partition(":")[2]
+        return f"`minutehand --tenant {lacking.tenant} keys create {name} {gives}` makes a key that does"
     holder = INSTALLATION if lacking.verb in OF_INSTALLATION else lacking.tenant
     return f"`minutehand tenants grant {holder} --to {lacking.principal!r} {gives}`"
 

@@ -40,9 +40,11 @@ def change(
     context: FireContext,
     *,
     expected: int | None = None,
+    reason: str | None = None,
     **detail: Any,
 ) -> TenantProfile:
-    """The profile after an edit; a tenant without one gets one. ``detail`` is told in the audit's line.
+    """The profile after an edit; a tenant without one gets one. ``reason`` and ``detail`` are told in the audit's line; without
+    a reason, the caller's is.
 
     Raises Conflict (it has not the version that the caller saw, or others keep changing it, or it is erased), Unavailable, and what
     ``edit`` raises.
@@ -61,7 +63,7 @@ def change(
         if after == present:
             return present
         made = replace(after, version=present.version + 1, created_at=present.created_at or now, updated_at=now)
-        line = line_of(act, tenant, context, reason=made.note, **_detail(present, made), **detail)
+        line = line_of(act, tenant, context, reason=reason, **_detail(present, made), **detail)
         if store.put(made, expected=present.version, line=line):
             return made
     raise Conflict(f"tenant={tenant!r}: others changed its profile {_RACES} times meanwhile; try again")
@@ -76,7 +78,7 @@ def suspend(tenant: str, note: str | None, context: FireContext) -> TenantProfil
     def edit(profile: TenantProfile) -> TenantProfile:
         return replace(profile, state=TenantState.SUSPENDED, note=profile.note if note is None else note)
 
-    return change(tenant, AuditAct.SUSPEND_TENANT, edit, context)
+    return change(tenant, AuditAct.SUSPEND_TENANT, edit, context, reason=note)
 
 
 def resume(tenant: str, context: FireContext) -> TenantProfile:

@@ -89,7 +89,7 @@ async def caller(request: Request) -> Actor:
         raise RefusedRequest(
             401,
             "the request does not say who sends it",
-            "send credentials; the operator says which, by access= of create_app",
+            "send `Authorization: Bearer KEY`, or what the server's operator takes: access= of create_app says it",
             WWW_Authenticate="Bearer",
         )
     if front.limit is not None:

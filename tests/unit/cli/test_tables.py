@@ -91,6 +91,7 @@ class Line:
     end: datetime = NOW
     retry: Retry = Retry(max_attempts=5)  # noqa: RUF009 (it is frozen)
     timeout: float = 600.0
+    detail: Mapping[str, str] = field(default_factory=lambda: {"jobs": "report.*", "profile": "3"})
 
     def __getattr__(self, name: str) -> str:
         return f"a {name}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from minutehand.cli.exits import ExitCode
 
@@ -26,12 +28,14 @@ def test_from_the_first_profile_to_the_last_grant(said: Say) -> None:
     said("tenants", "grant", "acme", "--to", ALICE, "--can", "operator", "--can", "submit", "--jobs", "report.*")
     shown = said("tenants", "show", "acme").out
     assert "report.*" in shown
-    assert ALICE in shown
+    assert f"{ALICE}  operator, submit  report.*\n" in shown
     listed = said("tenants", "list").out.splitlines()
     assert [line.split()[:4] for line in listed if "~" not in line] == [
         ["name", "state", "jobs", "grants"],
         ["acme", "ACTIVE", "report.*", "1"],
     ]
+    granted = said("--tenant", "acme", "audit", "list", "--act", "grant").out
+    assert f"grant(can=operator,submit jobs=report.* to={ALICE})" in granted
     (left,) = said("--json", "tenants", "revoke", "acme", "--to", ALICE, "--can", "submit").json
     assert left["grants"] == [{"to": ALICE, "can": ["operator"], "jobs": ["report.*"]}]
     assert said("--json", "tenants", "revoke", "acme", "--to", ALICE).json[0]["grants"] == []
@@ -106,3 +110,28 @@ def test_who_has_no_grant_is_told_the_command_that_gives_it(said: Say) -> None:
     assert "minutehand tenants grant" in refused.err
     assert said("tenants", "list").code == ExitCode.FORBIDDEN
     assert said("schedules", "pause", "nightly").code == ExitCode.FORBIDDEN
+
+
+def test_a_reason_is_what_was_given_and_not_the_profiles_note(said: Say) -> None:
+    said("tenants", "create", "default", "--note", "contract 17")
+    said("--reason", "ticket 5", "tenants", "set", "default", "--jobs", "report.*")
+    said("tenants", "suspend", "default", "--note", "unpaid", "--yes")
+    lines = said("audit", "list", "--json").json
+    assert [(line["act"], line["reason"]) for line in lines] == [
+        ("suspend-tenant", "unpaid"),
+        ("set-tenant", "ticket 5"),
+        ("create-tenant", None),
+    ]
+    assert "jobs=report.*" in said("audit", "list", "--act", "set-tenant").out
+
+
+def test_a_job_that_the_tenant_may_not_run_is_one_line_of_an_error(said: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    said("tenants", "set", "default", "--no-jobs")
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as in a process of its own
+    refused = said("submit", "report.daily")
+    assert refused.code == ExitCode.FORBIDDEN
+    assert refused.err.splitlines()[-1].startswith("error: tenant 'default' may not run job 'report.daily'")
+    assert "access.denied" not in refused.err
+    assert said("--json", "submit", "report.daily").problem["job"] == "report.daily"
+    (denied, *_) = [line for line in said("audit", "list", "--act", "deny").out.splitlines() if "deny" in line]
+    assert "job=report.daily" in denied

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, cast
@@ -12,7 +13,7 @@ from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.banner import configure_logs
 from minutehand.cli.moments import is_relative, read_time
 from minutehand.cli.parameters import Cursor, Limit, matching
-from minutehand.cli.shell import Shell
+from minutehand.cli.shell import Shell, text_of
 from minutehand.cli.tables import Column
 from minutehand.cli.typed import PAST, utc_now
 from minutehand.daemon.roles import run_auditor
@@ -32,6 +33,7 @@ _LISTED = (
     Column("before", drop=3),
     Column("after", drop=2),
     Column("reason", cut=10),
+    Column("detail", drop=4, show=lambda line: _told(line.detail)),
 )
 
 
@@ -112,6 +114,20 @@ def verify(
         )
     if verdict.problems:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _told(value: Any) -> str:
+    """What is particular of an act: ``jobs=report.*,mail.send profile=3``, ``grant(can=viewer to=app:a) profile=4``."""
+    match value:
+        case Mapping():
+            return " ".join(
+                f"{name}({_told(one)})" if isinstance(one, Mapping) else f"{name}={_told(one)}"
+                for name, one in value.items()
+            )
+        case list() | tuple():
+            return ",".join(map(_told, value))
+        case _:
+            return text_of(value)
 
 
 def _date(text: str) -> date:

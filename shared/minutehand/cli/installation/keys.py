@@ -12,7 +12,9 @@ from minutehand.cli.shell import Shell, print_json, values
 from minutehand.cli.tables import Column
 from minutehand.cli.typed import COMING
 
-app = typer.Typer(help="Make, list and revoke the API keys of the tenant.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make, list and revoke the API keys of the tenant (--tenant), which the HTTP API takes.", no_args_is_help=True
+)
 
 _COLUMNS = (
     Column("id"),
@@ -28,7 +30,9 @@ _COLUMNS = (
 @app.command()
 def create(
     shell: Shell,
-    name: Annotated[str, typer.Argument(help="Who uses it, e.g. crm: the audit has its acts as key:crm.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of the program that uses it, e.g. crm: the actor in the audit is key:crm.")
+    ],
     can: Annotated[
         list[str], typer.Option(help="Role (viewer, operator, editor, admin, auditor) or verb. Repeatable.")
     ],
@@ -39,7 +43,7 @@ def create(
         datetime | None, COMING, typer.Option(help="When it ends, e.g. 90d, or 2027-12-24T18:00:00Z. Default: never.")
     ] = None,
 ) -> None:
-    """Make a key, and print it once: it is stored nowhere. A name may have two, so that one replaces the other without a gap."""
+    """Make a key, and print it once: only its hash is stored. A name may have two valid keys, so that one can replace the other."""
     made = shell.tenants.create_key(shell.scheduler.tenant, name, can, jobs=jobs or ("*",), expires_at=expires)
     if shell.as_json:
         print_json({"text": made.text, "key": values(made.key)})
@@ -64,6 +68,7 @@ def revoke(
     *,
     yes: Yes = False,
 ) -> None:
-    """Remove a key: within 5 s no process takes it any more."""
+    """Revoke a key: from 5 s on no process takes it."""
     shell.confirm(f"Revoke key {key} of tenant {shell.scheduler.tenant}", yes=yes)
     shell.tenants.revoke_key(shell.scheduler.tenant, key)
+    shell.answer({"revoked": key}, "revoked; from 5 s on no process takes it")

@@ -80,7 +80,7 @@ def set_(
     default_queue: Annotated[bool, typer.Option("--default-queue", help="The queue of the installation.")] = False,
     no_note: Annotated[bool, typer.Option("--no-note", help="Remove the note.")] = False,
 ) -> None:
-    """Change what is given of a tenant's profile, within 5 s for all processes. A tenant without one gets one."""
+    """Change the given parts of a tenant's profile; a tenant without one gets one. All processes follow within 5 s."""
     _one_of("jobs", jobs=jobs, default_jobs=default_jobs, no_jobs=no_jobs)
     _one_of("queue", queue=queue, default_queue=default_queue)
     _one_of("note", note=note, no_note=no_note)
@@ -99,7 +99,15 @@ def set_(
 
 
 @app.command()
-def suspend(shell: Shell, tenant: TenantName, note: Note = None, *, yes: Yes = False) -> None:
+def suspend(
+    shell: Shell,
+    tenant: TenantName,
+    note: Annotated[
+        str | None, typer.Option(help="Why, in refusals: it takes the place of the profile's note, and goes with it.")
+    ] = None,
+    *,
+    yes: Yes = False,
+) -> None:
     """Accept no work of a tenant and start none, until it is resumed. Nothing is lost; running attempts continue."""
     shell.confirm(f"Stop all work of tenant {tenant}", yes=yes)
     _show(shell, shell.tenants.suspend(tenant, note=note))
@@ -119,7 +127,9 @@ def grant(
     can: Annotated[
         list[str], typer.Option(help="Role (viewer, operator, editor, admin, auditor) or verb. Repeatable.")
     ],
-    jobs: Jobs = None,
+    jobs: Annotated[
+        list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable. Default: all.")
+    ] = None,
 ) -> None:
     """Let a principal do something for a tenant. From the first grant on, whoever has none may do nothing there."""
     _show(shell, shell.tenants.grant(tenant, to, can, **({"jobs": jobs} if jobs else {})))
@@ -130,10 +140,12 @@ def revoke(
     shell: Shell,
     tenant: TenantName,
     to: To,
-    can: Annotated[list[str] | None, typer.Option(help="Only this role or verb. Repeatable.")] = None,
-    jobs: Annotated[list[str] | None, typer.Option(help="Only grants with exactly these jobs. Repeatable.")] = None,
+    can: Annotated[list[str] | None, typer.Option(help="Only this role or verb. Repeatable. Default: all.")] = None,
+    jobs: Annotated[
+        list[str] | None, typer.Option(help="Only grants with exactly these jobs. Repeatable. Default: all.")
+    ] = None,
 ) -> None:
-    """Take the grants to a principal away, as they were given."""
+    """Take grants of a principal away. It is named as it was when they were given, patterns included."""
     _show(shell, shell.tenants.revoke(tenant, to, can=can or None, jobs=jobs or None))
 
 

@@ -17,33 +17,33 @@ from minutehand.domain.tenants.profile import ALL, INSTALLATION, Governance, Gra
 class Verb(StrEnum):
     """What a caller does. One that concerns a job counts for that job; one that concerns many needs a grant for all jobs."""
 
-    READ_SCHEDULES = "read-schedules"
+    READ_SCHEDULES = "read-schedules"  # their definitions, without payloads
     READ_RUNS = "read-runs"  # without payloads and results
     READ_PAYLOADS = "read-payloads"  # payloads, results, steps and the texts of errors
     READ_HISTORY = "read-history"  # statistics, transitions, why
     READ_INSTALLATION = "read-installation"  # jobs, queues, workers
-    PREVIEW = "preview"
-    PAUSE = "pause"
-    RESUME = "resume"
-    SKIP = "skip"
-    TRIGGER = "trigger"
-    CANCEL = "cancel"
-    RETRY = "retry"
-    RESCHEDULE = "reschedule"
-    REPLAY = "replay"
-    REDRIVE = "redrive"
-    PURGE = "purge"
-    FREEZE = "freeze"
-    SUBMIT = "submit"
-    CREATE = "create"
-    UPDATE = "update"
-    DELETE = "delete"
-    BACKFILL = "backfill"
-    READ_AUDIT = "read-audit"
-    READ_ARCHIVE = "read-archive"
-    REBUILD_HISTORY = "rebuild-history"
-    READ_TENANT = "read-tenant"  # its profile
-    GRANT = "grant"  # give and take the grants of one tenant
+    PREVIEW = "preview"  # next fires of an expression or a schedule
+    PAUSE = "pause"  # schedules and backfills
+    RESUME = "resume"  # schedules and backfills
+    SKIP = "skip"  # the next fire of a schedule
+    TRIGGER = "trigger"  # run a schedule now
+    CANCEL = "cancel"  # runs and backfills
+    RETRY = "retry"  # start the next attempt of a waiting run now
+    RESCHEDULE = "reschedule"  # move a one-off to another time
+    REPLAY = "replay"  # repeat an ended run
+    REDRIVE = "redrive"  # repeat runs that failed for good
+    PURGE = "purge"  # take failed runs off the list
+    FREEZE = "freeze"  # start no run of the tenant for a time, and end that
+    SUBMIT = "submit"  # run a job once
+    CREATE = "create"  # schedules
+    UPDATE = "update"  # schedules and their tags
+    DELETE = "delete"  # schedules
+    BACKFILL = "backfill"  # run the fires of a past interval
+    READ_AUDIT = "read-audit"  # who did what, and what was refused
+    READ_ARCHIVE = "read-archive"  # every transition of runs
+    REBUILD_HISTORY = "rebuild-history"  # write the history anew: a grant of the installation only
+    READ_TENANT = "read-tenant"  # its profile, and its API keys without their texts
+    GRANT = "grant"  # give and take the grants and API keys of one tenant
     SECRETS = "secrets"  # list, set and delete the secrets of one tenant; nobody reads them but its runs
     MANAGE_TENANTS = "manage-tenants"  # create, set, suspend, resume, erase: a grant of the installation only
 

@@ -220,9 +220,8 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
             after = Governance(tenant=profile.tenant, own=profile, installation=installation)
         verb = without_admin(after)
         if verb is not None:
-            remedy = (
-                f"grant somebody {Role.ADMIN} of all jobs first, e.g. yourself; the last admin goes with the last grant"
-            )
+            command = f"`minutehand tenants grant {profile.tenant} --to PRINCIPAL --can {Role.ADMIN}`"
+            remedy = f"grant somebody {Role.ADMIN} of all jobs first: {command}; revoke the last admin after all other grants"
             raise InvalidInput("tenant", profile.tenant, f"would have grants, and nobody who may {verb}", remedy)
         return profile
 
