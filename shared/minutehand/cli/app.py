@@ -91,7 +91,9 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "tenants": CommandEntry(
             "Show and change tenants: which jobs they may run, and who may do what for them.", "installation.tenants"
         ),
-        "secrets": CommandEntry("List, set and delete the secrets of a tenant's runs.", "installation.secrets"),
+        "secrets": CommandEntry(
+            "List, set and delete the secrets that runs of the tenant (--tenant) look up.", "installation.secrets"
+        ),
         "keys": CommandEntry(
             "Make, list and revoke the API keys of the tenant (--tenant), which the HTTP API takes.",
             "installation.keys",

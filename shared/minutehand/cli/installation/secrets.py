@@ -12,7 +12,9 @@ from minutehand.cli.parameters import Yes, matching
 from minutehand.cli.shell import Shell
 from minutehand.ports.secrets import LARGEST
 
-app = typer.Typer(help="List, set and delete the secrets of a tenant's runs.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, set and delete the secrets that runs of the tenant (--tenant) look up.", no_args_is_help=True
+)
 
 SecretName = Annotated[str, typer.Argument(metavar="NAME", help="E.g. crm-token, for ctx.secret('crm-token').")]
 
@@ -32,7 +34,7 @@ def list_(shell: Shell) -> None:
 
 @app.command("set")
 def set_(shell: Shell, name: SecretName) -> None:
-    """Store a secret, or its new value, which is read from standard input: secrets set crm-token < token.txt."""
+    """Store a secret, or its new value. It is asked for, or read from standard input: secrets set crm-token < token.txt."""
     _tenants(shell).set_secret(shell.settings.tenant, name, _value(shell))
     shell.answer(
         {"secret": name, "tenant": shell.settings.tenant},

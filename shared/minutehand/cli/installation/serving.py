@@ -19,7 +19,8 @@ def serve(
 ) -> None:
     """Serve the HTTP API on this machine alone, with your own AWS credentials. Prints a key that is good until the end.
 
-    It listens on 127.0.0.1, and answers whoever sends the key as `Authorization: Bearer KEY`. What that may do, your IAM identity decides.
+    It listens on 127.0.0.1. Who sends the printed key as `Authorization: Bearer KEY` may do what your IAM identity and its grants allow.
+    Who sends an API key of a tenant (`minutehand keys create`) may do what that key says.
     """
     try:
         from minutehand.web import serving  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)
