@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from minutehand.domain.job import Job
-from minutehand.domain.policies import Policies
+from minutehand.domain.policies import Policies, Start
 from minutehand.domain.redaction import USUAL
 from minutehand.domain.times import DAY, HOUR, MINUTE, from_ms
 
@@ -79,6 +79,12 @@ class PublishedJob:
     def shown_schema(self) -> Mapping[str, Any] | None:
         """The schema that tells most of a payload: the one that was written by hand, else that of its type."""
         return self.payload_schema if self.schema is None else self.schema
+
+    @property
+    def start(self) -> Start:
+        """When its runs start, which who makes them has to know. PROMPT also if a later release has published another word."""
+        word = self.policies.get("start")
+        return Start(word) if word in tuple(Start) else Start.PROMPT
 
     def body(self) -> dict[str, Any]:
         """As JSON values, without what has its default."""

@@ -11,7 +11,7 @@ from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
 from minutehand.domain.audit import Via, ViaWord, role
 from minutehand.domain.job import JobRef
-from minutehand.domain.job_catalogue import nearest
+from minutehand.domain.job_catalogue import PublishedJob, nearest
 from minutehand.domain.names import check_flag, check_name, check_tenant
 from minutehand.domain.notice import JOB
 from minutehand.domain.options import Options, changed
@@ -202,16 +202,24 @@ class SchedulerBase(Lookups, Connected):
 
     def _with_job_start(self, job: str, given: Overrides) -> Overrides:
         """The overrides, with the job's ``start`` if they have none: the ticker does not know the jobs."""
-        known = self._jobs.get(job)
-        if given.start is None and known is not None and known.policies.start is not Start.PROMPT:
-            return replace(given, start=known.policies.start)
-        return given
+        if given.start is not None:
+            return given
+        known, published = self._jobs.get(job), self._published(job)
+        start = known.policies.start if known is not None else Start.PROMPT if published is None else published.start
+        return given if start is Start.PROMPT else replace(given, start=start)
+
+    def _published(self, job: str) -> PublishedJob | None:
+        """What workers say of a job that this process does not have. None: nothing, or that cannot be read."""
+        return None if self._jobs.get(job) is not None else self._known_names.published(job)
 
     def _queue_name(self, job: str, given: str | None) -> str | None:
         """The queue of a run as messages name it: the given one, else its job's; None: the default queue. Raises InvalidInput."""
         queue = self._job_queue(job) if given is None else given
         name = None if queue is None else declared_name(check_queue(queue))
-        if name is not None:
+        if name is None:
+            return None
+        published = None if given is not None else self._published(job)
+        if published is None or published.queue != name:  # a queue that workers publish is there: it is not looked for
             check_declared(name, self._jobs, self._services.work)
         return name
 
@@ -261,8 +269,11 @@ class SchedulerBase(Lookups, Connected):
         return after
 
     def _job_queue(self, job: str) -> str | None:
-        """The queue of a job's runs where their caller names none: the job's, else that of the tenant's profile. Raises Unavailable."""
-        known = self._jobs.get(job)
+        """The queue of a job's runs where their caller names none: the job's, else that of the tenant's profile. Raises Unavailable.
+
+        Of a job that this process does not have: as workers publish it, if that can be read.
+        """
+        known = self._jobs.get(job) or self._published(job)
         if known is not None and known.queue is not None:
             return known.queue
         return self._services.tenants.governance(self.tenant, self._clock()).profile.queue

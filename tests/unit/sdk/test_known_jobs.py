@@ -13,8 +13,11 @@ from minutehand import AsyncScheduler, Registry, Scheduler
 from minutehand.apply.plan import ApplyAction
 from minutehand.declare import declaration
 from minutehand.domain.job_catalogue import PublishedJob, sets_of
+from minutehand.domain.names import parse_run_id
+from minutehand.domain.policies import Overrides
 from minutehand.errors import InvalidInput, Unavailable, UnknownJobWarning
 from minutehand.owner.catalogue import CataloguePublisher
+from minutehand.sdk.views import Run
 from minutehand.testing import Harness
 
 from tests.support.scenes.world import START, Faults, World, fails
@@ -157,6 +160,77 @@ def test_by_default_a_warning_is_shown_once_a_line(world: World) -> None:
             owner.submit("only-once")
         owner.submit("only-once")
     assert len(caught) == 2
+
+
+# The queue and the start of a job that only workers have.
+
+
+def publish_job(world: World, **given: Any) -> None:
+    CataloguePublisher(world.services, lambda now: list(sets_of([PublishedJob(**given)], "1", now))).publish(
+        world.clock()
+    )
+
+
+def queue_and_start(owner: Scheduler, made: Any) -> tuple[str, Any]:
+    """As the message or the revision has them."""
+    if isinstance(made, Run):
+        row = owner._services.ledger.read(parse_run_id(made.id))
+        assert row is not None
+        return row.queue or "default", Overrides.parse(row.overrides).start
+    words = owner.get_schedule("s").definition
+    return words.get("queue", "default"), words.get("start")
+
+
+MAKERS: dict[str, Door] = {name: DOORS[name] for name in ("submit", "create", "upsert")}
+
+
+@pytest.mark.parametrize("door", MAKERS.values(), ids=MAKERS)
+def test_a_job_by_name_has_the_queue_and_the_start_that_workers_publish(world: World, door: Door) -> None:
+    publish_job(world, name="heavy", queue="slow", policies={"start": "exact"})
+    faults = Faults()
+    owner = owner_of(world, faults)
+    assert queue_and_start(owner, door(owner, "heavy")) == ("slow", "exact")
+    assert "names" not in faults.verbs(), "queues are not listed for each submission"
+
+
+def test_what_the_caller_says_goes_before_what_workers_publish(world: World) -> None:
+    publish_job(world, name="heavy", queue="slow", policies={"start": "exact"})
+    owner = owner_of(world)
+    assert queue_and_start(owner, owner.submit("heavy", queue="default", start="prompt")) == ("default", "prompt")
+    with pytest.raises(InvalidInput, match="is not declared"):
+        owner.submit("heavy", queue="slow-er")
+
+
+def test_an_update_to_another_job_by_name_takes_its_queue(world: World) -> None:
+    publish_job(world, name="heavy", queue="slow")
+    owner = owner_of(world)
+    owner.update_schedule("present", job="heavy")
+    assert owner.get_schedule("present").definition["queue"] == "slow"
+    assert warned(lambda: owner.update_schedule("present", job="light")) != []
+    assert "queue" not in owner.get_schedule("present").definition
+
+
+def test_another_queue_of_a_job_counts_after_a_minute(world: World) -> None:
+    publish_job(world, name="heavy", queue="slow")
+    owner = owner_of(world)
+    assert queue_and_start(owner, owner.submit("heavy"))[0] == "slow"
+    world.wait(1)
+    publish_job(world, name="heavy", queue="fast")
+    world.wait(60)
+    assert queue_and_start(owner, owner.submit("heavy"))[0] == "fast"
+
+
+def test_a_word_of_a_later_release_and_a_catalogue_that_cannot_be_read_leave_the_defaults(world: World) -> None:
+    publish_job(world, name="heavy", queue="slow", policies={"start": "at-dawn"})
+    owner = owner_of(world)
+    assert queue_and_start(owner, owner.submit("heavy")) == ("slow", None)
+    blind = owner_of(world, Faults().at("records", before=fails, times=None))
+    assert queue_and_start(owner, blind.submit("heavy")) == ("default", None)
+
+
+def test_an_own_job_has_its_own_queue_whatever_workers_publish(world: World) -> None:
+    publish_job(world, name="note", queue="slow", policies={"start": "exact"})
+    assert queue_and_start(world.scheduler, world.scheduler.submit("note")) == ("default", None)
 
 
 # What it costs.
