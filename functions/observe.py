@@ -1,4 +1,4 @@
-"""Shared by the five handlers: services made once a process, logs with the run on every line, metrics."""
+"""Shared by the handlers: services made once a process, logs with the run on every line, metrics."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 from minutehand.errors import InvalidInput
 
-from . import AWS, AWS_COMPILED, HERE
+from . import AWS, AWS_COMPILED, HERE, ApiSettings
 from .stack import MinutehandStack
 
 JOBS = "examples/starter"  # the default, if the context names no package
@@ -34,6 +34,14 @@ def _read(name: str, given: object, convert: Callable[[str], Any]) -> Any:
 
 def _flag(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()]
+
+
+def _api(text: str) -> ApiSettings:
+    """The ways in, as in ``iam,keys``; a token's issuer and audience can be given in an app of one's own only."""
+    ways = text.split(",")
+    if not {"iam", "keys"}.issuperset(ways):
+        raise ValueError(text)
+    return ApiSettings(iam="iam" in ways, keys="keys" in ways)
 
 
 # Names in the context, the construct's argument that each sets, and its conversion.
@@ -63,6 +71,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "athena": ("athena", _flag),
     "events": ("events", str),
     "event-types": ("event_types", lambda text: text.split(",")),
+    "api": ("api", _api),
     "removal": ("removal_policy", lambda text: _REMOVAL[text]),
     "deletion-protection": ("deletion_protection", _flag),
     "tags": ("tags", lambda text: dict(part.split("=", 1) for part in text.split(","))),

@@ -1,6 +1,7 @@
 """Bundles for the functions, made by pip from wheels for the target platform, without Docker and without a compiler.
 
-There are two: one for ticker, undertaker and auditor, and one for the worker, with the user's jobs in it. A bundle has the same bytes
+There are three: one for ticker, undertaker and auditor, one for the worker, with the user's jobs in it, and one for the HTTP API, if it
+is wanted. A bundle has the same bytes
 on every machine: no bytecode unless asked for, no path of the machine, and an archive of our own making.
 """
 
@@ -46,6 +47,8 @@ _PIP_NOTES = (
 _PLAIN, _EXECUTABLE = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 _UNIX = 3  # the system that an archive's modes are of
 _CODE = "/var/task"  # the folder of a bundle on Lambda, as tracebacks show it
+API = "api"  # the extra of the HTTP API
+_SERVICES = ("dynamodb", "s3", "sqs", "ssm", "sts")  # that the API asks; no code of users runs in it
 _NOT_IN_LAMBDA = ("cli", "local", "testing", "infra", "functions")  # folders of the package that no function imports
 
 # Amazon Linux 2023 has glibc 2.34; pip needs the name of every tag that it may use.
@@ -60,6 +63,7 @@ class BundleTarget:
     name: str
     arguments: tuple[str, ...]  # of `pip install`
     complete: bool = True  # with our own dependencies; False: the functions' interpreter has them
+    extras: tuple[str, ...] = ("functions",)  # of this package, whose requirements are in it
     compiled_by: str | None = None  # version of the interpreter that adds bytecode; None: the bundle is source only
 
 
@@ -79,6 +83,11 @@ AWS_COMPILED = replace(
 # The interpreter that runs this, with its packages, for a local cloud: that extracts a bundle for each process of a function, and
 # 50 MB of dependencies take it most of a minute in all.
 HERE = BundleTarget(name="here", arguments=(), complete=False)
+
+
+def for_api(target: BundleTarget) -> BundleTarget:
+    """The same platform, with what the HTTP API needs."""
+    return replace(target, extras=(API,))
 
 
 def bundle(target: BundleTarget, jobs: JobPackage | None = None) -> lambda_.Code:
@@ -101,7 +110,9 @@ def build(directory: Path, target: BundleTarget, jobs: JobPackage | None = None)
     if target.complete or requirements is not None:
         shutil.copytree(_dependencies(target, requirements, directory.parent), directory, dirs_exist_ok=True)
     else:
-        _check_installed()
+        _check_installed(target.extras)
+    if API in target.extras:
+        _leave_out_services(directory)
     _copy(_package(), directory / "minutehand", also=_NOT_IN_LAMBDA)
     _copy(HANDLERS, directory / "functions")
     if jobs is not None:
@@ -178,7 +189,7 @@ def _dependencies(target: BundleTarget, requirements: Path | None, beside: Path)
 
 def _install(directory: Path, target: BundleTarget, requirements: Path | None) -> None:
     listed = () if requirements is None else ("--requirement", str(requirements))
-    own = _own_requirements() if target.complete else ()
+    own = _own_requirements(target.extras) if target.complete else ()
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="pins.", suffix=".txt") as pins:
         pins.write(_pins(requirements))
         pins.flush()
@@ -217,25 +228,48 @@ def _pins(requirements: Path | None) -> str:
     return "".join(line for line in lines if canonicalize_name(line.partition("==")[0]) not in named)
 
 
-def _check_installed() -> None:
+def _check_installed(extras: tuple[str, ...]) -> None:
     """Raise Misconfigured if this interpreter lacks what the functions import."""
-    for requirement in map(Requirement, _own_requirements()):
+    for requirement in map(Requirement, _own_requirements(extras)):
         try:
             distribution(requirement.name)
         except PackageNotFoundError:
-            remedy = "run: pip install 'minutehand[functions]'"
+            remedy = "run: pip install 'minutehand[" + ",".join(extras) + "]'"
             raise Misconfigured(
                 f"target=HERE: {requirement.name} is not installed in this interpreter; {remedy}"
             ) from None
 
 
-def _own_requirements() -> tuple[str, ...]:
-    """The requirements of the package and of its extra ``functions``, from its metadata."""
+def _own_requirements(extras: tuple[str, ...]) -> tuple[str, ...]:
+    """The requirements of the package and of some of its extras, from its metadata. An extra may name another."""
     listed = [Requirement(line) for line in requires("minutehand") or ()]
-    wanted = [r for r in listed if r.marker is None or r.marker.evaluate({"extra": "functions"})]
-    for requirement in wanted:
-        requirement.marker = None
-    return tuple(str(requirement) for requirement in wanted)
+    found: dict[str, None] = {}  # in order
+    waiting = ["", *extras]
+    for extra in waiting:
+        for requirement in listed:
+            if _is_of(requirement, extra):
+                if canonicalize_name(requirement.name) == "minutehand":
+                    waiting += requirement.extras - set(waiting)
+                else:
+                    plain = Requirement(str(requirement))
+                    plain.marker = None
+                    found[str(plain)] = None
+    return tuple(found)
+
+
+def _is_of(requirement: Requirement, extra: str) -> bool:
+    """Whether an extra has a requirement; the extra "" is the package itself."""
+    if requirement.marker is None:
+        return not extra
+    return requirement.marker.evaluate({"extra": extra})
+
+
+def _leave_out_services(directory: Path) -> None:
+    """Remove the descriptions of AWS's other services from a bundle: three quarters of its bytes."""
+    data = directory / "botocore" / "data"
+    for place in data.iterdir() if data.is_dir() else ():
+        if place.is_dir() and place.name not in _SERVICES:
+            shutil.rmtree(place)
 
 
 def _package() -> Path:
@@ -269,7 +303,7 @@ def fingerprint(target: BundleTarget, jobs: JobPackage | None) -> str:
 
 def _inputs(target: BundleTarget, requirements: Path | None) -> tuple[bytes, ...]:
     files = [place for place in (requirements,) if place is not None and place.exists()]
-    own = (*_own_requirements(), _pins(requirements))
+    own = (*_own_requirements(target.extras), _pins(requirements))
     texts = (target.name, *target.arguments, *own, sys.version if target is HERE else "")
     compiled = ("compiled",) if target.compiled_by is not None else ()
     complete = ("complete",) if target.complete else ()

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import boto3
-from minutehand import Run, RunState, Scheduler, ScheduleState, Settings
+from minutehand import Run, RunState, Scheduler, ScheduleState, Settings, Tenants
 from minutehand.domain.names import parse_run_id, stripe_of
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.errors import Misconfigured, NotFound
@@ -27,6 +28,7 @@ from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.processes import inherited
 from minutehand.services import connect, system_clock
 from minutehand.ticker.fan_out import ALONE
+from urllib3 import PoolManager
 
 from .app import STACK
 from .node import wheel_node
@@ -51,6 +53,7 @@ _FAILING = "failing"
 _QUEUE = "reports"  # declared by the example
 _STRIPES = 2  # of the default queue
 _LANE = worker_part(_QUEUE)
+_HTTP = PoolManager(retries=False)
 
 
 class Reached(Protocol):
@@ -67,6 +70,7 @@ class Deployment:
     cloud: LocalCloud
     settings: Settings
     scheduler: Scheduler
+    urls: Mapping[str, str]  # of the HTTP API, by way in
 
     def client(self, service: str) -> Any:
         return _client(self.cloud, service)
@@ -80,7 +84,7 @@ def synthesise(cloud: LocalCloud, out: Path) -> Path:
     """Synthesise the stack with bundles for this interpreter; returns the file of its template."""
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
     # The embedded cloud has no type of resource for a query of Athena.
-    context = ("target=here", "removal=destroy", f"stripes={_STRIPES}", "athena=false")
+    context = ("target=here", "removal=destroy", f"stripes={_STRIPES}", "athena=false", "api=iam,keys")
     cdk(cloud, out, "synth", "--quiet", *app, *(word for each in context for word in ("--context", each)))
     return out / ASSEMBLY / f"{STACK}.template.json"
 
@@ -107,7 +111,8 @@ def release(cloud: LocalCloud, out: Path) -> Deployment:
         endpoint=cloud.endpoint,
         region=cloud.region,
     )
-    return Deployment(cloud=cloud, settings=settings, scheduler=Scheduler(settings=settings))
+    urls = {way: named[f"{way.capitalize()}ApiUrl"] for way in ("iam", "keys")}
+    return Deployment(cloud=cloud, settings=settings, scheduler=Scheduler(settings=settings), urls=urls)
 
 
 def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str]:
@@ -143,6 +148,7 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
     scheduler.pause_schedule(_FAILING, until=datetime.now(UTC) + timedelta(seconds=3))
 
     yield f"auditor: {_audit(deployment)}"
+    yield f"api: {_ask_api(deployment)}"
     _wait_for("the ticker", patience, lambda: bool(scheduler.list_runs(_LATER).items))
     yield f"ticker: claimed a fire that was {BEYOND.seconds} s away when its schedule was created"
     # The clock has proved itself; its next tick would cost a minute.
@@ -301,6 +307,44 @@ def _audit(deployment: Deployment) -> str:
     if "FunctionError" in answer:
         raise TimeoutError(f"the auditor failed: {body}")
     return str(body)
+
+
+def _ask_api(deployment: Deployment) -> str:
+    """Submit a run with an API key and read it. Raises TimeoutError if the API answers anything else, or lets in who has none."""
+    scheduler = deployment.scheduler
+    key = Tenants(settings=deployment.settings).create_key(scheduler.tenant, "deploy-local", ["submit", "read-runs"])
+    run = _request(deployment, "keys", 201, key.text, {"job": "starter.hello", "payload": {"to": "the API"}})
+    found = _request(deployment, "keys", 200, key.text, below=f"/{run['url_id']}?wait=20")
+    if found["state"] != "SUCCEEDED":
+        raise TimeoutError(f"the run that the API was given is {found['state']}")
+    for way, status in ("keys", 401), ("iam", 403):
+        _request(deployment, way, status, None, {"job": "starter.hello"})
+    return "took a run from an API key and waited for its end; nobody without credentials was let in"
+
+
+def _request(
+    deployment: Deployment, way: str, status: int, key: str | None, body: Any = None, *, below: str = ""
+) -> Any:
+    """The document with which the API answers a request about runs. Raises TimeoutError for another status."""
+    api = urlsplit(deployment.urls[way]).netloc.partition(".")[0]
+    place = f"{deployment.cloud.endpoint}/_aws/execute-api/{api}/$default"  # its own name needs a name server
+    # The local cloud asks for its own key; as a session token it leaves the header of the API key alone.
+    sent = {
+        "Content-Type": "application/json",
+        "X-Amz-Security-Token": deployment.cloud.environment["AWS_ACCESS_KEY_ID"],
+    }
+    if key is not None:
+        sent["Authorization"] = f"Bearer {key}"
+    answer = _HTTP.request(
+        "GET" if body is None else "POST",
+        f"{place}/v1/tenants/{deployment.scheduler.tenant}/runs{below}",
+        json=body,
+        headers=sent,
+        timeout=PATIENCE,
+    )
+    if answer.status != status:
+        raise TimeoutError(f"the API for {way} answered {answer.status}, not {status}: {answer.data!r}")
+    return answer.json()
 
 
 def _say(text: str) -> None:

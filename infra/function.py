@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from .acknowledge import acknowledge
-from .bundling import RUNTIME, bundle
+from .bundling import RUNTIME, BundleTarget, bundle
 from .installation import InstallationSettings
 from .jobs import JobPackage
 
@@ -23,7 +23,7 @@ class InstallationFunction(lambda_.Function):
     """A function of the installation, with a role that may write its own logs and traces and nothing else.
 
     ``part`` is the folder of the handler, ``name`` the function's name without the prefix (default: ``part``). ``role`` is the role of
-    another function, to share it.
+    another function, to share it. ``target`` (default: the installation's) is what its bundle is made for.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class InstallationFunction(lambda_.Function):
         retry_attempts: int | None = None,
         role: iam.Role | None = None,
         reserved: int | None = None,
+        target: BundleTarget | None = None,
     ) -> None:
         name = installation.name(name or part)
         group = logs.LogGroup(
@@ -64,7 +65,7 @@ class InstallationFunction(lambda_.Function):
             description=description,
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
-            code=bundle(installation.target, jobs),
+            code=bundle(target or installation.target, jobs),
             handler=f"functions/{part}/handler.handler",
             memory_size=memory,
             timeout=timeout,

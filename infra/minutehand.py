@@ -25,6 +25,7 @@ from minutehand.settings import (
 )
 
 from .alarms import InstallationAlarms
+from .api import ApiFunction, ApiSettings
 from .athena import ArchiveTable
 from .auditor import AuditorFunction
 from .bundling import AWS, BundleTarget
@@ -92,6 +93,7 @@ class Minutehand(Construct):
             reads it. Without it a schedule's own runs can be listed, and nothing else. To be set to False on a stack that had it: the
             processes outside of it need MINUTEHAND_HISTORY=off then.
         retention: how long an ended run stays in the ledger, in whole days.
+        api: the HTTP API, and who is let in: ``ApiSettings(iam=True, keys=True)``. None: there is none.
         alarm_topic: where the alarms go; None makes a topic.
         encryption_key: the customer's own key for tables, queues, bucket, topic, logs and the functions' variables; None leaves it to the
             keys of AWS. The policy of a key that this app does not create must allow the services: see docs/how-to/deploy.md.
@@ -146,6 +148,7 @@ class Minutehand(Construct):
         event_types: Sequence[str] | None = None,
         event_secret: secretsmanager.ISecret | None = None,
         notice_topics: Sequence[str] = (),
+        api: ApiSettings | None = None,
         alarm_topic: sns.ITopic | None = None,
         encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
@@ -250,6 +253,11 @@ class Minutehand(Construct):
             historian=self._historian,
             events=publishing,
         )
+        self._api = (
+            None
+            if api is None
+            else ApiFunction(self, "Api", installation=installation, store=store, queues=made, settings=api)
+        )
         self.outputs = self._outputs(installation)
 
     def _workers_of_declared(self, common: WorkerSettings) -> dict[str, WorkerFunction]:
@@ -330,6 +338,8 @@ class Minutehand(Construct):
             described["History"] = ("MINUTEHAND_HISTORY for the SDK and the command line", "off")
         if self._queues.stripes_said is not None:
             described["Stripes"] = ("MINUTEHAND_STRIPES for the SDK and the command line", self._queues.stripes_said)
+        for way, url in ({} if self._api is None else self._api.urls).items():
+            described[f"{way.capitalize()}ApiUrl"] = (f"The HTTP API, for callers by {way}", url)
         return {
             name: CfnOutput(self, name, description=description, value=value)
             for name, (description, value) in described.items()

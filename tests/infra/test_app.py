@@ -17,7 +17,7 @@ from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
 from minutehand.errors import InvalidInput
 
-from infra import Minutehand
+from infra import ApiSettings, JwtIssuer, Minutehand
 from infra.app import build
 from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING
 
@@ -66,6 +66,7 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "athena": "false",
         "events": "eventbridge:acme",
         "event-types": "run.dead",
+        "api": "iam,keys",
     }
     stack = _app(tmp_path, monkeypatch, context).node.find_child("Acme")
     assert isinstance(stack, Stack)
@@ -85,7 +86,7 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
     template.all_resources_properties("AWS::DynamoDB::Table", {"Tags": tags})
     assert stack.termination_protection
-    assert set(template.find_outputs("*")) >= {"Prefix", "BucketName", "AlarmTopicArn"}
+    assert set(template.find_outputs("*")) >= {"Prefix", "BucketName", "AlarmTopicArn", "IamApiUrl", "KeysApiUrl"}
 
 
 def test_the_tables_protection_is_a_knob_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +135,9 @@ def test_cdk_nag_has_nothing_to_say_to_a_user_who_turns_every_knob(tmp_path: Pat
         archive_lock=s3.ObjectLockRetention.governance(Duration.days(30)),
         events="webhook:https://hooks.example.com/",
         event_secret=secret,
+        api=ApiSettings(
+            iam=True, keys=True, jwt=JwtIssuer(issuer="https://login.acme.example", audience=["acme"]), reserved=5
+        ),
     )
     role = iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     jobs.grant_scheduling(role)

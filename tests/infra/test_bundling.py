@@ -17,7 +17,7 @@ import pytest
 from minutehand.errors import InvalidInput, Misconfigured
 
 from infra import bundling
-from infra.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint, pack
+from infra.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint, for_api, pack
 from infra.jobs import JobPackage, find_jobs
 
 pytestmark = pytest.mark.check
@@ -177,7 +177,7 @@ def test_a_bundle_for_this_interpreter_leaves_out_what_is_installed_in_it(
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", HERE, find_jobs(JOBS))
     assert {place.name for place in (tmp_path / "bundle").iterdir()} == {"acme", "functions", "minutehand"}
-    monkeypatch.setattr(bundling, "_own_requirements", lambda: ("a-missing-library>=1",))
+    monkeypatch.setattr(bundling, "_own_requirements", lambda extras: ("a-missing-library>=1",))
     with pytest.raises(
         Misconfigured, match=r"a-missing-library is not installed.*pip install 'minutehand\[functions\]'"
     ):
@@ -275,7 +275,30 @@ def test_the_handlers_are_where_the_bundle_looks_for_them() -> None:
         "auditor",
         "historian",
         "events",
+        "api",
     }
+
+
+def test_the_apis_bundle_has_its_framework_and_stays_under_15_megabytes(tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    build(tmp_path / "bundle", for_api(AWS))
+    for needed in ("fastapi", "mangum", "pydantic", "jsonschema_rs"):
+        assert (tmp_path / "bundle" / needed).exists(), needed
+    for left_out in ("uvicorn", "httpx", "rich", "typer"):
+        assert not (tmp_path / "bundle" / left_out).exists(), left_out
+    with zipfile.ZipFile(tmp_path / "deflated.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        for place in (tmp_path / "bundle").rglob("*"):
+            packed.write(place, place.relative_to(tmp_path / "bundle"))
+    assert (tmp_path / "deflated.zip").stat().st_size < 15 * 1024 * 1024
+
+
+def test_the_api_finds_all_that_it_imports_and_asks_in_its_bundle(tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    build(tmp_path / "bundle", for_api(COMPLETE))
+    clients = "[services().__class__, it._adapter()]"
+    _run_in(
+        tmp_path / "bundle", f"import functions.api.handler as it; from functions.observe import services; {clients}"
+    )
 
 
 def _fits(tag: str) -> bool:

@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 from minutehand.domain.queue import Queue
 
-from infra import Minutehand
+from infra import ApiSettings, JwtIssuer, Minutehand
 from tests.support.stacks import JOBS
 
 pytestmark = pytest.mark.check
@@ -39,8 +39,13 @@ def complaints(template: Template) -> list[str]:
             "events": "eventbridge:acme",
             "event_types": ["run.dead"],
         },
+        {
+            "api": ApiSettings(
+                iam=True, keys=True, jwt=JwtIssuer(issuer="https://login.acme.example", audience=["acme"]), reserved=5
+            )
+        },
     ],
-    ids=["as-deployed", "queues", "knobs", "archive"],
+    ids=["as-deployed", "queues", "knobs", "archive", "api"],
 )
 def test_cfn_lint_has_nothing_to_say(with_knobs: Callable[..., Template], knobs: dict[str, Any]) -> None:
     assert not complaints(with_knobs(**knobs))

@@ -24,6 +24,6 @@ def test_the_deployed_functions_run_a_schedule() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in ("worker", "worker-reports", "undertaker", "ticker", "auditor"):
+    for part in ("worker", "worker-reports", "undertaker", "ticker", "auditor", "api"):
         assert f"{part}: " in done.stdout
     assert "PASSED" in done.stdout.splitlines()[-1]

@@ -12,11 +12,13 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from minutehand.domain.names import check_tenant
+from minutehand.ports.services import Services
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.tenants.tenants import Tenants
 from minutehand.settings import Settings
 from minutehand.version import VERSION
 from minutehand.web.actors import Access, closed
+from minutehand.web.authentication import ApiKeyAccess, first_of, gateway_access
 from minutehand.web.calls import FrontDoor
 from minutehand.web.guard import MAX_BODY, Guard, GuardOptions
 from minutehand.web.limits import RequestLimit
@@ -99,6 +101,16 @@ def routed(options: GuardOptions) -> FastAPI:
     add_handlers(app)
     app.add_middleware(Guard, options=options)
     return app
+
+
+def create_gateway_app(services: Services) -> FastAPI:
+    """The API as it is deployed, behind API Gateway: for API keys, and for whom the gateway's authoriser has let in.
+
+    Operators are not served: the function's role may not change what tenants are.
+    """
+    scheduler = Scheduler(services=services)
+    of_tenant = _by_tenant(scheduler)
+    return create_app(of_tenant, access=first_of(ApiKeyAccess(scheduler), gateway_access))
 
 
 def _add_open_routes(app: FastAPI) -> None:
