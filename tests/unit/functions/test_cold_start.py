@@ -78,7 +78,7 @@ def test_the_api_starts_without_what_no_request_needs(tmp_path: Path) -> None:
 
 
 def test_importing_the_api_takes_a_few_times_as_long_as_its_framework() -> None:
-    """Three times at the most: FastAPI takes about 0.35 s of processor time, and 1.0 s is what a cold start may take."""
+    """Four times at the most: FastAPI takes about 0.24 s of processor time, and 1.0 s is what a cold start may take."""
 
     def seconds(code: str) -> float:
         program = f"import time; began = time.process_time(); {code}; print(time.process_time() - began)"
@@ -89,4 +89,4 @@ def test_importing_the_api_takes_a_few_times_as_long_as_its_framework() -> None:
             for _ in range(3)
         )
 
-    assert seconds("import functions.api.handler") < 3 * seconds("import fastapi")
+    assert seconds("import functions.api.handler") < 4 * seconds("import fastapi")
