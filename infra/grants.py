@@ -113,18 +113,27 @@ def allow_scheduling(
 
 
 def allow_governing(grantee: iam.IGrantable, store: InstallationStore) -> None:
-    """Allow all calls of ``Tenants``: profiles of all tenants and of the installation, each change with a line of the audit."""
-    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:PutItem"), SCAN)
+    """Allow the calls of ``Tenants`` about profiles and API keys, of all tenants and of the installation, each change with its line."""
+    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:PutItem", *DELETE), SCAN)
     store.allow_lines(grantee)
+    store.allow_key(grantee)
+
+
+def allow_setting_secrets(grantee: iam.IGrantable, store: InstallationStore, tenant: str | None) -> None:
+    """Allow the calls of ``Tenants`` about secrets, which the tenant's grants may refuse, each change with its line."""
+    store.allow_secrets(grantee, "ssm:PutParameter", "ssm:DeleteParameter", "ssm:GetParametersByPath", tenant=tenant)
+    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",), keys=TenantKeys(tenant).profiles)
+    store.allow_lines(grantee, tenant)
     store.allow_key(grantee)
 
 
 def allow_erasing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     """Allow the erasure of tenants. No other role may delete from the ledger, change a line of the audit or remove versions of objects."""
-    allow_governing(grantee, store)
+    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), SCAN, BATCH)
+    store.allow_lines(grantee)
+    store.allow_key(grantee)
     for suffix in ("agenda", "revisions", "schedules", "history"):
         store.allow(grantee, suffix, SCAN, BATCH)
-    store.allow(grantee, "tenants", ("dynamodb:GetItem",), BATCH)
     store.allow(grantee, "runs", SCAN, BATCH, _PUT_AND_UPDATE)  # asks workers to end runs, rewrites shared records
     store.allow(grantee, "audit", SCAN, BATCH)
     store.allow_erasing(grantee, (PAYLOADS, RESULTS, INBOX), ARCHIVED)

@@ -30,7 +30,7 @@ from .athena import ArchiveTable
 from .auditor import AuditorFunction
 from .bundling import AWS, BundleTarget
 from .events import EventsFunction, check_events
-from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling
+from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling, allow_setting_secrets
 from .historian import HistorianFunction
 from .installation import ARCHIVE_RETENTION, InstallationSettings
 from .jobs import declared_by, find_jobs
@@ -318,8 +318,7 @@ class Minutehand(Construct):
 
     def grant_secrets(self, grantee: iam.IGrantable, *, tenant: str | None = None) -> None:
         """Let ``grantee`` list, set and delete secrets, of one tenant or of all. Their values it gets encrypted only."""
-        writes = ("ssm:PutParameter", "ssm:DeleteParameter", "ssm:GetParametersByPath")
-        self._store.allow_secrets(grantee, *writes, tenant=tenant)
+        allow_setting_secrets(grantee, self._store, tenant)
 
     def _outputs(self, installation: InstallationSettings) -> dict[str, CfnOutput]:
         """By name; ``override_logical_id`` gives one a name that a script can rely on."""

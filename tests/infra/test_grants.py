@@ -307,6 +307,9 @@ def test_who_governs_changes_profiles_and_nothing_else(
         tenants.revoke("acme", "app:alice")
         tenants.revoke("acme", "iam:*")
         assert tenants.get("acme") in tenants.list()
+        key = tenants.create_key("acme", "crm", "submit").key
+        assert tenants.keys("acme") == [key]
+        tenants.revoke_key("acme", key.id)
         for forbidden in (lambda: owner.submit("j"), owner.list_schedules, lambda: owner.list_runs("a")):
             with pytest.raises(Misconfigured):
                 forbidden()

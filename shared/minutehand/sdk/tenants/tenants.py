@@ -29,6 +29,7 @@ from minutehand.domain.tenants.profile import (
     checked_principal,
 )
 from minutehand.errors import InvalidInput, NotFound
+from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext
 from minutehand.owner import tenants as acts
 from minutehand.ports.secrets import StoredSecret, storable_value
@@ -186,26 +187,33 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
         return self._services.secrets.list(tenant)
 
     def set_secret(self, tenant: str, name: str, value: str) -> None:
-        """Store a secret for the tenant's runs, or its new value: workers see it within five minutes. IAM and CloudTrail know who did.
+        """Store a secret for the tenant's runs, or its new value: workers see it within five minutes.
 
         It is the SSM parameter ``/<prefix>/tenants/<tenant>/<name>``: of 4 characters to 4,096 bytes, without blanks around it.
-        Raises InvalidInput, which does not show it, Forbidden, Misconfigured, Unavailable.
+        The audit has its name, in a line that is written before Parameter Store is asked. Raises InvalidInput, which does not show the
+        value, Forbidden, Misconfigured, Unavailable.
         """
         place, text = check_secret(name), storable_value(value)
         self._permit(Verb.SECRETS, check_tenant(tenant))
+        self._audit(AuditAct.SET_SECRET, tenant, place)
         self._services.secrets.put(tenant, place, text)
 
     def delete_secret(self, tenant: str, name: str) -> None:
         """Remove a secret of a tenant: runs that look it up fail from then on, some after five minutes.
 
-        Raises InvalidInput, NotFound, Forbidden, Misconfigured, Unavailable.
+        The audit has its name, in a line that is written before. Raises InvalidInput, NotFound, Forbidden, Misconfigured, Unavailable.
         """
         place = check_secret(name)
         self._permit(Verb.SECRETS, check_tenant(tenant))
+        self._audit(AuditAct.DELETE_SECRET, tenant, place)
         if not self._services.secrets.delete(tenant, place):
             raise NotFound(f"name={name!r}: tenant {tenant!r} has no such secret")
 
     # Shared.
+
+    def _audit(self, act: AuditAct, tenant: str, secret: str) -> None:
+        """A line of what is done in Parameter Store, which no transaction reaches. Raises Unavailable: then it is not done."""
+        self._services.audit.write(line_of(act, tenant, self._context, secret=secret))
 
     def _permit(self, verb: Verb, tenant: str) -> None:
         """Raises Forbidden unless the caller has a verb for a tenant."""

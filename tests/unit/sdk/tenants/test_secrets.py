@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 from minutehand import Tenants
-from minutehand.errors import Forbidden, InvalidInput, NotFound
+from minutehand.errors import Forbidden, InvalidInput, NotFound, Unavailable
 from minutehand.testing import ManualClock, Memory
+from minutehand.testing.memory.calls import Detail, Hook
 from minutehand.testing.memory.installation import IDENTITY
 
 HUSH = "hush-0123456789"
@@ -61,3 +62,26 @@ def test_who_may_only_operate_may_not(tenants: Tenants, memory: Memory) -> None:
     with pytest.raises(Forbidden):
         tenants.delete_secret("acme", "crm")
     assert memory.connect().secrets.get("acme", "crm") == HUSH
+
+
+def test_the_audit_has_the_names_and_no_value(tenants: Tenants, memory: Memory) -> None:
+    tenants.acting_as("ada").set_secret("acme", "crm", HUSH)
+    tenants.acting_as("ada").delete_secret("acme", "crm")
+    lines = memory.audit_lines()
+    assert [(line.act, line.actor, line.detail) for line in lines] == [
+        ("set-secret", "app:ada", {"secret": "crm"}),
+        ("delete-secret", "app:ada", {"secret": "crm"}),
+    ]
+    assert HUSH not in repr(memory.audit_rows())
+
+
+def test_without_its_line_nothing_is_stored(memory: Memory) -> None:
+    class Down(Hook):
+        def before_call(self, operation: str, detail: Detail) -> frozenset[int]:
+            if operation == "TransactWriteItems":
+                raise Unavailable("no answer")
+            return frozenset()
+
+    with pytest.raises(Unavailable):
+        Tenants(services=memory.connect(Down()), clock=memory._clock).set_secret("acme", "crm", HUSH)
+    assert Tenants(services=memory.connect(), clock=memory._clock).secrets("acme") == []
