@@ -189,6 +189,7 @@ def _story(settings: Settings, runs: int) -> None:
     print(f"{runs:,} runs: {seconds:.0f} s, {found.number} passes, {dict(cost)}, {told}")  # noqa: T201 (figures to report)
 
 
+@pytest.mark.check
 def test_two_thousand_runs_killed_five_times(local_settings: Settings) -> None:
     _story(local_settings, 2_000)
 
