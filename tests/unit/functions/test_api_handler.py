@@ -89,6 +89,10 @@ class Gateway:
     """The handler over a harness."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(
+            "POWERTOOLS_METRICS_NAMESPACE", "Minutehand"
+        )  # read as the module is imported, for all tests
+        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
         from functions.api import handler as module
 
         self.harness = Harness(greeting_jobs(), at=NOON)

@@ -23,6 +23,7 @@ from minutehand.cli.shell import print_json, text_of
 from minutehand.cli.shell import values as fields_of
 from minutehand.logs import JsonFormatter, ReadableFormatter
 from minutehand.ready_jobs.http import Request, Secret, http_job, send
+from minutehand.ready_jobs.http.exchange import _trust
 from minutehand.testing import Harness
 from minutehand.testing.memory.queues import MemoryQueue, Stored
 
@@ -248,8 +249,10 @@ def _traces(harness: Harness, schedulers: list[Scheduler]) -> dict[str, str]:
 def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     context, certificate = certified(tmp_path, "127.0.0.1")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    _trust.cache_clear()
     with serving(context) as endpoint:
         yield endpoint.answers(_echo)
+    _trust.cache_clear()
 
 
 def _submit(schedulers: list[Scheduler], url: str, count: int) -> None:
