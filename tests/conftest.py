@@ -61,6 +61,18 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
+def own_log_format(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The handlers behind ``caplog`` format as they did: a Lambda function gives its format to all handlers of its process."""
+    plugin = request.config.pluginmanager.get_plugin("logging-plugin")
+    handlers = [] if plugin is None else [plugin.caplog_handler, plugin.report_handler]
+    before = [(handler.formatter, handler.filters[:]) for handler in handlers]
+    yield
+    for handler, (formatter, filters) in zip(handlers, before, strict=True):
+        handler.setFormatter(formatter)
+        handler.filters[:] = filters
+
+
+@pytest.fixture(autouse=True)
 def _no_secrets_of_other_tests() -> Iterator[None]:
     """What one test's runs have looked up is masked in no other test; nor are its hooks there."""
     hooks = threading.excepthook, sys.unraisablehook

@@ -474,3 +474,19 @@ def test_who_may_do_everything_in_a_tenant_may_not_erase_it(here: Installation, 
     give(here, can)
     assert is_refused(partial(here.tenants().erase, confirm=OWN), OWN) is not None
     assert here.tenants()._services.tenants.profile(OWN).state is TenantState.ACTIVE  # type: ignore[union-attr]
+
+
+def test_where_the_installation_has_no_grants_a_tenant_that_has_some_is_managed_by_its_admins_alone(
+    here: Installation,
+) -> None:
+    here.grant(OWN, Grant(to=OTHER, can=("admin",)), Grant(to=CALLER, can=("viewer",)))
+    for act in (
+        here.tenants().suspend,
+        here.tenants().count_erasure,
+        lambda tenant: here.tenants().set(tenant, jobs=[]),
+    ):
+        refused = is_refused(act, OWN)
+        assert refused is not None
+        assert (refused.principal, refused.verb) == (CALLER, Verb.MANAGE_TENANTS)
+    here.grant(OWN, Grant(to=OTHER, can=("admin",)), Grant(to=CALLER, can=("admin",)))
+    assert is_refused(here.tenants().set, OWN) is None
