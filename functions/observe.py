@@ -14,7 +14,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from minutehand import masking
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.run import RunRow
-from minutehand.logs import KeepRunFields, RunFields, log_unhandled, masked_line, present_run
+from minutehand.logs import KeepRunFields, RunFields, log_unhandled, log_unwritable, masked_line, present_run
 from minutehand.ports.services import Services
 from minutehand.services import connect
 from minutehand.settings import from_environment
@@ -47,6 +47,7 @@ def _share_format() -> None:
     for handler in (*root.handlers, logger.registered_handler):
         handler.setFormatter(logger.registered_formatter)
         handler.addFilter(_keep_run_fields)
+        handler.handleError = log_unwritable  # type: ignore[method-assign]
     log_unhandled()
 
 

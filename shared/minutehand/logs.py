@@ -176,6 +176,10 @@ class Lines(logging.StreamHandler[TextIO]):
         except Exception:  # noqa: BLE001 (as logging does: the caller of a logger must not fail)
             self.handleError(record)
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
+        """See ``log_unwritable``."""
+        log_unwritable(record)
+
     def write(self, lines: str) -> None:
         self.acquire()
         try:
@@ -228,8 +232,17 @@ def configure(
     log_unhandled()
 
 
+def log_unwritable(record: logging.LogRecord) -> None:
+    """Log, in place of a line that cannot be written (``"%d" % "text"``), where it is. Python would print its arguments as they are."""
+    if record.name == log.name and record.msg == "line.unwritable":  # nothing can be written
+        return
+    problem = sys.exc_info()[0]
+    about = {"of": record.name, "at": f"{record.pathname}:{record.lineno}", "because": problem and problem.__name__}
+    log.error("line.unwritable", extra=about)
+
+
 def log_unhandled() -> None:
-    """Log what a thread or a finaliser raises and nobody handles. Python would print it as it is, with the secrets in it."""
+    """Log what a thread or a finaliser raises and nobody handles, and warnings. Python would print them with the secrets in them."""
 
     def of_thread(args: threading.ExceptHookArgs) -> None:
         if args.exc_type is not SystemExit and args.exc_value is not None:
@@ -243,6 +256,7 @@ def log_unhandled() -> None:
             log.error("finaliser.failed", extra={"of": type(args.object).__name__}, exc_info=info)
 
     threading.excepthook, sys.unraisablehook = of_thread, of_finaliser
+    logging.captureWarnings(capture=True)
 
 
 def is_readable() -> bool:

@@ -228,3 +228,27 @@ def test_what_nobody_handles_is_logged_and_masked(form: str) -> None:
     for text in ("thread.failed", "no login with [secret]", "finaliser.failed", "left with [secret]", "of a job"):
         assert text in told
     assert told.count("failed") == 2
+
+
+_SLIPS = """
+import logging, sys, warnings
+from minutehand import logs, masking
+
+logs.configure(readable="readable" in sys.argv)
+masking.of_process.add("hush-0123456789", "acme")
+logging.getLogger("of.job").info("%d items", "hush-0123456789")
+logging.getLogger("of.job").info("one %s", "hush-0123456789", "hush-0123456789")
+warnings.warn("no TLS for hush-0123456789")
+"""
+
+
+@pytest.mark.parametrize("form", ["json", "readable"])
+def test_a_line_that_cannot_be_written_and_a_warning_are_masked(form: str) -> None:
+    """Python itself would print the line's arguments, and the warning."""
+    done = subprocess.run([sys.executable, "-c", _SLIPS, form], capture_output=True, text=True, check=True)
+    told = done.stdout + done.stderr
+    assert "hush" not in told
+    for text in ("of.job", "<string>:7", "<string>:8", "TypeError", "no TLS for [secret]"):
+        assert text in told
+    assert told.count("line.unwritable") == 2
+    assert "Traceback" not in told

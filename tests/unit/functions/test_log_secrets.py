@@ -31,6 +31,7 @@ with observe.around_run(run):
         raise ValueError('hush/"0123456789"')
     except ValueError:
         library.exception("failed")
+    library.info("%d sent", 'hush/"0123456789"')
 """
 
 
@@ -38,12 +39,13 @@ def test_no_line_has_a_secret_and_the_runs_fields_stay() -> None:
     own_code = {"PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), str(ROOT)])}
     environ = os.environ | own_code | {"POWERTOOLS_SERVICE_NAME": "test", "POWERTOOLS_METRICS_NAMESPACE": "test"}
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True, env=environ)
-    assert "hush" not in done.stdout
-    before, sent, data, failed = map(json.loads, done.stdout.splitlines())
+    assert "hush" not in done.stdout + done.stderr
+    before, sent, data, failed, slip = map(json.loads, done.stdout.splitlines())
     assert (before["message"], before["n"]) == ("before any secret", 1)
     assert (sent["message"], sent["deep"], sent["n"]) == ("sent [secret]", {"a": ["[secret]"]}, 2)
     assert data["message"] == {"a": "[secret]"}
     assert "ValueError: [secret]" in failed["exception"]
-    for line in (sent, data, failed):
+    assert (slip["message"], slip["of"], slip["because"]) == ("line.unwritable", "library", "TypeError")
+    for line in (sent, data, failed, slip):
         assert (line["run_id"], line["tenant"], line["job"]) == ("acme/~a#once", "acme", "j")
         assert line.keys() >= {"level", "timestamp", "location", "service"}

@@ -214,14 +214,21 @@ def missing_grant(tenant: str, principal: str, verb: Verb, job: str | None) -> M
 def without_admin(governance: Governance) -> Verb | None:
     """The verb that nobody would have for all jobs although grants are needed, so that nobody could give one any more; None: all is well.
 
+    A claimed actor alone is nobody: the identity of its process needs the grant, too.
+
     Of the profile of the installation: of this one.
     """
     of_installation = governance.tenant == INSTALLATION
     for verb in (Verb.GRANT, Verb.MANAGE_TENANTS) if of_installation else (Verb.GRANT,):
         grants = _grants(governance, verb)
-        if grants and not any(verb in verbs_of(grant.can) and grant.covers(None) for grant in grants):
+        if grants and not any(_suffices(grant, verb) for grant in grants):
             return verb
     return None
+
+
+def _suffices(grant: Grant, verb: Verb) -> bool:
+    """Whether a grant lets somebody use a verb for all jobs by itself: a claim needs its process's too, and keys go by no grants."""
+    return verb in verbs_of(grant.can) and grant.covers(None) and not grant.to.startswith((CLAIMED, "key:"))
 
 
 def _grants(governance: Governance, verb: Verb) -> tuple[Grant, ...]:

@@ -457,7 +457,11 @@ def test_grants_that_nobody_could_change_any_more_are_refused() -> None:
             tenants.grant(tenant, CALLER, "editor")
         with pytest.raises(InvalidInput, match="nobody who may"):
             tenants.grant(tenant, CALLER, "admin", jobs=LIMIT)
+        for alone in ("app:alice", "app:*", "key:crm"):  # a claim needs its process's grant, too; keys go by no grants
+            with pytest.raises(InvalidInput, match="nobody who may"):
+                tenants.grant(tenant, alone, "admin")
     tenants.grant(INSTALLATION, CALLER, "admin")
+    tenants.grant(INSTALLATION, "app:alice", "admin")
     tenants.grant(INSTALLATION, OTHER, "viewer")
     tenants.grant(OWN, OTHER, "viewer")
     with pytest.raises(InvalidInput, match="nobody who may"):
@@ -465,6 +469,7 @@ def test_grants_that_nobody_could_change_any_more_are_refused() -> None:
     half = TenantProfile(tenant=INSTALLATION, grants=(Grant(to=CALLER, can=("grant",)),))
     assert without_admin(Governance(tenant=INSTALLATION, installation=half)) is Verb.MANAGE_TENANTS
     tenants.revoke(INSTALLATION, OTHER)
+    tenants.revoke(INSTALLATION, "app:alice")
     assert tenants.revoke(INSTALLATION, CALLER).grants == ()
 
 
