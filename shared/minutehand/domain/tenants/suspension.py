@@ -5,7 +5,9 @@ from __future__ import annotations
 from minutehand.domain.tenants.access import ACCEPTS, Verb
 from minutehand.domain.tenants.profile import Governance
 
-_OF_ERASED = frozenset({Verb.READ_TENANT, Verb.MANAGE_TENANTS})  # what is left to do with the name of an erased tenant
+_OF_ERASED = frozenset(
+    {Verb.READ_TENANT, Verb.MANAGE_TENANTS, Verb.READ_AUDIT}
+)  # its certificate, and what its audit still proves
 
 
 def not_served(governance: Governance) -> str | None:
@@ -22,7 +24,8 @@ def not_served(governance: Governance) -> str | None:
 def forbids(governance: Governance, verb: Verb) -> str | None:
     """Why a verb is refused because of the tenant's state; None: it is not.
 
-    A suspended tenant takes no new work; what it has may be seen, paused and cancelled. Of an erased one only its profile is left.
+    A suspended tenant takes no new work; what it has may be seen, paused and cancelled. Of an erased one its profile is left, and the
+    digests of its audit.
     """
     profile = governance.profile
     if profile.accepts or verb in _OF_ERASED or not (profile.is_erased or verb in ACCEPTS):
