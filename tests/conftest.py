@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from minutehand import masking
 from minutehand.daemon import worker_process
 from minutehand.local import installation
 from minutehand.local.cloud import LocalCloud
+from minutehand.logs import Lines
 
 from tests.support import endpoints
 from tests.support.parts import TURN
@@ -62,14 +64,24 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def own_log_format(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The handlers behind ``caplog`` format as they did: a Lambda function gives its format to all handlers of its process."""
+    """What one test does to the process's log ends with it.
+
+    A Lambda function gives its format to all handlers of its process, those behind ``caplog`` too. The command line
+    puts a handler for its standard error, which is closed when its test is over.
+    """
     plugin = request.config.pluginmanager.get_plugin("logging-plugin")
     handlers = [] if plugin is None else [plugin.caplog_handler, plugin.report_handler]
     before = [(handler.formatter, handler.filters[:]) for handler in handlers]
+    root = logging.getLogger()
+    own, level = root.handlers[:], root.level
     yield
     for handler, (formatter, filters) in zip(handlers, before, strict=True):
         handler.setFormatter(formatter)
         handler.filters[:] = filters
+    for left in (handler for handler in root.handlers[:] if handler not in own and isinstance(handler, Lines)):
+        root.removeHandler(left)
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
 
 
 @pytest.fixture(autouse=True)

@@ -55,7 +55,8 @@ def change(
         present = stored or TenantProfile(tenant=tenant)
         if expected is not None and present.version != expected:
             raise Conflict(
-                f"expected_version={expected}: the profile of {tenant!r} has version {present.version} by now"
+                f"expected_version={expected}: the profile of {tenant!r} has version {present.version} by now; "
+                "read it again, then decide"
             )
         if present.is_erased:
             raise Conflict(f"tenant={tenant!r} is {present.state}: its profile does not change any more")
