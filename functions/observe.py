@@ -11,7 +11,6 @@ from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from minutehand import masking
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.run import RunRow
 from minutehand.logs import KeepRunFields, RunFields, log_unhandled, log_unwritable, masked_line, present_run
@@ -22,9 +21,7 @@ from minutehand.settings import from_environment
 
 def _line(fields: dict[str, Any]) -> str:
     """A log line as JSON, without the secrets of its run."""
-    if masking.is_active():
-        fields = masked_line(fields, present_run())
-    return json.dumps(fields, default=str, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(masked_line(fields, present_run()), default=str, separators=(",", ":"), ensure_ascii=False)
 
 
 logger = Logger(json_serializer=_line)

@@ -38,12 +38,12 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage(),
         }
-        run = _run.get() or {}
+        run = present_run()
         line |= run
         line |= own_fields(record, line)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return _encode(masked_line(line, run) if masking.is_active() else line)
+        return _encode(masked_line(line, run))
 
 
 class ReadableFormatter(logging.Formatter):
@@ -61,11 +61,10 @@ class ReadableFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
-        of_run = _run.get() or {}
+        of_run = present_run()
         fields = dict(of_run)
         fields |= own_fields(record, fields)
-        if masking.is_active():
-            fields = masked_line(fields, of_run)
+        fields = masked_line(fields, of_run)
         job, run = fields.pop("job", None), fields.pop("run_id", None)
         what = self._what(record, str(run), fields)
         rest = (f"{name}={value}" for name, value in fields.items() if value and name not in _UNSAID)
@@ -75,8 +74,7 @@ class ReadableFormatter(logging.Formatter):
         line = f"{self._date(at)}{at:%H:%M:%S}Z  {'  '.join(parts)}"
         if not record.exc_info:
             return line
-        text = self.formatException(record.exc_info)
-        return f"{line}\n{printable(masking.of_line(text) if masking.is_active() else text)}"
+        return f"{line}\n{printable(masking.of_line(self.formatException(record.exc_info)))}"
 
     def _date(self, at: datetime) -> str:
         """The date as a line of its own, if it is another one than that of the line before."""
@@ -86,7 +84,7 @@ class ReadableFormatter(logging.Formatter):
 
     def _what(self, record: logging.LogRecord, run: str, fields: dict[str, Any]) -> str:
         """What happened, from the fields that say it, which are taken out."""
-        event = masking.of_line(record.getMessage()) if masking.is_active() else record.getMessage()
+        event = masking.of_line(record.getMessage())
         if not record.name.startswith("minutehand.worker."):  # a job's line may look like the worker's
             return event
         if event == "run.started":
@@ -123,8 +121,10 @@ def present_run() -> Mapping[str, Any]:
     return _run.get() or {}
 
 
-def masked_line(line: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a line without secrets. Those of its run, and the time, are as they are."""
+def masked_line(line: dict[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a line without secrets; the line itself if no secret is known. The fields of its run, and the time, stay."""
+    if not masking.is_active():
+        return line
     return {
         masking.of_line(name): value if name in _KEPT or name in run else masking.of_fields(value)
         for name, value in line.items()

@@ -138,9 +138,7 @@ class SecretValues:
 
     def clear(self) -> None:
         """Forget all values."""
-        empty = SecretValues(self._most)
-        self._take(empty)
-        self._pieces, self._blocks = empty._pieces, empty._blocks
+        self._take(SecretValues(self._most))
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -184,7 +182,7 @@ class SecretValues:
 
     def _take(self, other: SecretValues) -> None:
         self._starts, self._forms, self._labels = other._starts, other._forms, other._labels
-        self._values = other._values
+        self._values, self._pieces, self._blocks = other._values, other._pieces, other._blocks
 
     def text(self, text: str) -> str:
         """A text without the values, and without longer pieces of them: what is shown of a value may have been cut."""
@@ -279,8 +277,10 @@ def of_line(text: str) -> str:
 
 def of_fields(data: Any, depth: int = 0) -> Any:
     """The fields of a log line, likewise: numbers, switches and None as they are, all that JSON has not as text."""
-    if data is None or isinstance(data, (bool, int, float)):
-        return data if isinstance(data, bool) or data is None or of_line(repr(data)) == repr(data) else MASK
+    if data is None or isinstance(data, bool):
+        return data
+    if isinstance(data, (int, float)):
+        return data if of_line(repr(data)) == repr(data) else MASK
     if isinstance(data, dict) and depth <= _DEEPEST:
         return {of_line(str(key)): of_fields(inner, depth + 1) for key, inner in data.items()}
     if isinstance(data, (list, tuple)) and depth <= _DEEPEST:
