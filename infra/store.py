@@ -87,7 +87,7 @@ class InstallationStore(Construct):
 
     def _allow_found(self, grantee: iam.IGrantable, keys: str, bucket: s3.Bucket) -> None:
         self.allow_objects(grantee, "s3:GetObject", keys, bucket=bucket)
-        self._allow_listing(grantee, {"StringLike": {"s3:prefix": keys}}, bucket=bucket)
+        self._allow_listing(grantee, keys, bucket=bucket)
 
     def allow_closing(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, the auditor, close the audit's days and put the closes into the archive's bucket."""
@@ -103,12 +103,7 @@ class InstallationStore(Construct):
         """Let ``grantee`` read the closes in the archive's bucket as they were put first, also those that were replaced."""
         self.allow_anchors(grantee, keys)
         self.allow_objects(grantee, "s3:GetObjectVersion", keys, bucket=self.archive_bucket)
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:ListBucketVersions"],
-            resource_arns=[self.archive_bucket.bucket_arn],
-            conditions={"StringLike": {"s3:prefix": keys}},
-        )
+        self._allow_listing(grantee, keys, bucket=self.archive_bucket, actions=("s3:ListBucketVersions",))
 
     def allow_gone(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, who reads the stream, know which tenants are erased."""
@@ -124,12 +119,7 @@ class InstallationStore(Construct):
             self.allow_objects(grantee, action, archived, bucket=self.archive_bucket)
         for bucket in {self.bucket.node.path: self.bucket, self.archive_bucket.node.path: self.archive_bucket}.values():
             prefixes = [keys for of, keys in places if of is bucket]
-            iam.Grant.add_to_principal(
-                grantee=grantee,
-                actions=["s3:ListBucket", "s3:ListBucketVersions"],
-                resource_arns=[bucket.bucket_arn],
-                conditions={"StringLike": {"s3:prefix": prefixes}},
-            )
+            self._allow_listing(grantee, prefixes, bucket=bucket, actions=("s3:ListBucket", "s3:ListBucketVersions"))
 
     def allow_lines(self, grantee: iam.IGrantable, tenant: str | None = None) -> None:
         """Let ``grantee`` add lines to the audit, of all tenants or of one: neither change nor remove one, nor close a day."""
@@ -155,37 +145,36 @@ class InstallationStore(Construct):
     def allow_removal(self, grantee: iam.IGrantable, *folders: str) -> None:
         """Let ``grantee`` find and remove the objects under ``folders``."""
         for top in sorted({keys if keys == INBOX else f"{keys.partition('/')[0]}/*" for keys in folders}):
-            self._allow_listing(grantee, {"StringLike": {"s3:prefix": top}})
+            self._allow_listing(grantee, top)
         for keys in folders:
             self.allow_objects(grantee, "s3:DeleteObject", keys)
 
     def _allow_listing(
         self,
         grantee: iam.IGrantable,
-        conditions: dict[str, dict[str, str]] | None = None,
+        keys: str | Sequence[str] | None = None,
         *,
         bucket: s3.Bucket | None = None,
+        actions: Sequence[str] = ("s3:ListBucket",),
     ) -> None:
+        """Let ``grantee`` list the keys that begin as ``keys``, or all."""
         place = bucket or self.bucket
+        conditions = None if keys is None else {"StringLike": {"s3:prefix": keys}}
         iam.Grant.add_to_principal(
-            grantee=grantee, actions=["s3:ListBucket"], resource_arns=[place.bucket_arn], conditions=conditions
+            grantee=grantee, actions=list(actions), resource_arns=[place.bucket_arn], conditions=conditions
         )
 
     def allow_secrets(self, grantee: iam.IGrantable, *actions: str, tenant: str | None = None) -> None:
         """Let ``grantee`` do ``actions`` to the secrets of tenants, all or one's: parameters of SSM below one path, and no others."""
-        folder = (
-            all_secrets(self._installation.prefix) if tenant is None else secrets_of(self._installation.prefix, tenant)
-        )
+        prefix = self._installation.prefix
+        folder = all_secrets(prefix) if tenant is None else secrets_of(prefix, tenant)
         places = [f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter{folder}*"]
         if tenant is not None:  # the path itself, for a list
             places.append(places[0].removesuffix("/*"))
         iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=places)
-        rule = (
-            f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>:parameter{folder}*]"
-        )
-        acknowledge_for(
-            grantee, rule, "the names of secrets are not known at deployment, and their path is this installation's"
-        )
+        place = f"arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>:parameter{folder}*"
+        why = "the names of secrets are not known at deployment, and their path is this installation's"
+        acknowledge_for(grantee, f"AwsSolutions-IAM5[Resource::{place}]", why)
 
     def allow_key(self, grantee: iam.IGrantable, *, encrypt: bool = True) -> None:
         """Let ``grantee`` use the customer's key, if there is one."""
