@@ -44,7 +44,7 @@ _MISSING = frozenset(
     }
 )
 _OF_A_SHARD = frozenset({"get_shard_iterator", "get_records"})
-_DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
+DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
 # The service does not know the caller, or does not believe the signature: no permission helps.
 BAD_CREDENTIALS = frozenset(
     {"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidClientTokenId"}
@@ -133,6 +133,6 @@ def translated(response: dict[str, Any], operation: str) -> MinutehandError:  # 
     if code in BAD_CREDENTIALS:
         remedy = "check credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE), endpoint (AWS_ENDPOINT_URL) and clock"
         return Misconfigured(f"{operation}: {code}: {text}; {remedy}")
-    if code in _DENIED:
+    if code in DENIED:
         return Misconfigured(f"{operation}: {code}: {text}; grant the caller this action")
     return MinutehandError(f"{operation}: {code}: {text}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from minutehand.aws.client import Client
-from minutehand.aws.errors import ServiceError
+from minutehand.aws.errors import DENIED, ServiceError
 from minutehand.concurrency.forks import HoldsLocks
 from minutehand.domain.names import all_secrets, check_name, secrets_of
 from minutehand.errors import MinutehandError, Misconfigured, Unavailable
@@ -18,7 +18,6 @@ from minutehand.ports.secrets import StoredSecret, no_secret, place_of, storable
 KEPT = 300.0  # seconds until a value is looked up again; a rotated value is used from then on
 _AGAIN = 5.0  # seconds until a secret is asked for again that is missing, or may not be read
 _MOST = 10_000  # secrets that one process remembers
-_DENIED = ("AccessDenied", "AccessDeniedException")
 _MISSING = "ParameterNotFound"
 
 
@@ -119,7 +118,7 @@ class SsmSecrets(HoldsLocks):
         code, cause = _code(problem), problem.__cause__
         if isinstance(problem, Unavailable):
             raise Unavailable(f"the parameter {place} cannot be read now: {problem}") from cause
-        if code in _DENIED:
+        if code in DENIED:
             right = f"ssm:{operation.title().replace('_', '')} on parameter{all_secrets(self._prefix)}*"
             remedy = f"its role needs {right} (the construct's tenant_secrets gives it to workers), and kms:Decrypt if the key is yours"
             raise Misconfigured(f"this process may not call {operation} for the parameter {place}; {remedy}") from cause
