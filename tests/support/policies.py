@@ -58,8 +58,6 @@ def needs_of(service: str, operation: str, arguments: Mapping[str, Any], setting
     elif operation == "delete_objects":
         for each in arguments["Delete"]["Objects"]:
             yield Need("s3:DeleteObjectVersion" if "VersionId" in each else "s3:DeleteObject", each["Key"])
-    elif operation == "delete_objects":
-        yield from (Need("s3:DeleteObject", each["Key"]) for each in arguments["Delete"]["Objects"])
     elif "VersionId" in arguments:
         yield Need("s3:GetObjectVersion", arguments["Key"])
     else:
