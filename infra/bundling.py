@@ -1,8 +1,8 @@
 """Bundles for the functions, made by pip from wheels for the target platform, without Docker and without a compiler.
 
 There are three: one for ticker, undertaker and auditor, one for the worker, with the user's jobs in it, and one for the HTTP API, if it
-is wanted. A bundle has the same bytes
-on every machine: no bytecode unless asked for, no path of the machine, and an archive of our own making.
+is wanted. A bundle has the same bytes on every machine: no bytecode unless asked for, no path of the machine, and an archive of our own
+making.
 """
 
 from __future__ import annotations

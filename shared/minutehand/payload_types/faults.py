@@ -43,9 +43,9 @@ class FaultFinder:
         """``checkers`` gives that of a part of the schema, by pointer; ``compiled`` makes one of a small schema."""
         self._parts: Parts = parts_of(schema)
         self._checkers, self._compile = checkers, compiled
-        self._own_checkers: dict[
+        self._own_checkers = dict[
             tuple[str, str], Checker
-        ] = {}  # of what a part says itself, by its place and what it is about
+        ]()  # of what a part says itself, by place and what it is about
 
     def first(self, value: Any) -> Fault:
         """The first fault of a payload that does not fit."""

@@ -50,10 +50,8 @@ def http_job(
     the request, ``{"url": ..., "method": ..., "headers": ..., "body": ...}`` with any field of Request, and the arguments given
     here are its defaults. ``hosts`` and ``networks`` are as in ``send``, the policies as in ``job``; ``timeout`` is the request's.
     A Secret is sent over https, and to the host of a fixed ``url`` or to declared ``hosts`` only: an open job with one, or a ``url``
-    that is one, needs ``hosts``. A tenant whose jobs are limited may run an open
-    job only if its profile has the job's full name. Outside of
-    ``minutehand local`` a ``Secret(env=...)`` needs ``allow_env_secrets=True``.
-    Raises InvalidInput, JobError.
+    that is one, needs ``hosts``. A tenant whose jobs are limited may run an open job only if its profile has the job's full name.
+    Outside of ``minutehand local`` a ``Secret(env=...)`` needs ``allow_env_secrets=True``. Raises InvalidInput, JobError.
     """
     given: dict[str, Any] = {
         "url": url,
