@@ -13,7 +13,7 @@ from minutehand.errors import InvalidInput
 
 from infra import ApiSettings, JwtIssuer, Minutehand
 from tests.support.stacks import JOBS
-from tests.support.templates import functions, statements
+from tests.support.templates import actions_of, functions, statements
 
 ISSUER = JwtIssuer(issuer="https://token.actions.githubusercontent.com", audience=["minutehand"])
 ALL = ApiSettings(iam=True, jwt=ISSUER, keys=True, rate=20, burst=40, reserved=5)
@@ -95,7 +95,7 @@ def test_it_may_do_what_scheduling_takes_and_read_keys_and_no_more(stack: Stack)
         return {
             (action, json.dumps(resource), json.dumps(each.get("Condition"), sort_keys=True))
             for each in statements(template, role)
-            for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])
+            for action in actions_of(each)
             for resource in (each["Resource"] if isinstance(each["Resource"], list) else [each["Resource"]])
         }
 

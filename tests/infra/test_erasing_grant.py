@@ -19,7 +19,7 @@ from minutehand.services import connect, system_clock
 from infra import Minutehand
 from tests.support.policies import Need, enforced, is_allowed
 from tests.support.stacks import JOBS, NO_BUNDLING
-from tests.support.templates import statements
+from tests.support.templates import actions_of, statements
 
 pytestmark = pytest.mark.cloud
 
@@ -66,7 +66,7 @@ def test_an_erasure_runs_under_its_grant(
         *("dynamodb:UpdateItem", "s3:GetObjectRetention", "s3:GetObjectLegalHold", "s3:GetObject", "s3:DeleteObject"),
         *("s3:ListBucket", "dynamodb:ConditionCheckItem"),
     }
-    listed = {each for statement in given["Erasing"] for each in _listed(statement["Action"])}
+    listed = {each for statement in given["Erasing"] for each in actions_of(statement)}
     assert listed - used <= rare
 
 
@@ -82,7 +82,3 @@ def test_who_governs_or_schedules_may_not_erase(
         for action in ("s3:DeleteObjectVersion", "s3:DeleteObject"):
             assert not is_allowed(Need(action, "archive/tenant=acme/x"), given[name])
         assert not is_allowed(Need("dynamodb:BatchWriteItem", "audit", ("acme#2026-01-01",)), given[name])
-
-
-def _listed(actions: str | list[str]) -> list[str]:
-    return [actions] if isinstance(actions, str) else actions

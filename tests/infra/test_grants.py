@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +27,7 @@ from infra import Minutehand
 from tests.support.policies import Need, enforced, is_allowed
 from tests.support.scenes.neighbours import LIKE_IT
 from tests.support.stacks import JOBS, NO_BUNDLING
-from tests.support.templates import statements
+from tests.support.templates import actions_of, statements
 
 pytestmark = pytest.mark.cloud
 
@@ -162,7 +162,7 @@ def test_who_schedules_may_call_everything_and_has_nothing_else(
         for read in READS:
             read(acme)
     used = {need.action for need in needed}
-    unused = {action for statement in grants.scheduling for action in _actions(statement)} - used
+    unused = {action for statement in grants.scheduling for action in actions_of(statement)} - used
     assert unused <= {"sqs:GetQueueAttributes"}  # the CDK grants it with the right to send
     on_tables = {
         (action, suffix)
@@ -187,7 +187,7 @@ def test_who_schedules_may_call_everything_and_has_nothing_else(
 def test_who_may_not_prompt_submits_all_the_same_and_leaves_the_sending_to_the_ticker(
     grants: Grants, acme: Scheduler, local_settings: Settings
 ) -> None:
-    assert not {a for statement in grants.without_prompt for a in _actions(statement)} & {"sqs:SendMessage"}
+    assert not {a for statement in grants.without_prompt for a in actions_of(statement)} & {"sqs:SendMessage"}
     with enforced(grants.without_prompt, local_settings):
         changes(acme, local_settings)
         run = acme.submit("j", {})
@@ -246,7 +246,7 @@ def test_who_reads_reads_everything_and_changes_nothing(
                 with pytest.raises(Misconfigured):
                     forbidden()
         used = {need.action for need in needed}
-        assert {action for statement in given for action in _actions(statement)} <= used
+        assert {action for statement in given for action in actions_of(statement)} <= used
     with enforced(grants.reading, local_settings):
         for read in READS:
             read(other)
@@ -313,7 +313,7 @@ def test_who_governs_changes_profiles_and_nothing_else(
         for forbidden in (lambda: owner.submit("j"), owner.list_schedules, lambda: owner.list_runs("a")):
             with pytest.raises(Misconfigured):
                 forbidden()
-    allowed = {action for statement in grants.governing for action in _actions(statement)}
+    allowed = {action for statement in grants.governing for action in actions_of(statement)}
     assert allowed - {need.action for need in needed} <= {
         "dynamodb:GetItem"
     }  # of the audit, after a refused transaction
@@ -325,7 +325,7 @@ def test_nobody_deletes_from_the_ledger(grants: Grants) -> None:
         for action in ("dynamodb:DeleteItem", "dynamodb:BatchWriteItem"):
             assert not is_allowed(Need(action, "runs", (schedule_owner("acme", "a"),)), given)
         forbidden = {"dynamodb:Scan", "dynamodb:DeleteTable", "sqs:ReceiveMessage"}
-        assert not forbidden & {action for statement in given for action in _actions(statement)}
+        assert not forbidden & {action for statement in given for action in actions_of(statement)}
 
 
 def test_who_schedules_adds_lines_to_the_audit_and_nothing_else(grants: Grants) -> None:
@@ -359,10 +359,6 @@ def _grants(given: Statements, action: str, suffix: str) -> bool:
     )
 
 
-def _actions(statement: dict[str, Any]) -> Iterator[str]:
-    yield from [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
-
-
 @pytest.mark.parametrize("tenant", LIKE_IT)
 def test_no_key_of_a_tenant_with_a_similar_name_is_in_a_tenants_grants(grants: Grants, tenant: str) -> None:
     """Every action of the grants on every kind of key: prefixes, dots and cases of the name are other tenants."""
@@ -379,7 +375,10 @@ def test_no_key_of_a_tenant_with_a_similar_name_is_in_a_tenants_grants(grants: G
         }
         objects = (f"payloads/{whose}/runs/x/y", f"results/{whose}/x", f"{tenant_prefix(whose)}x", f"audit/{whose}/x")
         actions = {
-            action for given in (grants.of_tenant, grants.reading_tenant) for each in given for action in _actions(each)
+            action
+            for given in (grants.of_tenant, grants.reading_tenant)
+            for each in given
+            for action in actions_of(each)
         }
         on_tables = [
             Need(action, suffix, (key,))

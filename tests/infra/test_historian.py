@@ -16,7 +16,7 @@ from minutehand.errors import InvalidInput
 
 from infra import Minutehand
 from infra.historian import FILTER
-from tests.support.templates import functions, statements
+from tests.support.templates import actions_of, functions, statements
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
 
@@ -64,8 +64,7 @@ def test_the_filter_lets_every_run_pass_and_nothing_beside_it() -> None:
 def test_it_may_read_its_stream_note_what_it_sets_aside_and_no_more_of_the_ledger(template: Template) -> None:
     allowed: dict[str, list[dict[str, Any]]] = {}
     for statement in statements(template, "JobsHistorianRole"):
-        listed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
-        for action in listed:
+        for action in actions_of(statement):
             allowed.setdefault(action, []).append(statement)
     streams = {"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}
     on_runs = {

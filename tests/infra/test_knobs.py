@@ -21,6 +21,7 @@ from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import InvalidInput
 
 from infra import Minutehand
+from tests.support.templates import actions_of
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
 
@@ -145,7 +146,7 @@ def test_a_container_may_do_what_the_worker_does(stack: Stack) -> None:
         for name, resource in Template.from_stack(stack).find_resources("AWS::IAM::Policy").items()
         if name.startswith("ContainerDefaultPolicy")
     )
-    granted = {action for statement in policy for action in _listed(statement["Action"])}
+    granted = {action for statement in policy for action in actions_of(statement)}
     assert {"sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:SendMessage", "sqs:GetQueueUrl"} <= granted
 
 
@@ -279,7 +280,3 @@ def test_a_bad_knob_is_refused_with_its_remedy(stack: Stack, knobs: dict[str, An
         Minutehand(stack, "Jobs", **{"jobs": JOBS, **knobs})
     assert refusal.value.field == field
     assert refusal.value.remedy
-
-
-def _listed(action: str | list[str]) -> list[str]:
-    return [action] if isinstance(action, str) else action

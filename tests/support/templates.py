@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from aws_cdk.assertions import Template
@@ -13,13 +14,18 @@ def functions(template: Template) -> dict[str, dict[str, Any]]:
     return {f["Properties"]["FunctionName"]: dict(f["Properties"]) for f in found}
 
 
+def actions_of(statement: Mapping[str, Any]) -> list[str]:
+    """The actions of a statement, which has one as text."""
+    actions = statement["Action"]
+    return [actions] if isinstance(actions, str) else list(actions)
+
+
 def queues_of(statements: list[dict[str, Any]], action: str) -> set[str]:
     """The queues that these statements allow an action on, by the names that the construct gives them."""
     found = set()
     for statement in statements:
-        listed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
-        if action in listed:
+        if action in actions_of(statement):
             found |= {r["Fn::GetAtt"][0].removeprefix("JobsQueues")[:-8] for r in resources}
     return found
 
