@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 _NAMES = ("id", "to", "qty", "when", "items", "kind", "note", "x-ray", "a b", "ü")
@@ -92,7 +93,7 @@ def payloads(schema: dict[str, Any], seed: int, count: int) -> Iterator[Any]:
     rng = random.Random(seed)
     for _ in range(count):
         value = _after(schema, schema, rng, 4) if rng.random() < 0.85 else _any(rng, 3)
-        yield _changed(value, rng) if rng.random() < 0.4 else value
+        yield changed(value, rng, partial(_any, rng, 1), _NAMES, 0.4) if rng.random() < 0.4 else value
 
 
 def _any(rng: random.Random, depth: int) -> Any:
@@ -140,15 +141,16 @@ def _of_type(part: dict[str, Any], whole: dict[str, Any], rng: random.Random, de
     return simple[kind] if kind in simple else rng.choice(_WORDS) if kind == "string" else _any(rng, 1)
 
 
-def _changed(value: Any, rng: random.Random) -> Any:
-    """The value with one change somewhere in it."""
+def changed(value: Any, rng: random.Random, draw: Callable[[], Any], names: Sequence[str], loss: float) -> Any:
+    """The value with one change somewhere in it: what is drawn, also under one of ``names``, or a field less, by chance ``loss``."""
+    again = partial(changed, rng=rng, draw=draw, names=names, loss=loss)
     if isinstance(value, dict) and value and rng.random() < 0.7:
         name = rng.choice(sorted(value))
         rest = {key: each for key, each in value.items() if key != name}
-        return rest if rng.random() < 0.4 else rest | {name: _changed(value[name], rng)}
+        return rest if rng.random() < loss else rest | {name: again(value[name])}
     if isinstance(value, list) and value and rng.random() < 0.7:
         place = rng.randrange(len(value))
-        return [*value[:place], _changed(value[place], rng), *value[place + 1 :]]
+        return [*value[:place], again(value[place]), *value[place + 1 :]]
     if isinstance(value, dict) and rng.random() < 0.5:
-        return value | {rng.choice(_NAMES): _any(rng, 1)}
-    return _any(rng, 1)
+        return value | {rng.choice(names): draw()}
+    return draw()

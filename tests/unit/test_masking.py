@@ -219,11 +219,16 @@ threading.Thread(target=sys.exit).start()
 """
 
 
+def told_by(program: str, form: str) -> str:
+    """What a process prints that logs in this form."""
+    done = subprocess.run([sys.executable, "-c", program, form], capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("form", ["json", "readable"])
 def test_what_nobody_handles_is_logged_and_masked(form: str) -> None:
     """Python itself would print it, past every formatter."""
-    done = subprocess.run([sys.executable, "-c", _THREADS, form], capture_output=True, text=True, check=True)
-    told = done.stdout + done.stderr
+    told = told_by(_THREADS, form)
     assert "hush" not in told
     for text in ("thread.failed", "no login with [secret]", "finaliser.failed", "left with [secret]", "of a job"):
         assert text in told
@@ -245,8 +250,7 @@ warnings.warn("no TLS for hush-0123456789")
 @pytest.mark.parametrize("form", ["json", "readable"])
 def test_a_line_that_cannot_be_written_and_a_warning_are_masked(form: str) -> None:
     """Python itself would print the line's arguments, and the warning."""
-    done = subprocess.run([sys.executable, "-c", _SLIPS, form], capture_output=True, text=True, check=True)
-    told = done.stdout + done.stderr
+    told = told_by(_SLIPS, form)
     assert "hush" not in told
     for text in ("of.job", "<string>:7", "<string>:8", "TypeError", "no TLS for [secret]"):
         assert text in told

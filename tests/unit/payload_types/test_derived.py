@@ -32,6 +32,8 @@ from pydantic import (
     StringConstraints,
 )
 
+from tests.support.payload_schemas import changed
+
 
 @dataclass
 class Item:
@@ -265,20 +267,7 @@ def payloads(name: str) -> Iterator[Any]:
     for seed in SEEDS.get(name, ()):
         yield seed
         for _ in range(150):
-            yield changed(seed, rng)
-
-
-def changed(value: Any, rng: random.Random) -> Any:
-    if isinstance(value, dict) and value and rng.random() < 0.7:
-        name = rng.choice(sorted(value))
-        rest = {key: each for key, each in value.items() if key != name}
-        return rest if rng.random() < 0.3 else rest | {name: changed(value[name], rng)}
-    if isinstance(value, list) and value and rng.random() < 0.7:
-        place = rng.randrange(len(value))
-        return [*value[:place], changed(value[place], rng), *value[place + 1 :]]
-    if isinstance(value, dict) and rng.random() < 0.5:
-        return value | {rng.choice(_NAMES): drawn(rng, 1)}
-    return drawn(rng, 1)
+            yield changed(seed, rng, partial(drawn, rng, 1), _NAMES, 0.3)
 
 
 def job_of(kind: Any) -> Any:
