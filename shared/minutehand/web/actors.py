@@ -40,12 +40,12 @@ class Actor:
         """Whose requests are counted together."""
         return self.principal or self.name or ""
 
-    def acting(self, over: _Acts, reason: str | None) -> _Acts:
+    def acting(self, over: _Acts, reason: str | None, via: Via = Via.API) -> _Acts:
         """The scheduler, or the tenants, with acts of this actor. Raises InvalidInput."""
         if self.principal is None:
-            return over.acting_as(self.name, reason=reason, via="api")
+            return over.acting_as(self.name, reason=reason, via=via)
         caller = Caller(
-            actor=self.principal, via=Via.API, reason=checked_reason(reason), is_remote=True, scope=self.scope
+            actor=self.principal, via=via, reason=checked_reason(reason), is_remote=True, scope=self.scope
         )
         return over._with_caller(caller)  # noqa: SLF001 (what ``acting_as`` takes for a claim has been checked here)
 

@@ -41,6 +41,7 @@ _ABOUT = (
     "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "
     "Every error is a problem document (RFC 9457) with `code`, and where an argument is wrong with `field`, `value` and `remedy`."
 )
+PAGES = "/console"  # where ``minutehand.console`` mounts its pages
 SchedulerOf = Callable[[str], Scheduler]
 
 
@@ -64,7 +65,7 @@ def create_app(
     many. ``max_body``: bytes. ``tenants`` (default: those of the ``scheduler``, unless it is a function) and ``settings`` of the
     installation are for operators: the profiles of tenants, and the doctor.
     """
-    app = routed(GuardOptions(hosts=hosts, max_body=max_body))
+    app = routed(GuardOptions(hosts=hosts, max_body=max_body, forms_below=PAGES))
     app.state.front = FrontDoor(
         scheduler_of=_by_tenant(scheduler),
         access=access,

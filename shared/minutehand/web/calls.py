@@ -84,6 +84,13 @@ class ApiCall(LetIn):
 async def caller(request: Request) -> Actor:
     """Who sends a request. Raises RefusedRequest: 401, or 429 beyond the limit."""
     front: FrontDoor = request.app.state.front
+    actor = await find_actor(front, request)
+    count_request(front, actor, request)
+    return actor
+
+
+async def find_actor(front: FrontDoor, request: Request) -> Actor:
+    """Who sends a request. Raises RefusedRequest: 401."""
     actor = await found_by(front.access, request)
     if actor is None:
         raise RefusedRequest(
@@ -92,12 +99,14 @@ async def caller(request: Request) -> Actor:
             "send `Authorization: Bearer KEY`, or what the server's operator takes: access= of create_app says it",
             WWW_Authenticate="Bearer",
         )
-    if front.limit is not None:
-        _count(front.limit, actor, request)
     return actor
 
 
-def _count(limit: RequestLimit, actor: Actor, request: Request) -> None:
+def count_request(front: FrontDoor, actor: Actor, request: Request) -> None:
+    """Count a request of an actor. Raises RefusedRequest: 429 beyond the limit."""
+    limit = front.limit
+    if limit is None:
+        return
     allowance = limit.take(actor.label)
     headers: dict[str, str] = request.state.answer_headers
     headers["RateLimit-Policy"] = limit.policy

@@ -29,6 +29,7 @@ class GuardOptions:
 
     hosts: Collection[str] | None = None
     max_body: int = MAX_BODY  # bytes
+    forms_below: str | None = None  # the path below which bodies are forms of pages, not JSON
 
 
 class Guard:
@@ -94,9 +95,16 @@ class Guard:
             raise RefusedRequest(
                 413, f"the body has more than {most:,} bytes", f"send at most {most:,} bytes", Connection="close"
             )
-        if body and not _is_json(headers.get("content-type", "")):
+        if body and not self._takes(scope, headers.get("content-type", "")):
             raise RefusedRequest(415, "the body is not declared as JSON", "send Content-Type: application/json")
         return _replayed(bytes(body), receive)
+
+
+    def _takes(self, scope: Scope, content_type: str) -> bool:
+        below = self._options.forms_below
+        if below is not None and scope["path"].removeprefix(scope.get("root_path", "")).startswith(f"{below}/"):
+            return content_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded"
+        return _is_json(content_type)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

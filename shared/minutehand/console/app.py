@@ -1,0 +1,72 @@
+"""The console as a part of the API's application, at ``/console``: the same access, limits and guard."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from minutehand.console import refusals
+from minutehand.console.calls import Console, home, page
+from minutehand.console.pages import acting, dead, overview, runs, schedule, schedules
+from minutehand.console.sign_in import BrowserSession, sign_in_form, sign_in_now, sign_out
+from minutehand.domain.names import check_tenant
+from minutehand.errors import MinutehandError
+from minutehand.web.app import PAGES
+from minutehand.web.problems import RefusedRequest
+
+_IN_TENANT = "/t/{tenant}"
+
+
+def add_console(app: FastAPI, *, tenant: str = "default", session: BrowserSession | None = None) -> FastAPI:
+    """Mount the console into an application of ``create_app``, and return the application.
+
+    ``tenant`` is shown to an actor who names none. With a ``session`` people sign in here; without one the host application signs them in,
+    and ``access`` of ``create_app`` finds out who they are.
+    """
+    pages = Starlette(routes=_routes(), exception_handlers=_HANDLERS)
+    pages.state.console = Console(front=app.state.front, tenant=check_tenant(tenant), session=session)
+    app.mount(PAGES, pages)
+    return app
+
+
+def _routes() -> list[Route | Mount]:
+    static = StaticFiles(directory=str(files("minutehand.console") / "static"))
+    return [
+        Route("/", home),
+        Route("/sign-in", sign_in_form, methods=["GET"]),
+        Route("/sign-in", sign_in_now, methods=["POST"]),
+        Route("/sign-out", sign_out, methods=["POST"]),
+        Mount("/static", static, name="static"),
+        Mount(
+            _IN_TENANT,
+            routes=[
+                Route("/", page(overview.show)),
+                Route("/schedules", page(schedules.show)),
+                Route("/schedules/act", page(acting.preview_many), methods=["GET"]),
+                Route("/schedules/act", page(acting.act_on_many), methods=["POST"]),
+                Route("/schedule/{name}", page(schedule.show)),
+                Route("/schedule/{name}/act", page(acting.preview_one), methods=["GET"]),
+                Route("/schedule/{name}/act", page(acting.act_on_one), methods=["POST"]),
+                Route("/runs", page(runs.show)),
+                Route("/run/{run}", page(runs.show_run)),
+                Route("/dead", page(dead.show)),
+            ],
+        ),
+    ]
+
+
+def _refused(request: Request, problem: Exception) -> Response:
+    session = request.app.state.console.session
+    if isinstance(problem, RefusedRequest) and problem.status == 401 and session is not None and request.method == "GET":
+        return RedirectResponse(f"{request.scope['root_path']}/sign-in", 303)
+    return refusals.answer(request, problem)
+
+
+_HANDLERS = {MinutehandError: _refused, RefusedRequest: _refused, HTTPException: _refused, Exception: refusals.answer}

@@ -1,0 +1,127 @@
+"""Acts: each is shown with numbers before it is done, takes a reason, and is done by one call of the SDK.
+
+A form holds the token of its page, so that a form that is sent twice acts once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from minutehand.console.calls import PageCall, chosen, schedule_of
+from minutehand.console.search import conditions
+from minutehand.sdk.scheduler import Scheduler
+from minutehand.web.urls import cursor_in_url, cursor_of_url
+
+_SHOWN = 100  # names of a preview
+
+
+@dataclass(frozen=True)
+class Act:
+    """What can be done to a schedule."""
+
+    title: str  # of its button
+    effect: str  # in a sentence, for one schedule
+    do: Callable[[Scheduler, str, int | None, str], object]  # name, expected revision, token
+    done: str  # afterwards
+    danger: bool = False
+
+
+ONE: Mapping[str, Act] = {
+    "pause": Act(
+        "Pause",
+        "No further run of it starts until it is resumed. A running attempt continues.",
+        lambda scheduler, name, revision, token: scheduler.pause_schedule(
+            name, expected_revision=revision, client_token=token
+        ),
+        "Paused.",
+    ),
+    "resume": Act(
+        "Resume",
+        "Its fires begin again with the next one. What it missed is treated as its option catch-up says.",
+        lambda scheduler, name, revision, token: scheduler.resume_schedule(
+            name, expected_revision=revision, client_token=token
+        ),
+        "Resumed.",
+    ),
+    "trigger": Act(
+        "Trigger now",
+        "One run of its job starts now, with its payload, beside its fires.",
+        lambda scheduler, name, revision, token: scheduler.trigger(
+            name, expected_revision=revision, idempotency_key=token
+        ),
+        "Triggered: the run is the newest below as soon as it has begun.",
+    ),
+    "skip": Act(
+        "Skip next",
+        "Its next fire does not run. The one after it does.",
+        lambda scheduler, name, revision, token: scheduler.skip_next(name, expected_revision=revision),  # noqa: ARG005
+        "The next fire is skipped.",
+    ),
+}
+MANY = {
+    "pause": "Pause",
+    "resume": "Resume",
+    "trigger": "Trigger",
+    "delete": "Delete",
+}
+
+
+def preview_one(call: PageCall) -> Response:
+    """What an act would do to a schedule, and the form that does it."""
+    word, name = chosen(call.param("do"), ONE, "do"), schedule_of(call)
+    schedule = call.scheduler.get_schedule(name)
+    return call.render("act_one.html", act=ONE[word], word=word, schedule=schedule, token=_token(), now=call.now)
+
+
+def act_on_one(call: PageCall) -> Response:
+    """Do it, to the revision that was shown."""
+    word, name, form = chosen(call.form.get("do"), ONE, "do"), schedule_of(call), call.form
+    revision = form.get("revision", "")
+    ONE[word].do(call.acting(), name, int(revision) if revision.isdigit() else None, form.get("token") or _token())
+    return call.go(call.of_schedule(name, done=word))
+
+
+def preview_many(call: PageCall) -> Response:
+    """What an act would do to all schedules that a search finds: a dry run."""
+    word, text = chosen(call.param("do"), MANY, "do"), call.param("q")
+    with call.in_time() as stop:
+        found = call.scheduler.bulk(word, **conditions(text), dry_run=True, stop=stop)  # type: ignore[arg-type]
+    return call.render(
+        "act_many.html", title=MANY[word], word=word, q=text or "", found=found, shown=found.done[:_SHOWN], token=_token()
+    )
+
+
+def act_on_many(call: PageCall) -> Response:
+    """Do it for as long as a request may take; the answer has a button that goes on."""
+    form = call.form
+    word, text, token = chosen(form.get("do"), MANY, "do"), form.get("q"), form.get("token") or _token()
+    more: dict[str, Any] = {"client_token": token} if word == "trigger" else {}
+    with call.in_time() as stop:
+        done = call.acting().bulk(
+            word,  # type: ignore[arg-type]
+            **conditions(text),
+            **more,
+            cursor=cursor_of_url(form.get("cursor") or None),
+            stop=stop,
+        )
+    before = form.get("before", "")
+    return call.render(
+        "acted_many.html",
+        title=MANY[word],
+        word=word,
+        q=text or "",
+        done=done,
+        total=done.count + (int(before) if before.isdigit() else 0),
+        cursor=cursor_in_url(done.cursor),
+        token=token,
+        reason=form.get("reason", ""),
+    )
+
+
+def _token() -> str:
+    return secrets.token_urlsafe(16)

@@ -1,0 +1,55 @@
+"""The schedules that a search finds, each with its last runs as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.responses import Response
+
+from minutehand.console.calls import PageCall
+from minutehand.console.search import conditions
+from minutehand.errors import InvalidInput, MinutehandError
+from minutehand.sdk.views import Page
+from minutehand.web.urls import cursor_in_url, cursor_of_url
+
+ROWS, BARS = 50, 30  # schedules of a page, and runs of each
+_AT_ONCE = 8  # queries
+
+
+def show(call: PageCall) -> Response:
+    """The page. A search that cannot be read is shown with its fault."""
+    text = call.param("q")
+    try:
+        wanted, fault = conditions(text), None
+        page = call.scheduler.list_schedules(
+            **wanted, next_fires=1, limit=ROWS, cursor=cursor_of_url(call.param("cursor"))
+        )
+    except InvalidInput as problem:
+        wanted, fault, page = {}, problem, Page(items=[])
+    return call.render(
+        "schedules.html",
+        200 if fault is None else 422,
+        q=text or "",
+        fault=fault,
+        wanted=wanted,
+        page=page,
+        runs=last_runs(call, [one.name for one in page.items]),
+        more=None if page.cursor is None else call.address("schedules", q=text, cursor=cursor_in_url(page.cursor)),
+        now=call.now,
+    )
+
+
+def last_runs(call: PageCall, names: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """The last runs of some schedules, newest first: one query each, whatever the size of the ledger. None where it was refused."""
+
+    def ask(name: str) -> Sequence[Any]:
+        try:
+            found = call.scheduler.list_runs(name, newest_first=True, upcoming=False, limit=BARS)
+        except MinutehandError:  # the list is worth showing without this strip
+            return ()
+        return found.items
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(names, pool.map(ask, names), strict=True))

@@ -1,0 +1,48 @@
+"""Templates as answers. Everything that is shown is escaped; headers let a page load nothing but its own style and script."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from minutehand.console import words
+from minutehand.console.bars import run_bars
+from minutehand.version import VERSION
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser would not say the origin of a form
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@cache
+def environment() -> Environment:
+    """Jinja2 with the words and pictures of the pages."""
+    made = Environment(
+        loader=PackageLoader("minutehand.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(words.FILTERS)
+    made.globals.update(run_bars=run_bars, version=VERSION)
+    return made
+
+
+def rendered(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    """A template as an answer."""
+    root = request.scope.get("app_root_path") or request.scope.get("root_path", "").partition("/t/")[0]
+    console = request.app.state.console
+    text = environment().get_template(template).render(
+        {"root": root, "call": None, "signs_in": console.session is not None, **values}
+    )
+    return HTMLResponse(text, status, headers=HEADERS)
