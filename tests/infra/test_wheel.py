@@ -57,6 +57,18 @@ def test_the_wheel_holds_every_module_of_the_checkout_and_no_other(installed: Pa
     assert (installed / "minutehand" / "py.typed").is_file()
 
 
+def test_the_wheel_holds_the_templates_and_assets_of_the_console(installed: Path) -> None:
+    room = ROOT / "shared" / "minutehand" / "console"
+    expected = {
+        place.relative_to(room) for place in room.rglob("*") if place.is_file() and place.suffix not in (".py", ".pyc")
+    }
+    built = installed / "minutehand" / "console"
+    assert {
+        place.relative_to(built) for place in built.rglob("*") if place.is_file() and place.suffix != ".py"
+    } == expected
+    assert len(expected) > 15
+
+
 def test_a_user_builds_a_stack_with_the_installed_construct(installed: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _APP.replace("JOBS", str(JOBS))],

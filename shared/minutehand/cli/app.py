@@ -117,7 +117,7 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
             "installation.processes",
         ),
         "serve": CommandEntry(
-            "Serve the HTTP API on this machine alone, with your own AWS credentials. Prints a key that is good until the end.",
+            "Serve the HTTP API and the console on this machine alone, with your AWS credentials. Prints a key for this start.",
             "installation.serving",
         ),
         "worker": CommandEntry("Run jobs: receive messages of a work queue by long polling.", "installation.processes"),

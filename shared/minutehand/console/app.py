@@ -11,10 +11,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from minutehand.console import refusals
 from minutehand.console.calls import Console, home, page
-from minutehand.console.pages import acting, dead, overview, runs, schedule, schedules
+from minutehand.console.pages import dead, overview, run_acts, runs, schedule, schedule_acts, schedules
+from minutehand.console.rendering import ROOT
 from minutehand.console.sign_in import BrowserSession, sign_in_form, sign_in_now, sign_out
 from minutehand.domain.names import check_tenant
 from minutehand.errors import MinutehandError
@@ -32,8 +34,19 @@ def add_console(app: FastAPI, *, tenant: str = "default", session: BrowserSessio
     """
     pages = Starlette(routes=_routes(), exception_handlers=_HANDLERS)
     pages.state.console = Console(front=app.state.front, tenant=check_tenant(tenant), session=session)
-    app.mount(PAGES, pages)
+    app.mount(PAGES, _Rooted(pages))
     return app
+
+
+class _Rooted:
+    """Tells every request where the console is mounted, which the mounts inside it would hide."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        await self._app({**scope, ROOT: scope.get("root_path", "")}, receive, send)
 
 
 def _routes() -> list[Route | Mount]:
@@ -49,14 +62,18 @@ def _routes() -> list[Route | Mount]:
             routes=[
                 Route("/", page(overview.show)),
                 Route("/schedules", page(schedules.show)),
-                Route("/schedules/act", page(acting.preview_many), methods=["GET"]),
-                Route("/schedules/act", page(acting.act_on_many), methods=["POST"]),
+                Route("/schedules/act", page(schedule_acts.preview_many), methods=["GET"]),
+                Route("/schedules/act", page(schedule_acts.act_on_many), methods=["POST"]),
                 Route("/schedule/{name}", page(schedule.show)),
-                Route("/schedule/{name}/act", page(acting.preview_one), methods=["GET"]),
-                Route("/schedule/{name}/act", page(acting.act_on_one), methods=["POST"]),
+                Route("/schedule/{name}/act", page(schedule_acts.preview_one), methods=["GET"]),
+                Route("/schedule/{name}/act", page(schedule_acts.act_on_one), methods=["POST"]),
                 Route("/runs", page(runs.show)),
                 Route("/run/{run}", page(runs.show_run)),
+                Route("/run/{run}/act", page(run_acts.preview_run_act), methods=["GET"]),
+                Route("/run/{run}/act", page(run_acts.act_on_run), methods=["POST"]),
                 Route("/dead", page(dead.show)),
+                Route("/dead/redrive", page(run_acts.preview_redrive), methods=["GET"]),
+                Route("/dead/redrive", page(run_acts.redrive), methods=["POST"]),
             ],
         ),
     ]
@@ -64,8 +81,13 @@ def _routes() -> list[Route | Mount]:
 
 def _refused(request: Request, problem: Exception) -> Response:
     session = request.app.state.console.session
-    if isinstance(problem, RefusedRequest) and problem.status == 401 and session is not None and request.method == "GET":
-        return RedirectResponse(f"{request.scope['root_path']}/sign-in", 303)
+    if (
+        isinstance(problem, RefusedRequest)
+        and problem.status == 401
+        and session is not None
+        and request.method == "GET"
+    ):
+        return RedirectResponse(f"{request.scope[ROOT]}/sign-in", 303)
     return refusals.answer(request, problem)
 
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from minutehand.console.words import BAD, BUSY, GOOD, WAITING, look, plural, took
 
-STEP, WIDE = 7, 5  # px from one bar to the next, and of a bar
+STEP, WIDE = 6, 4  # px from one bar to the next, and of a bar
 TALL, FOOT = 24, 5  # px above the line and below it
 _LEAST = 3  # px of the shortest run
 

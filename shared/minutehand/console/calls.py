@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from minutehand.console.rendering import rendered
+from minutehand.console.rendering import ROOT, rendered
 from minutehand.console.sign_in import BrowserSession, check_same_site
 from minutehand.domain.audit import Via
 from minutehand.errors import InvalidInput
@@ -58,7 +59,7 @@ class PageCall:
 
     def address(self, *segments: str, **query: object) -> str:
         """The address of a page of this tenant, with the words of a query that are not None."""
-        base = "/".join([self.request.scope["app_root_path"], "t", name_in_url(self.tenant), *segments])
+        base = "/".join([self.request.scope[ROOT], "t", name_in_url(self.tenant), *segments])
         given = {name: value for name, value in query.items() if value not in (None, "")}
         return f"{base}?{urlencode(given)}" if given else base
 
@@ -78,9 +79,14 @@ class PageCall:
         """An answer to a form that was carried out: the page to look at, so that reloading repeats nothing."""
         return RedirectResponse(address, 303)
 
+    @property
+    def reason(self) -> str | None:
+        """Why, as the form says."""
+        return self.form.get("reason", "").strip() or None
+
     def acting(self) -> Scheduler:
         """The scheduler, with the reason that the form gives. Raises InvalidInput."""
-        return self.scheduler.acting_as(reason=self.form.get("reason", "").strip() or None)
+        return self.scheduler.acting_as(reason=self.reason)
 
     @contextmanager
     def in_time(self) -> Iterator[threading.Event]:
@@ -121,12 +127,13 @@ async def form_of(request: Request) -> Mapping[str, str]:
 
 async def _call(request: Request, form: Mapping[str, str]) -> PageCall:
     console = _console(request)
-    request.scope["app_root_path"] = console_root(request)
     actor = await find_actor(console.front, request)
     count_request(console.front, actor, request)
     tenant = name_of_url(request.path_params["tenant"])
     if not actor.may_name(tenant):
-        raise RefusedRequest(403, "you may not act for this tenant", "ask for another tenant, or an operator for access")
+        raise RefusedRequest(
+            403, "you may not act for this tenant", "ask for another tenant, or an operator for access"
+        )
     scheduler = actor.acting(console.front.scheduler_of(tenant), None, via=Via.CONSOLE)
     return PageCall(
         request=request, tenant=tenant, actor=actor, scheduler=scheduler, form=form, longest=console.front.longest
@@ -138,18 +145,12 @@ async def home(request: Request) -> Response:
     console = _console(request)
     actor = await find_actor(console.front, request)
     tenant = console.tenant if actor.may_name(console.tenant) else min(actor.tenants or [console.tenant])
-    return RedirectResponse(f"{console_root(request)}/t/{name_in_url(tenant)}/", 303)
+    return RedirectResponse(f"{request.scope[ROOT]}/t/{name_in_url(tenant)}/", 303)
 
 
 def _console(request: Request) -> Console:
     found: Console = request.app.state.console
     return found
-
-
-def console_root(request: Request) -> str:
-    """The path that the console is mounted at."""
-    root: str = request.scope.get("root_path", "")
-    return root.partition("/t/")[0] if "tenant" in request.path_params else root
 
 
 def run_of(call: PageCall) -> str:
@@ -160,6 +161,11 @@ def run_of(call: PageCall) -> str:
 def schedule_of(call: PageCall) -> str:
     """The schedule that the address names."""
     return name_of_url(call.request.path_params["name"])
+
+
+def new_token() -> str:
+    """A token of a form: a form that is sent twice acts once."""
+    return secrets.token_urlsafe(16)
 
 
 def chosen(value: str | None, allowed: Mapping[str, Any], field: str) -> str:

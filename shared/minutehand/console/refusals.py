@@ -31,7 +31,12 @@ def _said(problem: Exception) -> tuple[int, str, str, str | None]:
         kind = kind_of(problem)
         return kind.status, kind.title, str(problem), problem.remedy if isinstance(problem, InvalidInput) else None
     if isinstance(problem, RefusedRequest):
-        return problem.status, "Not let in" if problem.status in (401, 403) else "Refused", problem.detail, problem.remedy
+        return (
+            problem.status,
+            "Not let in" if problem.status in (401, 403) else "Refused",
+            problem.detail,
+            problem.remedy,
+        )
     if isinstance(problem, HTTPException):
         return problem.status_code, "No such page", f"There is no page at this address ({problem.detail}).", None
     return 500, "The server failed", "Its log has the error.", "Try again; if it stays, read the log of the server."

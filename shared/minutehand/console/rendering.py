@@ -13,6 +13,7 @@ from minutehand.console import words
 from minutehand.console.bars import run_bars
 from minutehand.version import VERSION
 
+ROOT = "console_root"  # of the ASGI scope: the path that the console is mounted at
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -40,9 +41,10 @@ def environment() -> Environment:
 
 def rendered(request: Request, template: str, status: int = 200, **values: Any) -> Response:
     """A template as an answer."""
-    root = request.scope.get("app_root_path") or request.scope.get("root_path", "").partition("/t/")[0]
     console = request.app.state.console
-    text = environment().get_template(template).render(
-        {"root": root, "call": None, "signs_in": console.session is not None, **values}
+    text = (
+        environment()
+        .get_template(template)
+        .render({"root": request.scope[ROOT], "call": None, "signs_in": console.session is not None, **values})
     )
     return HTMLResponse(text, status, headers=HEADERS)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from minutehand.console.rendering import rendered
+from minutehand.console.rendering import ROOT, rendered
 from minutehand.web.actors import Actor
 from minutehand.web.problems import RefusedRequest
 
@@ -55,7 +55,7 @@ async def sign_in_form(request: Request) -> Response:
 async def sign_in_now(request: Request) -> Response:
     """Open a session with the key of the form."""
     check_same_site(request)
-    session, root = _session(request), request.scope["root_path"]
+    session, root = _session(request), request.scope[ROOT]
     key = parse_qs((await request.body()).decode(errors="replace")).get("key", [""])[0]
     if session is None or not session.opened_by(key):
         return rendered(request, "sign_in.html", 403, refused=True, served=session is not None)
@@ -67,7 +67,7 @@ async def sign_in_now(request: Request) -> Response:
 async def sign_out(request: Request) -> Response:
     """End the session, in every browser. Only who has it ends it."""
     check_same_site(request)
-    session, root = _session(request), request.scope["root_path"]
+    session, root = _session(request), request.scope[ROOT]
     answer = RedirectResponse(f"{root}/sign-in", 303)
     if session is not None and session(request) is not None:
         session.end(answer, root)
@@ -79,7 +79,9 @@ def check_same_site(request: Request) -> None:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = urlsplit(origin or "").netloc == request.headers.get("host") if site is None else site == "same-origin"
     if not own:
-        raise RefusedRequest(403, "the form does not come from a page of this console", "open the page here and send it again")
+        raise RefusedRequest(
+            403, "the form does not come from a page of this console", "open the page here and send it again"
+        )
 
 
 def _session(request: Request) -> BrowserSession | None:

@@ -99,7 +99,6 @@ class Guard:
             raise RefusedRequest(415, "the body is not declared as JSON", "send Content-Type: application/json")
         return _replayed(bytes(body), receive)
 
-
     def _takes(self, scope: Scope, content_type: str) -> bool:
         below = self._options.forms_below
         if below is not None and scope["path"].removeprefix(scope.get("root_path", "")).startswith(f"{below}/"):

@@ -1,4 +1,4 @@
-"""``minutehand serve``: the API on this machine alone, for whoever has the key that is printed once."""
+"""``minutehand serve``: the API, and the console beside it, on this machine alone, for whoever has the key that is printed once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Callable
 from contextlib import closing
 
 import uvicorn
+from fastapi import FastAPI
 
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.settings import Settings
-from minutehand.web.actors import KeyAccess
+from minutehand.web.actors import Access, KeyAccess, closed
 from minutehand.web.app import create_app
 from minutehand.web.authentication import ApiKeyAccess, first_of
 
@@ -27,14 +28,17 @@ def new_key() -> str:
     return _KEY + secrets.token_urlsafe(_BYTES)
 
 
-def serve(scheduler: Scheduler, *, settings: Settings, port: int, key: str, on_ready: Callable[[str], None]) -> None:
-    """Serve the API on loopback until SIGINT or SIGTERM; requests under way end. ``on_ready`` gets the URL; port 0 is any free one.
+def local_app(scheduler: Scheduler, *, settings: Settings, key: str, also: Access = closed) -> FastAPI:
+    """The API for whoever sends the key, or an API key, or whom ``also`` finds."""
+    access = first_of(KeyAccess(key), ApiKeyAccess(scheduler), also)
+    return create_app(scheduler, access=access, hosts=HOSTS, settings=settings)
+
+
+def serve(app: FastAPI, *, port: int, on_ready: Callable[[str], None]) -> None:
+    """Serve an application on loopback until SIGINT or SIGTERM; requests under way end. ``on_ready`` gets the URL; port 0 is any free one.
 
     Raises InvalidInput if the port is taken.
     """
-    app = create_app(
-        scheduler, access=first_of(KeyAccess(key), ApiKeyAccess(scheduler)), hosts=HOSTS, settings=settings
-    )
     config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, proxy_headers=False)
     with closing(_bound(port)) as listening:
         on_ready(f"http://{LOOPBACK}:{listening.getsockname()[1]}")

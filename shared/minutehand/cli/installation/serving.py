@@ -1,4 +1,4 @@
-"""``minutehand serve``: the HTTP API on this machine, with the credentials of whoever starts it."""
+"""``minutehand serve``: the HTTP API and the console on this machine, with the credentials of whoever starts it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def serve(
     shell: Shell,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="On loopback; 0: any free one.")] = 8642,
 ) -> None:
-    """Serve the HTTP API on this machine alone, with your own AWS credentials. Prints a key that is good until the end.
+    """Serve the HTTP API and the console on this machine alone, with your own AWS credentials. Prints a key that is good until the end.
 
-    It listens on 127.0.0.1. Who sends the printed key as `Authorization: Bearer KEY` may do what your IAM identity and its grants allow.
-    Who sends an API key of a tenant (`minutehand keys create`) may do what that key says.
+    It listens on 127.0.0.1. Who sends the printed key as `Authorization: Bearer KEY`, or signs in with it at `/console`, may do what your
+    IAM identity and its grants allow. Who sends an API key of a tenant (`minutehand keys create`) may do what that key says.
     """
     try:
+        from minutehand.console import BrowserSession, add_console  # noqa: PLC0415 (as below)
         from minutehand.web import serving  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)
     except ModuleNotFoundError as problem:
         raise Misconfigured(f"{problem.name} is not installed; pip install 'minutehand[web]'") from None
@@ -30,15 +31,20 @@ def serve(
     key = serving.new_key()
     scheduler = Scheduler(settings=shell.settings, jobs=Registry(), via="api").acting_as(reason=shell.reason)
 
+    session = BrowserSession(key)
+    app = serving.local_app(scheduler, settings=shell.settings, key=key, also=session)
+    add_console(app, tenant=shell.settings.tenant, session=session)
+
     def on_ready(url: str) -> None:
         if at_terminal:
-            show_banner(shell, "api", {"url": url, "document": f"{url}/openapi.json"})
+            show_banner(shell, "api", {"url": url, "document": f"{url}/openapi.json", "console": f"{url}/console/"})
         address = f"{url}/v1/tenants/{shell.settings.tenant}"
         if shell.as_json:
-            print_json({"url": url, "key": key})
+            print_json({"url": url, "key": key, "console": f"{url}/console/"})
             return
+        shell.say(f"{url}/console/")
         shell.say(f"{address}/schedules")
         shell.say(f"Authorization: Bearer {key}")
 
     with stop_on_signals():  # uvicorn takes the signals meanwhile, and passes them on at its end
-        serving.serve(scheduler, settings=shell.settings, port=port, key=key, on_ready=on_ready)
+        serving.serve(app, port=port, on_ready=on_ready)

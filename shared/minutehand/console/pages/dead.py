@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
 from starlette.responses import Response
 
-from minutehand.console.calls import PageCall
+from minutehand.console.calls import PageCall, chosen
+from minutehand.errors import InvalidInput
 from minutehand.web.urls import cursor_in_url, cursor_of_url
 
 _ROWS = 50
 _WORDS = ("job", "schedule", "error_type")
+SPANS = {"1": "24 hours", "7": "7 days", "30": "30 days"}  # by days
 
 
 def show(call: PageCall) -> Response:
     """The list of dead runs, newest first."""
-    given = {word: value for word in _WORDS if (value := call.param(word)) is not None}
-    page = call.scheduler.list_dead(**given, limit=_ROWS, cursor=cursor_of_url(call.param("cursor")))
+    given, conditions = dead_filter(call, call.request.query_params)
+    page = call.scheduler.list_dead(**conditions, limit=_ROWS, cursor=cursor_of_url(call.param("cursor")))
     more = cursor_in_url(page.cursor)
     return call.render(
         "dead.html",
         given=given,
+        spans=SPANS,
         page=page,
         more=None if more is None else call.address("dead", **given, cursor=more),
         now=call.now,
     )
+
+
+def dead_filter(call: PageCall, words: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """The filter as its address says it, and as keywords of the SDK.
+
+    Its beginning is in the address, so that the next page and the act are about the same runs.
+    """
+    given = {word: value for word in _WORDS if (value := words.get(word, "").strip())}
+    days = chosen(words.get("days") or "1", SPANS, "days")
+    hour = call.now.replace(minute=0, second=0, microsecond=0)
+    since = words.get("since") or (hour - timedelta(days=int(days))).isoformat()
+    return {**given, "days": days, "since": since}, {**given, "since": _moment(since)}
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput("since", text, "is not a time", "choose a span of days") from None

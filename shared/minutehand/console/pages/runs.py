@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, run_of
+from minutehand.console.pages.run_acts import RUN_ACTS
 from minutehand.errors import InvalidInput
-from minutehand.sdk.views import Page
+from minutehand.sdk.views import Page, Run
 from minutehand.web.fields import tag_of
 from minutehand.web.urls import cursor_in_url, cursor_of_url, run_of_url
 
@@ -63,4 +65,20 @@ def show_run(call: PageCall) -> Response:
     """One run."""
     run_id = run_of_url(run_of(call))
     run = call.scheduler.get_run(run_id)
-    return call.render("run.html", run=run, why=call.scheduler.why_run(run_id), now=call.now)
+    acts = {word: act for word, act in RUN_ACTS.items() if run.state in act.states and run.skipped is None}
+    return call.render(
+        "run.html", run=run, path=_path(run), acts=acts, why=call.scheduler.why_run(run_id), now=call.now
+    )
+
+
+def _path(run: Run) -> list[tuple[str, datetime]]:
+    """What happened when, in order."""
+    moments = {
+        "Created": run.created_at,
+        "Due": run.due,
+        "First start": run.started_at,
+        "Last lease": run.leased_at,
+        "Last heartbeat": run.last_heartbeat_at,
+        "Ended": run.ended_at,
+    }
+    return sorted(((word, at) for word, at in moments.items() if at is not None), key=lambda one: one[1])

@@ -1,18 +1,17 @@
-"""Acts: each is shown with numbers before it is done, takes a reason, and is done by one call of the SDK.
+"""Acts on schedules: each is shown with numbers before it is done, takes a reason, and is done by one call of the SDK.
 
 A form holds the token of its page, so that a form that is sent twice acts once.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 
-from minutehand.console.calls import PageCall, chosen, schedule_of
+from minutehand.console.calls import PageCall, chosen, new_token, schedule_of
 from minutehand.console.search import conditions
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.web.urls import cursor_in_url, cursor_of_url
@@ -26,7 +25,7 @@ class Act:
 
     title: str  # of its button
     effect: str  # in a sentence, for one schedule
-    do: Callable[[Scheduler, str, int | None, str], object]  # name, expected revision, token
+    do: Callable[[Scheduler, str, int | None, str, str | None], object]  # name, expected revision, token, reason
     done: str  # afterwards
     danger: bool = False
 
@@ -35,15 +34,15 @@ ONE: Mapping[str, Act] = {
     "pause": Act(
         "Pause",
         "No further run of it starts until it is resumed. A running attempt continues.",
-        lambda scheduler, name, revision, token: scheduler.pause_schedule(
-            name, expected_revision=revision, client_token=token
+        lambda scheduler, name, revision, token, reason: scheduler.pause_schedule(
+            name, note=reason, expected_revision=revision, client_token=token
         ),
         "Paused.",
     ),
     "resume": Act(
         "Resume",
         "Its fires begin again with the next one. What it missed is treated as its option catch-up says.",
-        lambda scheduler, name, revision, token: scheduler.resume_schedule(
+        lambda scheduler, name, revision, token, reason: scheduler.resume_schedule(
             name, expected_revision=revision, client_token=token
         ),
         "Resumed.",
@@ -51,7 +50,7 @@ ONE: Mapping[str, Act] = {
     "trigger": Act(
         "Trigger now",
         "One run of its job starts now, with its payload, beside its fires.",
-        lambda scheduler, name, revision, token: scheduler.trigger(
+        lambda scheduler, name, revision, token, reason: scheduler.trigger(
             name, expected_revision=revision, idempotency_key=token
         ),
         "Triggered: the run is the newest below as soon as it has begun.",
@@ -59,7 +58,7 @@ ONE: Mapping[str, Act] = {
     "skip": Act(
         "Skip next",
         "Its next fire does not run. The one after it does.",
-        lambda scheduler, name, revision, token: scheduler.skip_next(name, expected_revision=revision),  # noqa: ARG005
+        lambda scheduler, name, revision, token, reason: scheduler.skip_next(name, expected_revision=revision),
         "The next fire is skipped.",
     ),
 }
@@ -75,14 +74,20 @@ def preview_one(call: PageCall) -> Response:
     """What an act would do to a schedule, and the form that does it."""
     word, name = chosen(call.param("do"), ONE, "do"), schedule_of(call)
     schedule = call.scheduler.get_schedule(name)
-    return call.render("act_one.html", act=ONE[word], word=word, schedule=schedule, token=_token(), now=call.now)
+    return call.render("act_one.html", act=ONE[word], word=word, schedule=schedule, token=new_token(), now=call.now)
 
 
 def act_on_one(call: PageCall) -> Response:
     """Do it, to the revision that was shown."""
     word, name, form = chosen(call.form.get("do"), ONE, "do"), schedule_of(call), call.form
     revision = form.get("revision", "")
-    ONE[word].do(call.acting(), name, int(revision) if revision.isdigit() else None, form.get("token") or _token())
+    ONE[word].do(
+        call.acting(),
+        name,
+        int(revision) if revision.isdigit() else None,
+        form.get("token") or new_token(),
+        call.reason,
+    )
     return call.go(call.of_schedule(name, done=word))
 
 
@@ -92,15 +97,21 @@ def preview_many(call: PageCall) -> Response:
     with call.in_time() as stop:
         found = call.scheduler.bulk(word, **conditions(text), dry_run=True, stop=stop)  # type: ignore[arg-type]
     return call.render(
-        "act_many.html", title=MANY[word], word=word, q=text or "", found=found, shown=found.done[:_SHOWN], token=_token()
+        "act_many.html",
+        title=MANY[word],
+        word=word,
+        q=text or "",
+        found=found,
+        shown=found.done[:_SHOWN],
+        token=new_token(),
     )
 
 
 def act_on_many(call: PageCall) -> Response:
     """Do it for as long as a request may take; the answer has a button that goes on."""
     form = call.form
-    word, text, token = chosen(form.get("do"), MANY, "do"), form.get("q"), form.get("token") or _token()
-    more: dict[str, Any] = {"client_token": token} if word == "trigger" else {}
+    word, text, token = chosen(form.get("do"), MANY, "do"), form.get("q"), form.get("token") or new_token()
+    more: dict[str, Any] = {"pause": {"note": call.reason}, "trigger": {"client_token": token}}.get(word, {})
     with call.in_time() as stop:
         done = call.acting().bulk(
             word,  # type: ignore[arg-type]
@@ -121,7 +132,3 @@ def act_on_many(call: PageCall) -> Response:
         token=token,
         reason=form.get("reason", ""),
     )
-
-
-def _token() -> str:
-    return secrets.token_urlsafe(16)

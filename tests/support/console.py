@@ -1,0 +1,69 @@
+"""The console over a harness: a browser without JavaScript, that keeps cookies and sends the forms that pages have."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from httpx import Response
+from minutehand import Scheduler
+from minutehand.console import BrowserSession, add_console
+from minutehand.testing import Harness
+from minutehand.web import Actor, create_app
+
+from tests.support.api import NOON, AsgiClient, greeting_jobs
+
+KEY = "mhk_local_test"
+FORM = "application/x-www-form-urlencoded"
+
+
+class Browser:
+    """Asks the console of a harness, signed in unless told otherwise."""
+
+    def __init__(
+        self, *, actor: Actor | None = None, scheduler: Scheduler | None = None, signed_in: bool = True, **options: Any
+    ) -> None:
+        self.harness = Harness(greeting_jobs(), at=NOON)
+        self.scheduler = scheduler or self.harness.scheduler
+        self.session = BrowserSession(KEY, actor)
+        app = create_app(self.scheduler, access=self.session, **{"rate": None, **options})
+        self.app = add_console(app, session=self.session)
+        self.client = AsgiClient(self.app, {})
+        if signed_in:
+            self.sign_in(KEY)
+
+    def sign_in(self, key: str) -> Response:
+        answer = self.send("/console/sign-in", {"key": key})
+        if "set-cookie" in answer.headers:
+            self.client.headers["cookie"] = answer.headers["set-cookie"].partition(";")[0]
+        return answer
+
+    def get(self, path: str, status: int = 200) -> str:
+        """The text of a page of the tenant."""
+        answer = self.client.get(f"/console/t/default/{path}")
+        assert answer.status_code == status, answer.text
+        return answer.text
+
+    def send(
+        self, address: str, fields: Mapping[str, str], site: str | None = "same-origin", **headers: str
+    ) -> Response:
+        given = {"content-type": FORM, **headers} | ({} if site is None else {"sec-fetch-site": site})
+        return self.client.post(address, content=urlencode(fields), headers=given)
+
+    def confirm(self, preview: str, **fields: str) -> Response:
+        """Send the form of a page that asks for confirmation, with what a person types."""
+        page = self.get(preview)
+        action, hidden = post_form(page)
+        return self.send(action, {**hidden, **fields})
+
+
+def post_form(page: str) -> tuple[str, dict[str, str]]:
+    """Address and hidden fields of the page's own form that changes something."""
+    forms = re.findall(r'<form class="confirm" method="post" action="([^"]+)">(.*?)</form>', page, re.DOTALL)
+    assert len(forms) == 1, page
+    action, inside = forms[0]
+    hidden = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', inside)
+    return html.unescape(action), {name: html.unescape(value) for name, value in hidden}

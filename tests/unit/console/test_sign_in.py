@@ -1,0 +1,78 @@
+"""Who is let into the console, and what no other site can make a browser do there."""
+
+from __future__ import annotations
+
+import pytest
+from minutehand.web import Actor
+
+from tests.support.api import AsgiClient
+from tests.support.console import FORM, KEY, Browser
+
+UNSAFE = ["schedules/act", "schedule/nightly/act", "run/AAAA/act", "dead/redrive"]
+
+
+def test_without_a_session_a_page_asks_for_the_key_and_an_act_is_refused() -> None:
+    browser = Browser(signed_in=False)
+    answer = browser.client.get("/console/t/default/schedules")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in")
+    for path in UNSAFE:
+        assert browser.send(f"/console/t/default/{path}", {"do": "pause"}).status_code == 401, path
+
+
+def test_the_key_opens_a_session_whose_cookie_says_nothing_and_goes_nowhere_else() -> None:
+    answer = Browser(signed_in=False).sign_in(KEY)
+    cookie = answer.headers["set-cookie"]
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/")
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Path=/console" in cookie
+    assert KEY not in cookie
+
+
+def test_another_key_opens_none() -> None:
+    browser = Browser(signed_in=False)
+    for key in ("", "mhk_local_tesT", f"{KEY}x", "é"):
+        answer = browser.sign_in(key)
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+        assert "This is not the key" in answer.text
+
+
+def test_whoever_signs_out_ends_the_session_everywhere() -> None:
+    browser = Browser()
+    other = AsgiClient(browser.app, {"cookie": browser.client.headers["cookie"]})
+    assert browser.send("/console/sign-out", {}).status_code == 303
+    assert other.get("/console/t/default/").status_code == 303
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
+def test_a_form_of_another_site_changes_nothing(site: str) -> None:
+    browser = Browser()
+    browser.scheduler.create_schedule("nightly", "greet", "0 2 * * *", payload={"to": "Ada"})
+    answer = browser.send("/console/t/default/schedule/nightly/act", {"do": "pause"}, site=site)
+    assert answer.status_code == 403
+    assert browser.scheduler.get_schedule("nightly").state == "ACTIVE"
+
+
+def test_a_browser_that_does_not_name_the_site_has_to_name_the_origin() -> None:
+    browser = Browser()
+    browser.scheduler.create_schedule("nightly", "greet", "0 2 * * *", payload={"to": "Ada"})
+    address = "/console/t/default/schedule/nightly/act"
+    assert browser.send(address, {"do": "pause"}, site=None).status_code == 403
+    assert browser.send(address, {"do": "pause"}, site=None, origin="http://evil.example").status_code == 403
+    assert browser.send(address, {"do": "pause"}, site=None, origin="http://localhost").status_code == 303
+
+
+def test_only_forms_are_taken_here_and_only_json_by_the_api() -> None:
+    browser = Browser()
+    here = browser.send("/console/sign-in", {"key": KEY}, **{"content-type": "application/json"})
+    there = browser.send("/v1/tenants/default/schedules", {"name": "x"})
+    assert (here.status_code, there.status_code) == (415, 415)
+    assert FORM != "application/json"
+
+
+def test_an_actor_of_one_tenant_sees_no_page_of_another() -> None:
+    browser = Browser(actor=Actor(name="alice@acme", tenants={"acme"}))
+    for path in ("", "schedules", "schedule/nightly", "runs", "run/AAAA", "dead", "nobody"):
+        assert browser.client.get(f"/console/t/default/{path}").status_code in (403, 404), path
+    assert browser.client.get("/console/").headers["location"] == "/console/t/acme/"
