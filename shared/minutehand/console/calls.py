@@ -170,6 +170,6 @@ def new_token() -> str:
 
 def chosen(value: str | None, allowed: Mapping[str, Any], field: str) -> str:
     """One of some words. Raises InvalidInput."""
-    if value not in allowed:
+    if value is None or value not in allowed:
         raise InvalidInput(field, value, "is not known", f"use one of {', '.join(allowed)}")
     return value

@@ -57,7 +57,7 @@ def _found(call: PageCall, name: str | None, given: dict[str, str]) -> Page:
     filters: dict[str, Any] = dict(given)
     if "tag" in filters:
         filters["tag"] = tag_of(filters["tag"])
-    alone = {"newest_first": True, "upcoming": False} if name is not None and not filters else {}
+    alone: dict[str, Any] = {"newest_first": True, "upcoming": False} if name is not None and not filters else {}
     return call.scheduler.list_runs(name, **filters, **alone, limit=_ROWS, cursor=cursor_of_url(call.param("cursor")))
 
 

@@ -111,12 +111,12 @@ def act_on_many(call: PageCall) -> Response:
     """Do it for as long as a request may take; the answer has a button that goes on."""
     form = call.form
     word, text, token = chosen(form.get("do"), MANY, "do"), form.get("q"), form.get("token") or new_token()
-    more: dict[str, Any] = {"pause": {"note": call.reason}, "trigger": {"client_token": token}}.get(word, {})
+    of_act: Mapping[str, dict[str, Any]] = {"pause": {"note": call.reason}, "trigger": {"client_token": token}}
     with call.in_time() as stop:
         done = call.acting().bulk(
             word,  # type: ignore[arg-type]
             **conditions(text),
-            **more,
+            **of_act.get(word, {}),
             cursor=cursor_of_url(form.get("cursor") or None),
             stop=stop,
         )
