@@ -15,7 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from minutehand.console import refusals
 from minutehand.console.calls import Console, home, page
-from minutehand.console.pages import dead, overview, run_acts, runs, schedule, schedule_acts, schedules
+from minutehand.console.pages import overview
+from minutehand.console.pages.runs.routes import ROUTES as RUNS
+from minutehand.console.pages.schedules.routes import ROUTES as SCHEDULES
 from minutehand.console.rendering import ROOT
 from minutehand.console.sign_in import BrowserSession, sign_in_form, sign_in_now, sign_out
 from minutehand.domain.names import check_tenant
@@ -57,25 +59,7 @@ def _routes() -> list[Route | Mount]:
         Route("/sign-in", sign_in_now, methods=["POST"]),
         Route("/sign-out", sign_out, methods=["POST"]),
         Mount("/static", static, name="static"),
-        Mount(
-            _IN_TENANT,
-            routes=[
-                Route("/", page(overview.show)),
-                Route("/schedules", page(schedules.show)),
-                Route("/schedules/act", page(schedule_acts.preview_many), methods=["GET"]),
-                Route("/schedules/act", page(schedule_acts.act_on_many), methods=["POST"]),
-                Route("/schedule/{name}", page(schedule.show)),
-                Route("/schedule/{name}/act", page(schedule_acts.preview_one), methods=["GET"]),
-                Route("/schedule/{name}/act", page(schedule_acts.act_on_one), methods=["POST"]),
-                Route("/runs", page(runs.show)),
-                Route("/run/{run}", page(runs.show_run)),
-                Route("/run/{run}/act", page(run_acts.preview_run_act), methods=["GET"]),
-                Route("/run/{run}/act", page(run_acts.act_on_run), methods=["POST"]),
-                Route("/dead", page(dead.show)),
-                Route("/dead/redrive", page(run_acts.preview_redrive), methods=["GET"]),
-                Route("/dead/redrive", page(run_acts.redrive), methods=["POST"]),
-            ],
-        ),
+        Mount(_IN_TENANT, routes=[Route("/", page(overview.show)), *SCHEDULES, *RUNS]),
     ]
 
 

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from minutehand.console import words
 from minutehand.console.bars import run_bars
+from minutehand.console.navigation import NAVIGATION
 from minutehand.version import VERSION
 
 ROOT = "console_root"  # of the ASGI scope: the path that the console is mounted at
@@ -35,7 +36,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(words.FILTERS)
-    made.globals.update(run_bars=run_bars, version=VERSION)
+    made.globals.update(run_bars=run_bars, version=VERSION, navigation=NAVIGATION)
     return made
 
 

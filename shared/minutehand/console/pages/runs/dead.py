@@ -23,7 +23,7 @@ def show(call: PageCall) -> Response:
     page = call.scheduler.list_dead(**conditions, limit=_ROWS, cursor=cursor_of_url(call.param("cursor")))
     more = cursor_in_url(page.cursor)
     return call.render(
-        "dead.html",
+        "runs/dead.html",
         given=given,
         spans=SPANS,
         page=page,

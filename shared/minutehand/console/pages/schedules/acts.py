@@ -12,7 +12,7 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, chosen, new_token, schedule_of
-from minutehand.console.search import conditions
+from minutehand.console.pages.schedules.search import conditions
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.web.urls import cursor_in_url, cursor_of_url
 
@@ -74,7 +74,9 @@ def preview_one(call: PageCall) -> Response:
     """What an act would do to a schedule, and the form that does it."""
     word, name = chosen(call.param("do"), ONE, "do"), schedule_of(call)
     schedule = call.scheduler.get_schedule(name)
-    return call.render("act_one.html", act=ONE[word], word=word, schedule=schedule, token=new_token(), now=call.now)
+    return call.render(
+        "schedules/act_one.html", act=ONE[word], word=word, schedule=schedule, token=new_token(), now=call.now
+    )
 
 
 def act_on_one(call: PageCall) -> Response:
@@ -97,7 +99,7 @@ def preview_many(call: PageCall) -> Response:
     with call.in_time() as stop:
         found = call.scheduler.bulk(word, **conditions(text), dry_run=True, stop=stop)  # type: ignore[arg-type]
     return call.render(
-        "act_many.html",
+        "schedules/act_many.html",
         title=MANY[word],
         word=word,
         q=text or "",
@@ -122,7 +124,7 @@ def act_on_many(call: PageCall) -> Response:
         )
     before = form.get("before", "")
     return call.render(
-        "acted_many.html",
+        "schedules/acted_many.html",
         title=MANY[word],
         word=word,
         q=text or "",

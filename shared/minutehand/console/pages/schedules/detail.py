@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, schedule_of
-from minutehand.console.pages.schedules import BARS
+from minutehand.console.pages.schedules.index import BARS
 from minutehand.errors import MinutehandError
 from minutehand.timing.describe import rule_words
 
@@ -21,7 +21,7 @@ def show(call: PageCall) -> Response:
     found = call.scheduler.describe_schedule(name)
     runs = call.scheduler.list_runs(name, newest_first=True, upcoming=False, limit=BARS).items
     return call.render(
-        "schedule.html",
+        "schedules/detail.html",
         found=found,
         schedule=found.schedule,
         in_words=_in_words(found.definition.rule, name),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, chosen, new_token, run_of
-from minutehand.console.pages.dead import dead_filter
+from minutehand.console.pages.runs.dead import dead_filter
 from minutehand.domain.run import RunState
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
@@ -56,7 +56,7 @@ def preview_run_act(call: PageCall) -> Response:
     """What an act would do to a run, and the form that does it."""
     word = chosen(call.param("do"), RUN_ACTS, "do")
     run = call.scheduler.get_run(run_of_url(run_of(call)))
-    return call.render("act_run.html", act=RUN_ACTS[word], word=word, run=run, token=new_token(), now=call.now)
+    return call.render("runs/act_run.html", act=RUN_ACTS[word], word=word, run=run, token=new_token(), now=call.now)
 
 
 def act_on_run(call: PageCall) -> Response:
@@ -71,7 +71,7 @@ def preview_redrive(call: PageCall) -> Response:
     given, conditions = dead_filter(call, call.request.query_params)
     with call.in_time() as stop:
         found = call.scheduler.redrive(**conditions, dry_run=True, limit=_READ, stop=stop)
-    return call.render("redrive.html", given=given, found=found, shown=found.runs[:_SHOWN], now=call.now)
+    return call.render("runs/redrive.html", given=given, found=found, shown=found.runs[:_SHOWN], now=call.now)
 
 
 def redrive(call: PageCall) -> Response:
@@ -82,7 +82,7 @@ def redrive(call: PageCall) -> Response:
         cursor = cursor_of_url(call.form.get("cursor") or None)
         done = call.acting().redrive(**conditions, cursor=cursor, stop=stop)
     return call.render(
-        "redriven.html",
+        "runs/redriven.html",
         given=given,
         done=done,
         total=done.count + (int(before) if before.isdigit() else 0),

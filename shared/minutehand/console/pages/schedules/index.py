@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall
-from minutehand.console.search import conditions
+from minutehand.console.pages.schedules.search import conditions
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.sdk.views import Page
 from minutehand.web.urls import cursor_in_url, cursor_of_url
@@ -29,7 +29,7 @@ def show(call: PageCall) -> Response:
     except InvalidInput as problem:
         wanted, fault, page = {}, problem, Page(items=[])
     return call.render(
-        "schedules.html",
+        "schedules/index.html",
         200 if fault is None else 422,
         q=text or "",
         fault=fault,

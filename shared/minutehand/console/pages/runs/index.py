@@ -1,18 +1,16 @@
-"""The history of runs with its filters, and one run with its path."""
+"""The history of runs with its filters."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
 
-from minutehand.console.calls import PageCall, run_of
-from minutehand.console.pages.run_acts import RUN_ACTS
+from minutehand.console.calls import PageCall
 from minutehand.errors import InvalidInput
-from minutehand.sdk.views import Page, Run
+from minutehand.sdk.views import Page
 from minutehand.web.fields import tag_of
-from minutehand.web.urls import cursor_in_url, cursor_of_url, run_of_url
+from minutehand.web.urls import cursor_in_url, cursor_of_url
 
 _ROWS = 50
 STATES = (
@@ -42,7 +40,7 @@ def show(call: PageCall) -> Response:
         page, fault = Page(items=[]), problem
     more = cursor_in_url(page.cursor)
     return call.render(
-        "runs.html",
+        "runs/index.html",
         200 if fault is None else 422,
         given={**given, "schedule": name or ""},
         states=STATES,
@@ -59,26 +57,3 @@ def _found(call: PageCall, name: str | None, given: dict[str, str]) -> Page:
         filters["tag"] = tag_of(filters["tag"])
     alone: dict[str, Any] = {"newest_first": True, "upcoming": False} if name is not None and not filters else {}
     return call.scheduler.list_runs(name, **filters, **alone, limit=_ROWS, cursor=cursor_of_url(call.param("cursor")))
-
-
-def show_run(call: PageCall) -> Response:
-    """One run."""
-    run_id = run_of_url(run_of(call))
-    run = call.scheduler.get_run(run_id)
-    acts = {word: act for word, act in RUN_ACTS.items() if run.state in act.states and run.skipped is None}
-    return call.render(
-        "run.html", run=run, path=_path(run), acts=acts, why=call.scheduler.why_run(run_id), now=call.now
-    )
-
-
-def _path(run: Run) -> list[tuple[str, datetime]]:
-    """What happened when, in order."""
-    moments = {
-        "Created": run.created_at,
-        "Due": run.due,
-        "First start": run.started_at,
-        "Last lease": run.leased_at,
-        "Last heartbeat": run.last_heartbeat_at,
-        "Ended": run.ended_at,
-    }
-    return sorted(((word, at) for word, at in moments.items() if at is not None), key=lambda one: one[1])

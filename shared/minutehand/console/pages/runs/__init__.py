@@ -1,0 +1,1 @@
+"""Runs: the history, one run, those that failed for good, and the acts on them."""

@@ -1,0 +1,18 @@
+"""Addresses of the pages of runs, below the tenant's."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from minutehand.console.calls import page
+from minutehand.console.pages.runs import acts, dead, detail, index
+
+ROUTES = (
+    Route("/runs", page(index.show)),
+    Route("/run/{run}", page(detail.show)),
+    Route("/run/{run}/act", page(acts.preview_run_act), methods=["GET"]),
+    Route("/run/{run}/act", page(acts.act_on_run), methods=["POST"]),
+    Route("/dead", page(dead.show)),
+    Route("/dead/redrive", page(acts.preview_redrive), methods=["GET"]),
+    Route("/dead/redrive", page(acts.redrive), methods=["POST"]),
+)

@@ -1,0 +1,1 @@
+"""Schedules: those that a search finds, one of them, and the acts on them."""

@@ -1,0 +1,17 @@
+"""Addresses of the pages of schedules, below the tenant's."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from minutehand.console.calls import page
+from minutehand.console.pages.schedules import acts, detail, index
+
+ROUTES = (
+    Route("/schedules", page(index.show)),
+    Route("/schedules/act", page(acts.preview_many), methods=["GET"]),
+    Route("/schedules/act", page(acts.act_on_many), methods=["POST"]),
+    Route("/schedule/{name}", page(detail.show)),
+    Route("/schedule/{name}/act", page(acts.preview_one), methods=["GET"]),
+    Route("/schedule/{name}/act", page(acts.act_on_one), methods=["POST"]),
+)
