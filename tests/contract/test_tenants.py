@@ -21,7 +21,8 @@ FULL = TenantProfile(
         Grant(to="iam:*", can=("viewer",)),
     ),
     queue="bulk",
-    note="Ümlaut, unpaid",
+    note="Ümlaut Ltd.",
+    suspension_note="unpaid",
     created_at=NOON,
     updated_at=NOON + 1,
 )

@@ -48,7 +48,8 @@ PROFILE = TenantProfile(
     jobs=("report.*",),
     grants=(Grant(to="app:alice@acme", can=("operator",), jobs=("report.*",)),),
     queue="bulk",
-    note="unpaid",
+    note="Acme Ltd.",
+    suspension_note="unpaid",
     created_at=1,
     updated_at=2,
 )

@@ -25,8 +25,9 @@ def tenant(context: DoctorContext) -> Iterator[Finding]:
     if profile.is_erased:
         yield warn(f"tenant {name} is {profile.state}: nothing is accepted or started", "use another tenant's name")
     elif not profile.accepts:
+        why = f": {profile.suspension_note}" if profile.suspension_note else ""
         yield warn(
-            f"tenant {name} is suspended{f': {profile.note}' if profile.note else ''}: nothing is accepted or started",
+            f"tenant {name} is suspended{why}: nothing is accepted or started",
             f"`minutehand tenants resume {name}` ends it",
         )
     elif governance.own is None:

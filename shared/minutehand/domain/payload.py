@@ -130,12 +130,6 @@ def owner_of_object(key: str) -> PayloadOwner | None:
     return run if run is not None and run.tenant == tenant else None
 
 
-def run_of_object(key: str) -> RunRef | None:
-    """The run whose own a key is; None for one of a schedule."""
-    whose = owner_of_object(key)
-    return whose if isinstance(whose, RunRef) else None
-
-
 def is_in_folder_of(key: str, tenant: str) -> bool:
     """Whether a key in the bucket is a payload of the tenant's."""
     whose = owner_of_object(key)

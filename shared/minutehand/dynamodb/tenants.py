@@ -31,7 +31,7 @@ PROFILE = "#profile"
 _ALONG = 2 * SECOND
 _EARLY = 4 * SECOND  # age from which one thread reads it anew while the others go on with what is known
 _MOST = 10_000  # profiles that a process remembers
-_TEXTS = ("queue", "note")  # attributes named as the fields
+_TEXTS = ("queue", "note", "suspension_note")  # attributes named as the fields
 _NUMBERS = ("version", "created_at", "updated_at")  # likewise
 
 

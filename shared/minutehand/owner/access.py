@@ -93,7 +93,7 @@ class AccessGate:
         governance = self.governance(tenant)
         if not needs_grant(governance, verb) and not caller.is_remote:
             return EVERYTHING
-        principals = principals_of(caller, self._identity)
+        principals = self.principals(caller)
         profiles, key = (governance.own, governance.installation), (tenant, principals, verb)
         known = self._known.get(key)
         if known is not None and known[0][0] is profiles[0] and known[0][1] is profiles[1]:
@@ -103,6 +103,10 @@ class AccessGate:
         found = allowance(governance, principals, verb, closed=caller.is_remote)
         self._known[key] = profiles, found
         return found
+
+    def principals(self, caller: Caller) -> tuple[str, ...]:
+        """Who needs grants for what a caller does. Raises Unavailable."""
+        return principals_of(caller, self._identity)
 
     def _identity(self) -> str:
         """Raises Unavailable if it is not known: nothing is granted to somebody unknown."""

@@ -77,16 +77,16 @@ def suspend(tenant: str, note: str | None, context: FireContext) -> TenantProfil
         raise InvalidInput("tenant", tenant, "cannot be suspended", remedy)
 
     def edit(profile: TenantProfile) -> TenantProfile:
-        return replace(profile, state=TenantState.SUSPENDED, note=profile.note if note is None else note)
+        return replace(profile, state=TenantState.SUSPENDED, suspension_note=note or profile.suspension_note)
 
     return change(tenant, AuditAct.SUSPEND_TENANT, edit, context, reason=note)
 
 
 def resume(tenant: str, context: FireContext) -> TenantProfile:
-    """End the suspension of a tenant, if it is suspended; its note goes. Raises Conflict, Unavailable."""
+    """End the suspension of a tenant, if it is suspended. Raises Conflict, Unavailable."""
 
     def edit(profile: TenantProfile) -> TenantProfile:
-        return profile if profile.accepts else replace(profile, state=TenantState.ACTIVE, note=None)
+        return profile if profile.accepts else replace(profile, state=TenantState.ACTIVE, suspension_note=None)
 
     return change(tenant, AuditAct.RESUME_TENANT, edit, context)
 

@@ -17,7 +17,10 @@ def suspended_now(facts: Facts) -> Iterator[Sentence]:
     profile = None if facts.governance is None else facts.governance.profile
     if profile is None or profile.accepts:
         return
-    source, note = f"profile of tenant {facts.tenant}", f" ({profile.note})" if profile.note else ""
+    source, note = (
+        f"profile of tenant {facts.tenant}",
+        f" ({profile.suspension_note})" if profile.suspension_note else "",
+    )
     if profile.is_erased:
         text = f"The tenant is {profile.state}: nothing of it starts any more."
     else:

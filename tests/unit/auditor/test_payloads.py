@@ -8,7 +8,7 @@ import pytest
 from minutehand import Context, Run, RunState
 from minutehand.auditor.payloads import remove_payloads
 from minutehand.domain.names import parse_run_id
-from minutehand.domain.payload import is_in_folder_of, is_same_content, owner_of_object, payload_key, run_of_object
+from minutehand.domain.payload import is_in_folder_of, is_same_content, owner_of_object, payload_key
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.tables import RUNS
 from minutehand.errors import AlreadyExists
@@ -37,7 +37,7 @@ def keys(world: World) -> set[str]:
 
 
 def own(world: World, run: Run) -> set[str]:
-    return {key for key in keys(world) if run_of_object(key) == parse_run_id(run.id)}
+    return {key for key in keys(world) if owner_of_object(key) == parse_run_id(run.id)}
 
 
 def test_the_payload_of_a_run_goes_with_its_row_and_shared_ones_stay() -> None:
@@ -157,14 +157,14 @@ HOSTILE = (
 
 @pytest.mark.parametrize("key", HOSTILE)
 def test_a_key_that_is_not_made_here_names_no_run(key: str) -> None:
-    assert run_of_object(key) is None
+    assert owner_of_object(key) is None
     assert not is_in_folder_of(key, "acme")
 
 
 def test_keys_of_runs() -> None:
     ref = parse_run_id(f"{OWNER}/a:b@c#{'0' * 15}~trigger-{'f' * 32}")
     key, again = (payload_key(ref, "text") for _ in range(2))
-    assert run_of_object(key) == run_of_object(again) == ref
+    assert owner_of_object(key) == owner_of_object(again) == ref
     assert key != again, "what is being removed is not what is being stored"
     assert is_same_content(key, again)
     assert is_same_content(key, payload_key(OWNER, "text"))
@@ -181,6 +181,5 @@ def test_keys_of_runs() -> None:
 def test_keys_of_schedules(name: str) -> None:
     key = payload_key(f"acme/{name}", "text")
     assert owner_of_object(key) == f"acme/{name}"
-    assert run_of_object(key) is None
     assert is_in_folder_of(key, "acme")
     assert not is_in_folder_of(key, "acm")

@@ -53,7 +53,7 @@ def test_suspend_asks_first(said: Say) -> None:
     assert refused.code == 8
     assert "Stop all work of tenant acme" in refused.err
     (found,) = said("--json", "tenants", "suspend", "acme", "--note", "unpaid", "--yes").json
-    assert (found["state"], found["note"]) == ("SUSPENDED", "unpaid")
+    assert (found["state"], found["suspension_note"]) == ("SUSPENDED", "unpaid")
     assert said("--json", "tenants", "resume", "acme").json[0]["state"] == "ACTIVE"
 
 
@@ -71,6 +71,8 @@ def test_the_installations_defaults_are_a_profile(said: Say) -> None:
         (("set", "acme", "--jobs", "a", "--no-jobs"), "--jobs"),
         (("set", "acme", "--queue", "a", "--default-queue"), "--queue"),
         (("set", "acme", "--note", "a", "--no-note"), "--note"),
+        (("set", "acme", "--jobs", "a", "--add-job", "b"), "--jobs"),
+        (("grant", "acme", "--to", "iam:nobody", "--can", "admin"), "--to"),
         (("grant", "acme", "--to", "alice", "--can", "operator"), "--to"),
         (("grant", "acme", "--to", ALICE, "--can", "opperator"), "--can"),
     ],
@@ -103,7 +105,9 @@ def test_acts_on_the_installation_are_listed(said: Say) -> None:
 
 
 def test_who_has_no_grant_is_told_the_command_that_gives_it(said: Say) -> None:
-    assert said("tenants", "grant", "~installation", "--to", "iam:nobody", "--can", "admin").code == 0
+    for principal in ("iam:*", "iam:nobody"):
+        assert said("tenants", "grant", "~installation", "--to", principal, "--can", "admin").code == 0
+    assert said("tenants", "revoke", "~installation", "--to", "iam:*").code == 0
     refused = said("schedules", "list")
     assert refused.code == ExitCode.FORBIDDEN
     assert "may not read-schedules" in refused.err

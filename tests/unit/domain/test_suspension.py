@@ -9,7 +9,7 @@ from minutehand.domain.tenants.suspension import forbids, not_served
 
 
 def in_state(state: TenantState, note: str | None = None) -> Governance:
-    return Governance(tenant="acme", own=TenantProfile(tenant="acme", state=state, note=note))
+    return Governance(tenant="acme", own=TenantProfile(tenant="acme", state=state, suspension_note=note))
 
 
 @pytest.mark.parametrize("verb", Verb)

@@ -23,7 +23,7 @@ TenantName = Annotated[
 ]
 Jobs = Annotated[list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable.")]
 QueueOf = Annotated[str | None, typer.Option(help="Queue of runs for which neither job nor caller names one.")]
-Note = Annotated[str | None, typer.Option(help="Text for people: whose it is, or why.")]
+Note = Annotated[str | None, typer.Option(help="Text for people: whose it is.")]
 To = Annotated[
     str,
     typer.Option(
@@ -37,7 +37,7 @@ _COLUMNS = (
     Column("jobs", drop=2, cut=24, show=lambda tenant: "" if tenant.jobs is None else ", ".join(tenant.jobs) or "none"),
     Column("grants", drop=3, show=lambda tenant: str(len(tenant.grants))),
     Column("queue", drop=4),
-    Column("note", drop=1, cut=24),
+    Column("note", drop=1, cut=24, show=lambda tenant: tenant.suspension_note or tenant.note or ""),
 )
 
 
@@ -102,9 +102,7 @@ def set_(
 def suspend(
     shell: Shell,
     tenant: TenantName,
-    note: Annotated[
-        str | None, typer.Option(help="Why, in refusals: it takes the place of the profile's note, and goes with it.")
-    ] = None,
+    note: Annotated[str | None, typer.Option(help="Why, in refusals and wherever runs wait for it.")] = None,
     *,
     yes: Yes = False,
 ) -> None:

@@ -198,14 +198,6 @@ def allowance(governance: Governance, principals: Sequence[str], verb: Verb, *, 
     )
 
 
-def missing(
-    governance: Governance, principals: Sequence[str], verb: Verb, job: str | None = None
-) -> MissingGrant | None:
-    """The grant that a caller lacks for a job, or for all jobs; None: it may do it."""
-    principal = allowance(governance, principals, verb).lacking(job)
-    return None if principal is None else missing_grant(governance.tenant, principal, verb, job)
-
-
 def missing_grant(tenant: str, principal: str, verb: Verb, job: str | None) -> MissingGrant:
     """That a principal lacks a verb."""
     return MissingGrant(principal=principal, tenant=tenant, verb=verb, job=job, roles=roles_with(verb))

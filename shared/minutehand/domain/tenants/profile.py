@@ -60,7 +60,8 @@ class TenantProfile:
     )
     grants: tuple[Grant, ...] = ()
     queue: str | None = None  # declared queue of runs for which neither job nor caller names one; None: the default one
-    note: str | None = None  # why it is suspended, or whose it is
+    note: str | None = None  # whose it is
+    suspension_note: str | None = None  # why it is suspended; None while it is not
     version: int = 0  # of the stored row; 0: not stored
     created_at: int = 0  # UTC ms
     updated_at: int = 0  # UTC ms

@@ -17,7 +17,7 @@ def not_served(governance: Governance) -> str | None:
         return None
     if profile.is_erased:
         return f"tenant {tenant!r} is {profile.state}: nothing of it is accepted or started any more; its name is not used again"
-    note = f" ({profile.note})" if profile.note else ""
+    note = f" ({profile.suspension_note})" if profile.suspension_note else ""
     return f"tenant {tenant!r} is suspended{note}; `minutehand tenants resume {tenant}` ends it"
 
 

@@ -23,7 +23,8 @@ class Tenant:
     queue: (
         str | None
     )  # of runs for which neither job nor caller names one; None: the installation's, or the default queue
-    note: str | None  # why it is suspended, or whose it is
+    note: str | None  # whose it is
+    suspension_note: str | None  # why it is suspended
     version: int  # counts the changes
     created_at: datetime  # UTC
     updated_at: datetime  # UTC
@@ -38,6 +39,7 @@ def tenant_view(profile: TenantProfile) -> Tenant:
         grants=profile.grants,
         queue=profile.queue,
         note=profile.note,
+        suspension_note=profile.suspension_note,
         version=profile.version,
         created_at=from_ms(profile.created_at),
         updated_at=from_ms(profile.updated_at),

@@ -11,7 +11,7 @@ from minutehand.arguments import MAX_DESCRIPTION, checked_text
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import check_secret, check_tenant, check_whole
 from minutehand.domain.queue import check_queue
-from minutehand.domain.tenants.access import Role, Verb, without_admin
+from minutehand.domain.tenants.access import Role, Verb, allowance, without_admin
 from minutehand.domain.tenants.editing import (
     checked_grant,
     checked_holder,
@@ -109,6 +109,9 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
         given = {"jobs": (jobs, _jobs), "queue": (queue, _queue), "note": (note, _note)}
         new: dict[str, Any] = {name: check(value) for name, (value, check) in given.items() if value is not UNSET}
         more, less = checked_jobs(add_jobs, "add_jobs"), checked_jobs(remove_jobs, "remove_jobs")
+        if "jobs" in new and (more or less):
+            remedy = "give the whole list, or what is added to it and removed"
+            raise InvalidInput("jobs", jobs, "replaces the list that add_jobs and remove_jobs change", remedy)
         self._permit(Verb.MANAGE_TENANTS, holder)
 
         def edit(profile: TenantProfile) -> TenantProfile:
@@ -141,8 +144,9 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
 
         ``to`` is a principal as the audit shows it, or a pattern: ``"iam:arn:aws:sts::123456789012:assumed-role/deployer/*"``,
         ``"app:alice@acme"``. ``can`` are roles (viewer, operator, editor, admin, auditor) and verbs; ``jobs`` are names and patterns of
-        the jobs to which it is limited. From the first grant of a tenant on whoever has none may do nothing there. What the principal
-        can do by another grant stays. Raises InvalidInput, Conflict (it is erased), Forbidden, Unavailable.
+        the jobs to which it is limited. From the first grant of a tenant on whoever has none may do nothing there, so the first is
+        refused if its caller could not give the next. What the principal can do by another grant stays.
+        Raises InvalidInput, Conflict (it is erased), Forbidden, Unavailable.
         """
         holder = checked_holder(tenant)
         grant = checked_grant(holder, to, can, jobs)
@@ -151,7 +155,7 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
         edited = acts.change(
             holder,
             AuditAct.GRANT,
-            lambda profile: self._with_admin(with_grant(profile, grant)),
+            lambda profile: self._open_to_caller(profile, self._with_admin(with_grant(profile, grant))),
             self._context,
             grant=detail,
         )
@@ -221,17 +225,32 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
 
     def _with_admin(self, profile: TenantProfile) -> TenantProfile:
         """A changed profile, if somebody can still give grants. Raises InvalidInput."""
-        if profile.tenant == INSTALLATION:
-            after = Governance(tenant=INSTALLATION, installation=profile)
-        else:
-            installation = self._services.tenants.profile(INSTALLATION)
-            after = Governance(tenant=profile.tenant, own=profile, installation=installation)
-        verb = without_admin(after)
+        verb = without_admin(self._governance(profile))
         if verb is not None:
             command = f"`minutehand tenants grant {profile.tenant} --to PRINCIPAL --can {Role.ADMIN}`"
             remedy = f"grant somebody {Role.ADMIN} of all jobs first: {command}; revoke the last admin after all other grants"
             raise InvalidInput("tenant", profile.tenant, f"would have grants, and nobody who may {verb}", remedy)
         return profile
+
+    def _open_to_caller(self, before: TenantProfile, after: TenantProfile) -> TenantProfile:
+        """A profile with a grant more, if its caller can still give grants after the first. Raises InvalidInput, Unavailable."""
+        if before.grants:
+            return after
+        if self._caller.scope is not None:  # a key goes by no grants
+            return after
+        lacking = allowance(self._governance(after), self._gate.principals(self._caller), Verb.GRANT).lacking(None)
+        if lacking is not None:
+            command = f"`minutehand tenants grant {after.tenant} --to {lacking!r} --can {Role.ADMIN}`"
+            remedy = f"give it to your own principal first, {command}, and take it back when the others have theirs"
+            raise InvalidInput("to", after.grants[0].to, "would lock its caller out, with the first grant", remedy)
+        return after
+
+    def _governance(self, changed: TenantProfile) -> Governance:
+        """What would hold for the tenant of a changed profile. Raises Unavailable."""
+        if changed.tenant == INSTALLATION:
+            return Governance(tenant=INSTALLATION, installation=changed)
+        installation = self._services.tenants.profile(INSTALLATION)
+        return Governance(tenant=changed.tenant, own=changed, installation=installation)
 
     @property
     def _context(self) -> FireContext:

@@ -100,11 +100,25 @@ def test_jobs_are_added_to_those_of_the_installation(tenants: Tenants) -> None:
 def test_a_tenant_is_suspended_and_resumed(tenants: Tenants) -> None:
     """Also one without a profile: it must be possible at once."""
     found = tenants.suspend("acme", note="unpaid")
-    assert (found.state, found.note, found.version) == (TenantState.SUSPENDED, "unpaid", 1)
+    assert (found.state, found.suspension_note, found.version) == (TenantState.SUSPENDED, "unpaid", 1)
     assert tenants.suspend("acme").version == 1
     assert tenants.suspend("acme", note="still unpaid").version == 2
     resumed = tenants.resume("acme")
-    assert (resumed.state, resumed.note, resumed.version) == (TenantState.ACTIVE, None, 3)
+    assert (resumed.state, resumed.suspension_note, resumed.version) == (TenantState.ACTIVE, None, 3)
+
+
+def test_the_note_of_a_suspension_leaves_that_of_the_profile(tenants: Tenants) -> None:
+    tenants.create("acme", note="Acme Ltd.")
+    assert tenants.suspend("acme", note="unpaid").note == "Acme Ltd."
+    assert tenants.resume("acme").note == "Acme Ltd."
+
+
+def test_a_list_of_jobs_and_changes_of_it_exclude_each_other(tenants: Tenants) -> None:
+    tenants.create("acme", jobs=["a"])
+    for jobs in (["b"], None):
+        with pytest.raises(InvalidInput, match=r"jobs=.* replaces the list"):
+            tenants.set("acme", jobs=jobs, add_jobs=["c"])
+    assert tenants.get("acme").jobs == ("a",)
 
 
 def test_the_installation_is_never_suspended(tenants: Tenants) -> None:
@@ -128,6 +142,24 @@ def test_grants_are_given_joined_and_taken(tenants: Tenants, memory: Memory) -> 
     assert tenants.revoke("acme", ALICE).grants == ()
     with pytest.raises(NotFound, match="there are no grants"):
         tenants.revoke("acme", ALICE)
+
+
+@pytest.mark.parametrize("tenant", [INSTALLATION, "acme"])
+def test_a_first_grant_that_locks_its_caller_out_is_refused(tenants: Tenants, tenant: str) -> None:
+    """A typo in the principal, or in the role, would leave an installation that nobody in sight may govern."""
+    with pytest.raises(InvalidInput, match=r"lock its caller out.*your own principal"):
+        tenants.grant(tenant, "iam:arn:aws:sts::123456789012:assumed-role/deplyoer/*", "admin")
+    with pytest.raises(NotFound):
+        tenants.get(tenant)
+    tenants.grant(tenant, "iam:*", "admin")
+    assert len(tenants.grant(tenant, "iam:arn:aws:sts::123456789012:assumed-role/other/*", "admin").grants) == 2
+
+
+def test_the_first_grant_of_a_tenant_may_be_another_s_where_the_installation_s_hold(
+    tenants: Tenants, memory: Memory
+) -> None:
+    with_admins(memory)
+    assert len(tenants.grant("acme", "iam:arn:aws:sts::123456789012:assumed-role/other/*", "admin").grants) == 1
 
 
 @pytest.mark.parametrize(
