@@ -8,7 +8,7 @@ from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunState, dead_run_row
 from minutehand.domain.tenants.certificate import certificate_key
-from minutehand.domain.tenants.erasure import PARTS, DataKind, Erasure, Kept, Place, SweepRules, Swept
+from minutehand.domain.tenants.erasure import PARTS, DataKind, Erasure, ErasurePlace, Kept, SweepRules, Swept
 from minutehand.domain.tenants.profile import TenantProfile, TenantState
 from minutehand.domain.times import MINUTE
 from minutehand.ports.erasure import ObjectVersion
@@ -28,7 +28,7 @@ from tests.support.engines import Engine
 RULES = SweepRules(tenant="acme", began_at=NOON, now=NOON)
 
 
-def _swept(place: Place, services: Services, rules: SweepRules = RULES) -> Iterator[Swept]:
+def _swept(place: ErasurePlace, services: Services, rules: SweepRules = RULES) -> Iterator[Swept]:
     cursors: tuple[str | None, ...] = ("",) * PARTS
     while any(cursor is not None for cursor in cursors):
         swept = services.erasures.sweep(place, cursors, rules)
@@ -36,7 +36,7 @@ def _swept(place: Place, services: Services, rules: SweepRules = RULES) -> Itera
         cursors = swept.cursors
 
 
-def _found(place: Place, services: Services, rules: SweepRules = RULES) -> dict[DataKind, int]:
+def _found(place: ErasurePlace, services: Services, rules: SweepRules = RULES) -> dict[DataKind, int]:
     found = dict[DataKind, int]()
     for swept in _swept(place, services, rules):
         for kind, count in swept.found.items():
@@ -55,14 +55,23 @@ def test_rows_of_one_tenant_go_and_those_of_others_stay(services: Services) -> N
         services.ledger.submit(a_one_off(tenant=tenant))
         services.dead_index.put(dead_run_row(a_run(owner=owner, ended_at=NOON)), expires=NOON * 2)
     dry = SweepRules(tenant="acme", began_at=NOON, now=NOON, is_dry=True)
-    counted = {place: _found(place, services, dry) for place in (Place.AGENDA, Place.RUNS, Place.SCHEDULES)}
-    assert counted[Place.RUNS] == {DataKind.RUN: 4, DataKind.DEAD_LINE: 1}
+    counted = {
+        place: _found(place, services, dry)
+        for place in (ErasurePlace.AGENDA, ErasurePlace.RUNS, ErasurePlace.SCHEDULES)
+    }
+    assert counted[ErasurePlace.RUNS] == {DataKind.RUN: 4, DataKind.DEAD_LINE: 1}
     assert counted == {place: _found(place, services) for place in counted}
-    assert _found(Place.REVISIONS, services) == {DataKind.REVISION: 1}
-    assert _found(Place.AUDIT, services) == {DataKind.AUDIT_LINE: 1}
-    for place in (Place.AGENDA, Place.RUNS, Place.SCHEDULES, Place.REVISIONS, Place.AUDIT):
+    assert _found(ErasurePlace.REVISIONS, services) == {DataKind.REVISION: 1}
+    assert _found(ErasurePlace.AUDIT, services) == {DataKind.AUDIT_LINE: 1}
+    for place in (
+        ErasurePlace.AGENDA,
+        ErasurePlace.RUNS,
+        ErasurePlace.SCHEDULES,
+        ErasurePlace.REVISIONS,
+        ErasurePlace.AUDIT,
+    ):
         assert _found(place, services) == {}
-    assert sum(swept.kept[Kept.DIGEST] for swept in _swept(Place.AUDIT, services)) == 1
+    assert sum(swept.kept[Kept.DIGEST] for swept in _swept(ErasurePlace.AUDIT, services)) == 1
     day = NOON // 86_400_000
     assert [line.is_erased for line in services.audit.lines("acme", day)] == [True]
     for tenant in ("acme2", "acm"):
@@ -79,13 +88,13 @@ def test_a_run_that_a_worker_has_is_asked_to_end(services: Services) -> None:
     running = a_run(lease_until=NOON + MINUTE, state=RunState.RUNNING, fence=1)
     services.ledger.claim([running, a_run(NOON + MINUTE)])
     sparing = SweepRules(tenant="acme", began_at=NOON, now=NOON, spares_running=True)
-    steps = list(_swept(Place.RUNS, services, sparing))
+    steps = list(_swept(ErasurePlace.RUNS, services, sparing))
     assert sum(swept.kept[Kept.RUNNING] for swept in steps) == 1
     found = services.ledger.read(running.ref)
     assert found is not None
     assert found.cancel_requested
     assert services.ledger.read(fire_ref("acme/report", NOON + MINUTE)) is None
-    assert _found(Place.RUNS, services) == {DataKind.RUN: 1}
+    assert _found(ErasurePlace.RUNS, services) == {DataKind.RUN: 1}
 
 
 def test_an_erasure_is_stored_over_the_version_that_was_read(services: Services) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.tenants.certificate import certificate_key, packed
-from minutehand.domain.tenants.erasure import DataKind, Erasure, Kept, Position
+from minutehand.domain.tenants.erasure import DataKind, Erasure, ErasurePosition, Kept
 from minutehand.domain.tenants.profile import TenantProfile, TenantState
 from minutehand.eraser.sweep import sweep
 from minutehand.errors import Conflict
@@ -33,7 +33,7 @@ _ROUNDS = 5  # times that a profile may change between the read and the write
 class Survey:
     """What an erasure would remove, counted so far."""
 
-    position: Position = field(default_factory=Position)
+    position: ErasurePosition = field(default_factory=ErasurePosition)
     found: Mapping[DataKind, int] = field(default_factory=dict)
     kept: Mapping[Kept, int] = field(default_factory=dict)
 

@@ -10,32 +10,36 @@ from collections.abc import Sequence
 
 from minutehand.domain.history.archive_keys import INBOX, rewritten_key, tenant_prefix
 from minutehand.domain.history.archive_lines import pack_raw, unpack_raw
-from minutehand.domain.tenants.erasure import DataKind, Kept, Place, SweepRules, Swept
+from minutehand.domain.tenants.erasure import DataKind, ErasurePlace, Kept, SweepRules, Swept
 from minutehand.errors import Unreadable
 from minutehand.ports.erasure import Lock, ObjectVersion
 from minutehand.ports.services import Services
 
 _SECRETS = 50  # that one step removes: Parameter Store takes few requests a second
-_KINDS = {Place.PAYLOADS: DataKind.PAYLOAD, Place.RESULTS: DataKind.RESULT, Place.ARCHIVE: DataKind.ARCHIVED}
+_KINDS = {
+    ErasurePlace.PAYLOADS: DataKind.PAYLOAD,
+    ErasurePlace.RESULTS: DataKind.RESULT,
+    ErasurePlace.ARCHIVE: DataKind.ARCHIVED,
+}
 
 
-def sweep(place: Place, cursors: Sequence[str | None], rules: SweepRules, services: Services) -> Swept:
+def sweep(place: ErasurePlace, cursors: Sequence[str | None], rules: SweepRules, services: Services) -> Swept:
     """One step: what it found, and where the next one goes on. Raises Unavailable: repeat it with the same cursors."""
-    if place is Place.INBOX:
+    if place is ErasurePlace.INBOX:
         return _sweep_inbox(cursors[0] or "", rules, services)
-    if place is Place.SECRETS:
+    if place is ErasurePlace.SECRETS:
         return _sweep_secrets(cursors[0] or "", rules, services)
     if place in _KINDS:
         return _sweep_folder(place, cursors[0] or "", rules, services)
     return services.erasures.sweep(place, cursors, rules)
 
 
-def folder_of(place: Place, tenant: str) -> str:
+def folder_of(place: ErasurePlace, tenant: str) -> str:
     """What the keys of a tenant's objects begin with."""
-    return tenant_prefix(tenant) if place is Place.ARCHIVE else f"{place}/{tenant}/"
+    return tenant_prefix(tenant) if place is ErasurePlace.ARCHIVE else f"{place}/{tenant}/"
 
 
-def _sweep_folder(place: Place, cursor: str, rules: SweepRules, services: Services) -> Swept:
+def _sweep_folder(place: ErasurePlace, cursor: str, rules: SweepRules, services: Services) -> Swept:
     page = services.objects.page(folder_of(place, rules.tenant), cursor)
     swept = Swept(cursors=(page.cursor,))
     locks = () if rules.is_dry else services.objects.remove(page.versions)

@@ -20,7 +20,7 @@ from minutehand.domain.policies import Policies, Retry
 from minutehand.domain.redaction import Redact
 from minutehand.domain.run import RunRow, RunState, SiblingRows
 from minutehand.errors import LeaseLost, MinutehandError
-from minutehand.isolation.preload import Place
+from minutehand.isolation.preload import JobAddress
 from minutehand.isolation.wire import (
     CANCELLED,
     FLAGS,
@@ -69,7 +69,7 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
 
 def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
     """The worker's leased run as far as a job can reach it."""
-    place = Place(**order["place"])
+    place = JobAddress(**order["place"])
     run = RunRow(**order["run"] | {"ref": RunRef(*order["run"]["ref"]), "state": RunState.RUNNING})
     message = Message(run=run.ref, revision=run.revision, not_before=run.not_before, backfill=run.backfill)
     received = ReceivedMessage(

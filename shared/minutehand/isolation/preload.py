@@ -34,7 +34,7 @@ _REMEDY = "declare it with @job at the top level of a module that can be importe
 
 
 @dataclass(frozen=True)
-class Place:
+class JobAddress:
     """A function's address."""
 
     job: str  # the name that it is registered by
@@ -56,10 +56,10 @@ class Place:
         return function
 
 
-def place_of(job: Job) -> Place:
+def place_of(job: Job) -> JobAddress:
     """Where a job's function says that it is."""
     function = job.function
-    return Place(job.name, getattr(function, "__module__", None) or "", getattr(function, "__qualname__", ""))
+    return JobAddress(job.name, getattr(function, "__module__", None) or "", getattr(function, "__qualname__", ""))
 
 
 def modules_of(jobs: Iterable[Job]) -> list[str]:

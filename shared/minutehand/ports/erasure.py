@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from minutehand.domain.audit import AuditLineRow
-from minutehand.domain.tenants.erasure import Erasure, Place, SweepRules, Swept
+from minutehand.domain.tenants.erasure import Erasure, ErasurePlace, SweepRules, Swept
 from minutehand.domain.tenants.profile import TenantProfile
 
 
@@ -28,7 +28,7 @@ class ErasureStore(Protocol):
     def save(self, erasure: Erasure) -> bool:
         """Put an erasure over the version that was read; False, and nothing is written, if it has changed. Raises Unavailable."""
 
-    def sweep(self, place: Place, cursors: Sequence[str | None], rules: SweepRules) -> Swept:
+    def sweep(self, place: ErasurePlace, cursors: Sequence[str | None], rules: SweepRules) -> Swept:
         """Read a page of each part of a table, and remove what is the tenant's. Raises Unavailable: repeat it with the same cursors."""
 
 

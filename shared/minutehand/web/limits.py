@@ -12,8 +12,8 @@ _CALLERS = 10_000  # that are remembered
 
 
 @dataclass(frozen=True)
-class Allowance:
-    """What a caller has left."""
+class TokenResult:
+    """Whether a request is within the limit of its caller, and what is left of that."""
 
     taken: bool  # whether this request is within the limit
     left: int  # requests that it may send at once
@@ -33,7 +33,7 @@ class RequestLimit:
         """As the header RateLimit-Policy says it."""
         return f'"requests";q={self.burst};w={math.ceil(self.burst / self.rate)}'
 
-    def take(self, caller: str) -> Allowance:
+    def take(self, caller: str) -> TokenResult:
         """Count a request of a caller."""
         with self._lock:
             now = self._clock()
@@ -45,4 +45,4 @@ class RequestLimit:
             if len(self._tokens) > _CALLERS:
                 self._tokens.popitem(last=False)
         wait = 0 if tokens >= 1 else math.ceil((1 - tokens) / self.rate)
-        return Allowance(taken, int(tokens), wait)
+        return TokenResult(taken, int(tokens), wait)

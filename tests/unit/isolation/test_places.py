@@ -12,7 +12,7 @@ from minutehand.domain.job import Job
 from minutehand.domain.policies import Isolation, Policies
 from minutehand.errors import JobError
 from minutehand.isolation import check_isolated
-from minutehand.isolation.preload import Place
+from minutehand.isolation.preload import JobAddress
 from minutehand.jobs import default_registry
 from minutehand.services import system_clock
 from minutehand.testing import Memory
@@ -46,7 +46,7 @@ def refusal(function: object) -> str:
 def test_functions_of_modules_are_found() -> None:
     check_isolated([Job(name="j", function=function, policies=APART) for function in (top_level, Methods.inner)])
     check_isolated(work.registry)
-    assert Place("add", work.__name__, "add").find() is work.add
+    assert JobAddress("add", work.__name__, "add").find() is work.add
 
 
 def test_a_job_in_a_thread_may_be_anything() -> None:

@@ -24,7 +24,7 @@ QUIET = 16 * MINUTE
 PARTS = 8  # of a table that are read at the same time
 
 
-class Place(StrEnum):
+class ErasurePlace(StrEnum):
     """Where data of a tenant may lie, in the order of a pass: first what makes new runs, last what tells of them."""
 
     AGENDA = "agenda"
@@ -46,8 +46,10 @@ class Place(StrEnum):
         return 1 if self in _FOLDERS else PARTS
 
 
-PLACES = tuple(Place)
-_FOLDERS = frozenset({Place.PAYLOADS, Place.RESULTS, Place.ARCHIVE, Place.INBOX, Place.SECRETS})
+PLACES = tuple(ErasurePlace)
+_FOLDERS = frozenset(
+    {ErasurePlace.PAYLOADS, ErasurePlace.RESULTS, ErasurePlace.ARCHIVE, ErasurePlace.INBOX, ErasurePlace.SECRETS}
+)
 
 
 class DataKind(StrEnum):
@@ -86,7 +88,7 @@ class Kept(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Position:
+class ErasurePosition:
     """How far a pass has come."""
 
     place: int = 0  # index in PLACES; beyond them: at its end
@@ -99,14 +101,14 @@ class Position:
         return self.place >= len(PLACES)
 
     @property
-    def at(self) -> tuple[Place, tuple[str | None, ...]]:
+    def at(self) -> tuple[ErasurePlace, tuple[str | None, ...]]:
         """The present place and its cursors."""
         place = PLACES[self.place]
         return place, self.cursors or ("",) * place.parts
 
-    def moved(self, cursors: tuple[str | None, ...]) -> Position:
+    def moved(self, cursors: tuple[str | None, ...]) -> ErasurePosition:
         if all(cursor is None for cursor in cursors):
-            return Position(place=self.place + 1)
+            return ErasurePosition(place=self.place + 1)
         return replace(self, cursors=cursors)
 
 
@@ -143,7 +145,7 @@ class Erasure:
     reason: str | None = None
     number: int = 0  # of the present pass; 0: none has begun
     pass_began: int = 0  # UTC ms
-    position: Position = Position()
+    position: ErasurePosition = ErasurePosition()
     found: int = 0  # by the present pass
     removed: Mapping[DataKind, int] = field(default_factory=dict)  # in all
     kept: Mapping[Kept, int] = field(default_factory=dict)  # by the present pass
@@ -174,7 +176,13 @@ class Erasure:
 
     def next_pass(self, now: int) -> Erasure:
         return replace(
-            self, number=self.number + 1, pass_began=now, position=Position(), found=0, kept={}, locked_until=None
+            self,
+            number=self.number + 1,
+            pass_began=now,
+            position=ErasurePosition(),
+            found=0,
+            kept={},
+            locked_until=None,
         )
 
     def after(self, swept: Swept) -> Erasure:
@@ -218,5 +226,5 @@ def parse_body(tenant: str, version: int, text: str) -> Erasure:
     position = body.pop("position")
     removed = {DataKind(kind): int(count) for kind, count in body.pop("removed").items()}
     kept = {Kept(kind): int(count) for kind, count in body.pop("kept").items()}
-    place = Position(place=position["place"], cursors=tuple(position["cursors"]))
+    place = ErasurePosition(place=position["place"], cursors=tuple(position["cursors"]))
     return Erasure(tenant=tenant, version=version, position=place, removed=removed, kept=kept, **body)

@@ -14,20 +14,20 @@ from typing import Any
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import RunState
 from minutehand.domain.schedule import is_freeze
-from minutehand.domain.tenants.erasure import DataKind, Kept, Place, SweepRules
+from minutehand.domain.tenants.erasure import DataKind, ErasurePlace, Kept, SweepRules
 from minutehand.domain.times import STAMP_DIGITS
 from minutehand.dynamodb.tables import AGENDA, AUDIT, HISTORY, REVISIONS, RUNS, SCHEDULES, TENANTS, Row, TableDefinition
 from minutehand.state.lease import SKEW
 from minutehand.state.transition import Compare, Condition, all_of, any_of
 
-TABLES: Mapping[Place, TableDefinition] = {
-    Place.AGENDA: AGENDA,
-    Place.REVISIONS: REVISIONS,
-    Place.SCHEDULES: SCHEDULES,
-    Place.RUNS: RUNS,
-    Place.HISTORY: HISTORY,
-    Place.AUDIT: AUDIT,
-    Place.TENANTS: TENANTS,
+TABLES: Mapping[ErasurePlace, TableDefinition] = {
+    ErasurePlace.AGENDA: AGENDA,
+    ErasurePlace.REVISIONS: REVISIONS,
+    ErasurePlace.SCHEDULES: SCHEDULES,
+    ErasurePlace.RUNS: RUNS,
+    ErasurePlace.HISTORY: HISTORY,
+    ErasurePlace.AUDIT: AUDIT,
+    ErasurePlace.TENANTS: TENANTS,
 }
 _SHARED = "~"  # partitions of the whole installation begin so, and sort after those of all tenants
 _QUARANTINED = "quarantined#"
@@ -59,19 +59,19 @@ class Keep:
 Finding = Remove | Replace | Keep
 
 
-def narrowed(place: Place, tenant: str) -> Condition | None:
+def narrowed(place: ErasurePlace, tenant: str) -> Condition | None:
     """A condition that every row meets in which the tenant may be named; None: all rows."""
     begins, shared = partial(_begins, TABLES[place].hash_key), Compare(TABLES[place].hash_key, ">=", _SHARED)
     match place:
-        case Place.SCHEDULES | Place.TENANTS:
+        case ErasurePlace.SCHEDULES | ErasurePlace.TENANTS:
             return Compare("tenant", "=", tenant)
-        case Place.REVISIONS:
+        case ErasurePlace.REVISIONS:
             return begins(f"{tenant}/")
-        case Place.RUNS:
+        case ErasurePlace.RUNS:
             return any_of(begins(f"{tenant}/"), begins(f"{tenant}#"), shared)
-        case Place.HISTORY:
+        case ErasurePlace.HISTORY:
             return any_of(begins(f"{tenant}#"), shared)
-        case Place.AUDIT:
+        case ErasurePlace.AUDIT:
             return any_of(begins(f"{tenant}#"), all_of(shared, Compare("key", "=", tenant)))
         case _:  # of an entry the tenant stands in the middle of its key
             return None
@@ -82,7 +82,7 @@ def _begins(attribute: str, prefix: str) -> Condition:
     return all_of(Compare(attribute, ">=", prefix), Compare(attribute, "<", beyond))
 
 
-def found_in(place: Place, row: Row, rules: SweepRules) -> Finding | None:
+def found_in(place: ErasurePlace, row: Row, rules: SweepRules) -> Finding | None:
     """What becomes of a row; None: it is not the tenant's."""
     return _READERS[place](row, rules)
 
@@ -192,12 +192,12 @@ def _at(row: Row) -> int:
     return int(digits) if digits.isdigit() else 0
 
 
-_READERS: Mapping[Place, Callable[[Row, SweepRules], Finding | None]] = {
-    Place.AGENDA: _entry,
-    Place.REVISIONS: _revision,
-    Place.SCHEDULES: _schedule,
-    Place.RUNS: _run,
-    Place.HISTORY: _history,
-    Place.AUDIT: _line,
-    Place.TENANTS: _setting,
+_READERS: Mapping[ErasurePlace, Callable[[Row, SweepRules], Finding | None]] = {
+    ErasurePlace.AGENDA: _entry,
+    ErasurePlace.REVISIONS: _revision,
+    ErasurePlace.SCHEDULES: _schedule,
+    ErasurePlace.RUNS: _run,
+    ErasurePlace.HISTORY: _history,
+    ErasurePlace.AUDIT: _line,
+    ErasurePlace.TENANTS: _setting,
 }

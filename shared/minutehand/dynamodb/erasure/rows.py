@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minutehand.domain.audit import AuditLineRow
-from minutehand.domain.tenants.erasure import Erasure, Kept, Place, SweepRules, Swept, body_of, parse_body
+from minutehand.domain.tenants.erasure import Erasure, ErasurePlace, Kept, SweepRules, Swept, body_of, parse_body
 from minutehand.domain.tenants.profile import TenantProfile
 from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.erasure.kinds import TABLES, Finding, Keep, Remove, Replace, found_in, narrowed
@@ -63,7 +63,7 @@ class RowErasures:
 
     # The rows.
 
-    def sweep(self, place: Place, cursors: Sequence[str | None], rules: SweepRules) -> Swept:
+    def sweep(self, place: ErasurePlace, cursors: Sequence[str | None], rules: SweepRules) -> Swept:
         table, parts = TABLES[place], len(cursors)
         wanted = [
             ScanPart(number=number, parts=parts, after=json.loads(cursor) if cursor else None)
@@ -87,7 +87,7 @@ class RowErasures:
             self._carry_out(place, findings)
         return swept
 
-    def _carry_out(self, place: Place, findings: Iterable[tuple[Row, Finding]]) -> None:
+    def _carry_out(self, place: ErasurePlace, findings: Iterable[tuple[Row, Finding]]) -> None:
         table, writes = TABLES[place], list[RowWrite]()
         for row, finding in findings:
             match finding:
