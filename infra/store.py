@@ -12,8 +12,8 @@ from constructs import Construct
 from minutehand.domain.audit import ANCHORS
 from minutehand.domain.history import archive_keys
 from minutehand.domain.names import all_secrets, secrets_of
-from minutehand.dynamodb.erasure.rows import GONE
 from minutehand.dynamodb.tables import TABLES, TableDefinition
+from minutehand.dynamodb.tenants.erasure.rows import GONE
 
 from .acknowledge import acknowledge, acknowledge_for, arn_of
 from .installation import InstallationSettings

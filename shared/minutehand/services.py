@@ -10,11 +10,8 @@ from minutehand.domain.notice import schedule_events
 from minutehand.domain.queue import declared_name, striped
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
-from minutehand.dynamodb.api_keys import RowApiKeys
 from minutehand.dynamodb.audit import RowAudit
 from minutehand.dynamodb.dynamo_tables import DynamoTables
-from minutehand.dynamodb.erasure.objects import BucketVersions
-from minutehand.dynamodb.erasure.rows import RowErasures
 from minutehand.dynamodb.history.archive import BucketArchive
 from minutehand.dynamodb.history.pages import RowHistory
 from minutehand.dynamodb.history.run_stream import DynamoRunStream
@@ -25,7 +22,10 @@ from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.schedules import RowSchedules
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import RUNS, TABLES, TableDefinition
-from minutehand.dynamodb.tenants import RowTenants
+from minutehand.dynamodb.tenants.api_keys import RowApiKeys
+from minutehand.dynamodb.tenants.erasure.objects import BucketVersions
+from minutehand.dynamodb.tenants.erasure.rows import RowErasures
+from minutehand.dynamodb.tenants.profiles import RowTenants
 from minutehand.ports.services import Services
 from minutehand.settings import Settings
 from minutehand.sqs.queues import SqsDeadQueue, SqsWorkQueue

@@ -11,8 +11,8 @@ from minutehand.domain.tenants.certificate import certificate_key
 from minutehand.domain.tenants.erasure import PARTS, DataKind, Erasure, ErasurePlace, Kept, SweepRules, Swept
 from minutehand.domain.tenants.profile import TenantProfile, TenantState
 from minutehand.domain.times import MINUTE
-from minutehand.ports.erasure import ObjectVersion
 from minutehand.ports.services import Services
+from minutehand.ports.tenants.erasure import ObjectVersion
 
 from tests.support.builders import (
     NOON,

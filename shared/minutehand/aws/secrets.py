@@ -13,7 +13,7 @@ from minutehand.aws.errors import DENIED, ServiceError
 from minutehand.concurrency.forks import HoldsLocks
 from minutehand.domain.names import all_secrets, check_name, secrets_of
 from minutehand.errors import MinutehandError, Misconfigured, Unavailable
-from minutehand.ports.secrets import StoredSecret, no_secret, place_of, storable_value, usable
+from minutehand.ports.tenants.secrets import StoredSecret, no_secret, place_of, storable_value, usable
 
 KEPT = 300.0  # seconds until a value is looked up again; a rotated value is used from then on
 _AGAIN = 5.0  # seconds until a secret is asked for again that is missing, or may not be read

@@ -30,7 +30,7 @@ from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.records import dead_put, record_write
 from minutehand.dynamodb.rows import readable, reads
 from minutehand.dynamodb.tables import REVISIONS, SCHEDULES, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
-from minutehand.dynamodb.tenants import RowTenants
+from minutehand.dynamodb.tenants.profiles import RowTenants
 from minutehand.errors import Unavailable, Unreadable
 from minutehand.ports.records import Record, RowPage
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey

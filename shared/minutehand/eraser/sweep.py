@@ -12,8 +12,8 @@ from minutehand.domain.history.archive_keys import INBOX, rewritten_key, tenant_
 from minutehand.domain.history.archive_lines import pack_raw, unpack_raw
 from minutehand.domain.tenants.erasure import DataKind, ErasurePlace, Kept, SweepRules, Swept
 from minutehand.errors import Unreadable
-from minutehand.ports.erasure import Lock, ObjectVersion
 from minutehand.ports.services import Services
+from minutehand.ports.tenants.erasure import Lock, ObjectVersion
 
 _SECRETS = 50  # that one step removes: Parameter Store takes few requests a second
 _KINDS = {

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from minutehand.ports.agenda import Agenda
-from minutehand.ports.api_keys import ApiKeyStore
 from minutehand.ports.audit import Audit
 from minutehand.ports.dead_index import DeadIndex
 from minutehand.ports.dead_queue import DeadQueue
@@ -18,17 +17,18 @@ from minutehand.ports.notices import Notices
 from minutehand.ports.payloads import Payloads
 from minutehand.ports.records import Records
 from minutehand.ports.schedules import ScheduleStore
-from minutehand.ports.secrets import Secrets
-from minutehand.ports.tenants import TenantStore
+from minutehand.ports.tenants.api_keys import ApiKeyStore
+from minutehand.ports.tenants.profiles import TenantStore
+from minutehand.ports.tenants.secrets import Secrets
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.backpressure import Limits
 
 if TYPE_CHECKING:  # who uses no history loads none of it
-    from minutehand.ports.erasure import ErasureStore, ObjectVersions
     from minutehand.ports.history.archive import Archive
     from minutehand.ports.history.event_sink import EventSink
     from minutehand.ports.history.pages import History
     from minutehand.ports.history.run_stream import RunStream
+    from minutehand.ports.tenants.erasure import ErasureStore, ObjectVersions
 
 Clock = Callable[[], int]  # UTC ms
 

@@ -12,7 +12,7 @@ from minutehand.aws import Client
 from minutehand.aws.errors import ServiceError, translated
 from minutehand.aws.secrets import KEPT, SsmSecrets
 from minutehand.errors import InvalidInput, Misconfigured, Unavailable
-from minutehand.ports.secrets import LARGEST
+from minutehand.ports.tenants.secrets import LARGEST
 from minutehand.settings import Settings
 from moto import mock_aws
 

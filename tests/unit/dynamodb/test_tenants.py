@@ -11,7 +11,7 @@ from minutehand.domain.schedule import freeze_key
 from minutehand.domain.tenants.profile import INSTALLATION, Grant, TenantProfile, TenantState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.tables import TENANTS
-from minutehand.dynamodb.tenants import profile_of, profile_row
+from minutehand.dynamodb.tenants.profiles import profile_of, profile_row
 from minutehand.errors import TooNew, Unavailable, Unreadable
 from minutehand.testing.memory.calls import Detail, Hook
 from minutehand.testing.memory.installation import Memory

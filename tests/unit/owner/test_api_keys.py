@@ -9,7 +9,7 @@ import pytest
 from minutehand.domain.audit import AuditAct, Caller
 from minutehand.domain.tenants.api_key import ApiKey, check_key_name, parse_key
 from minutehand.domain.times import DAY, SECOND, from_ms
-from minutehand.dynamodb.api_keys import key_of, key_row
+from minutehand.dynamodb.tenants.api_keys import key_of, key_row
 from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable, Unreadable
 from minutehand.fires.context import FireContext
 from minutehand.owner.api_keys import authenticate, create_key, revoke_key

@@ -10,7 +10,7 @@ import typer
 from minutehand import Tenants
 from minutehand.cli.parameters import Yes, matching
 from minutehand.cli.shell import Shell
-from minutehand.ports.secrets import LARGEST
+from minutehand.ports.tenants.secrets import LARGEST
 
 app = typer.Typer(
     help="List, set and delete the secrets that runs of the tenant (--tenant) look up.", no_args_is_help=True

@@ -32,7 +32,7 @@ from minutehand.errors import InvalidInput, NotFound
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext
 from minutehand.owner import tenants as acts
-from minutehand.ports.secrets import StoredSecret, storable_value
+from minutehand.ports.tenants.secrets import StoredSecret, storable_value
 from minutehand.sdk.connected import Connected
 from minutehand.sdk.tenants.erasing import ErasureMethods
 from minutehand.sdk.tenants.keys import KeyMethods

@@ -8,9 +8,9 @@ from functools import partial
 from minutehand.domain.audit import ANCHORS
 from minutehand.domain.payload import PayloadOwner, is_object_of, owner_of_object, payload_key, result_key
 from minutehand.errors import NotFound
-from minutehand.ports.erasure import Lock, ObjectPage, ObjectVersion
 from minutehand.ports.history.archive import OriginalObject
 from minutehand.ports.services import Clock
+from minutehand.ports.tenants.erasure import Lock, ObjectPage, ObjectVersion
 from minutehand.testing.memory.calls import Calls
 
 _PAGE = 100  # versions of one listing: small pages find more interleavings

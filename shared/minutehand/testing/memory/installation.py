@@ -27,9 +27,7 @@ from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
-from minutehand.dynamodb.api_keys import RowApiKeys
 from minutehand.dynamodb.audit import RowAudit, line_of
-from minutehand.dynamodb.erasure.rows import RowErasures
 from minutehand.dynamodb.history.pages import RowHistory
 from minutehand.dynamodb.ledger import RowLedger
 from minutehand.dynamodb.leftovers import RowLeftovers
@@ -37,7 +35,9 @@ from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.rows import entry_of, present, readable, run_of, shard_key
 from minutehand.dynamodb.schedules import RowSchedules, head_of, head_row, revision_of, revision_row
 from minutehand.dynamodb.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES, TABLES, Row
-from minutehand.dynamodb.tenants import RowTenants
+from minutehand.dynamodb.tenants.api_keys import RowApiKeys
+from minutehand.dynamodb.tenants.erasure.rows import RowErasures
+from minutehand.dynamodb.tenants.profiles import RowTenants
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Clock, Services
 from minutehand.sqs.routing import DEAD, WORK, Stripe

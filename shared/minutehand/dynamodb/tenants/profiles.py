@@ -21,7 +21,7 @@ from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import TENANTS, Row, RowTables, RowWrite, TableRow
 from minutehand.errors import Unavailable, Unreadable
-from minutehand.ports.tenants import BELIEVED
+from minutehand.ports.tenants.profiles import BELIEVED
 from minutehand.state.transition import Absent, Compare
 
 log = logging.getLogger(__name__)

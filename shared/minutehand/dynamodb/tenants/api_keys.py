@@ -15,7 +15,7 @@ from minutehand.domain.tenants.api_key import ApiKey
 from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import TENANTS, Row, RowTables, RowWrite, begins_with
-from minutehand.ports.tenants import BELIEVED
+from minutehand.ports.tenants.profiles import BELIEVED
 from minutehand.state.transition import Absent, Compare, all_of, any_of
 
 KEY = "#key#"

@@ -13,7 +13,7 @@ from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.history.archive_keys import ARCHIVE, INBOX
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured, NotFound, Unavailable
-from minutehand.ports.erasure import Lock, ObjectPage, ObjectVersion
+from minutehand.ports.tenants.erasure import Lock, ObjectPage, ObjectVersion
 
 _MOST = 1_000  # objects of one request
 _DENIED = "AccessDenied"  # what S3 says of a locked version, and to who may not remove any

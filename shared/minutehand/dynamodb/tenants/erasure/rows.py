@@ -14,12 +14,12 @@ from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.tenants.erasure import Erasure, ErasurePlace, Kept, SweepRules, Swept, body_of, parse_body
 from minutehand.domain.tenants.profile import TenantProfile
 from minutehand.dynamodb.audit import transact
-from minutehand.dynamodb.erasure.kinds import TABLES, Finding, Keep, Remove, Replace, found_in, narrowed
 from minutehand.dynamodb.rows import reads
 from minutehand.dynamodb.tables import RUNS, TENANTS, Row, RowTables, RowWrite, ScanPart, begins_with
-from minutehand.dynamodb.tenants import profile_row
+from minutehand.dynamodb.tenants.erasure.kinds import TABLES, Finding, Keep, Remove, Replace, found_in, narrowed
+from minutehand.dynamodb.tenants.profiles import profile_row
 from minutehand.errors import Unavailable
-from minutehand.ports.tenants import BELIEVED
+from minutehand.ports.tenants.profiles import BELIEVED
 from minutehand.state.ending import request_cancel
 from minutehand.state.transition import Absent, Compare, Condition
 
