@@ -17,7 +17,7 @@ def serve(
     shell: Shell,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="On loopback; 0: any free one.")] = 8642,
 ) -> None:
-    """Serve the HTTP API and the console on this machine alone, with your own AWS credentials. Prints a key that is good until the end.
+    """Serve the HTTP API and the console on this machine alone, with your AWS credentials. Prints a key for this start.
 
     It listens on 127.0.0.1. Who sends the printed key as `Authorization: Bearer KEY`, or signs in with it at `/console`, may do what your
     IAM identity and its grants allow. Who sends an API key of a tenant (`minutehand keys create`) may do what that key says.
