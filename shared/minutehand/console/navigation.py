@@ -18,4 +18,8 @@ NAVIGATION = (
     Entry("Schedules", "schedules"),
     Entry("Runs", "runs"),
     Entry("Dead", "dead"),
+    Entry("Queues", "queues"),
+    Entry("Workers", "workers"),
+    Entry("Jobs", "jobs"),
+    Entry("Audit", "audit"),
 )

@@ -9,6 +9,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from minutehand.web.urls import name_in_url
+
 # The look of a run's state: by colour and by shape, so that neither alone carries it.
 GOOD, BAD, BUSY, WAITING, QUIET = "good", "bad", "busy", "waiting", "quiet"
 LOOKS: Mapping[str, str] = {
@@ -23,6 +25,7 @@ LOOKS: Mapping[str, str] = {
     "ACTIVE": GOOD,
     "PAUSED": WAITING,
     "BUSY": BUSY,
+    "IDLE": GOOD,
     "VANISHED": BAD,
 }
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -83,6 +86,21 @@ def plural(count: int, word: str, many: str | None = None) -> str:
     return f"{count:,} {word if count == 1 else many or word + 's'}"
 
 
+def seconds(value: float) -> str:
+    """A number of seconds as a duration."""
+    return duration(timedelta(seconds=value))
+
+
+def told(value: Any) -> str:
+    """A value of a line, short: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def in_utc(value: datetime) -> datetime:
+    """The same time in UTC."""
+    return value.astimezone(UTC)
+
+
 def pretty(value: Any) -> str:
     """A JSON value for reading."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
@@ -104,4 +122,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "pretty": pretty,
     "badge": badge,
     "look": look,
+    "seconds": seconds,
+    "told": told,
+    "utc": in_utc,
+    "in_url": name_in_url,
 }

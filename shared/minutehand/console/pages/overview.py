@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,17 +11,9 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall
-from minutehand.errors import Forbidden, MinutehandError
+from minutehand.console.parts import part
 
 _FAILING, _DEAD, _JOBS = 10, 100, 8  # rows that are shown, runs that are looked at, and jobs that are shown
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one question of the page was answered: a value, or why there is none."""
-
-    value: Any = None
-    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -39,24 +31,15 @@ def show(call: PageCall) -> Response:
     return call.render(
         "overview.html",
         now=now,
-        frozen=_part(scheduler.frozen),
-        failing=_part(lambda: scheduler.list_schedules(failing=True, limit=_FAILING)),
-        dead=_part(lambda: _by_error(scheduler.list_dead(since=now - timedelta(days=1), limit=_DEAD).items)),
-        days=_part(lambda: _outcomes(scheduler.stats(since=now - timedelta(days=1), until=now))),
-        queues=_part(scheduler.queues),
-        workers=_part(lambda: scheduler.workers(limit=_DEAD).items),
-        running=_part(lambda: scheduler.list_running(limit=_FAILING)),
-        known=_part(lambda: scheduler.list_schedules(limit=1).items),
+        frozen=part(scheduler.frozen),
+        failing=part(lambda: scheduler.list_schedules(failing=True, limit=_FAILING)),
+        dead=part(lambda: _by_error(scheduler.list_dead(since=now - timedelta(days=1), limit=_DEAD).items)),
+        days=part(lambda: _outcomes(scheduler.stats(since=now - timedelta(days=1), until=now))),
+        queues=part(scheduler.queues),
+        workers=part(lambda: scheduler.workers(limit=_DEAD).items),
+        running=part(lambda: scheduler.list_running(limit=_FAILING)),
+        known=part(lambda: scheduler.list_schedules(limit=1).items),
     )
-
-
-def _part(ask: Callable[[], Any]) -> Part:
-    try:
-        return Part(ask())
-    except Forbidden:
-        return Part(problem="You have no grant to see this.")
-    except MinutehandError as problem:
-        return Part(problem=str(problem))
 
 
 def _by_error(runs: Sequence[Any]) -> list[ErrorCount]:

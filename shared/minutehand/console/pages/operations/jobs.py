@@ -1,0 +1,114 @@
+"""Jobs: the catalogue that workers publish, one of them, and running it once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.responses import Response
+
+from minutehand.console.calls import PageCall, new_token
+from minutehand.console.pages.operations.schema import beginning_of, fields_of
+from minutehand.console.parts import part
+from minutehand.console.words import pretty
+from minutehand.domain.payload import parse_json
+from minutehand.errors import InvalidInput, NotFound
+from minutehand.sdk.history.worker_views import JobView
+from minutehand.sdk.views import Run
+from minutehand.web.urls import name_of_url
+
+_SCHEDULES = 20  # of a job that are shown
+
+
+def show(call: PageCall) -> Response:
+    """The catalogue; ``q`` is a part of the names that are shown."""
+    q = call.param("q") or ""
+    found = call.scheduler.jobs()
+    return call.render(
+        "operations/jobs.html", jobs=[one for one in found if q in one.name], known=len(found), q=q, now=call.now
+    )
+
+
+def show_one(call: PageCall) -> Response:
+    """One job: its policies, what its payload has to be, its schedules."""
+    job = _job(call)
+    return call.render(
+        "operations/job.html",
+        job=job,
+        fields=fields_of(job.payload_schema or {}),
+        schedules=part(lambda: call.scheduler.list_schedules(job=job.name, limit=_SCHEDULES, next_fires=1)),
+        now=call.now,
+    )
+
+
+def submit_form(call: PageCall) -> Response:
+    """The form that runs it once."""
+    job = _job(call)
+    begin = beginning_of(job.payload_schema)
+    return _form(call, job, {"payload": "" if begin is None else pretty(begin), "token": new_token()}, None)
+
+
+def submit(call: PageCall) -> Response:
+    """Run it once, and show the run. A payload that does not fit is shown with its fault, as it was typed."""
+    job = _job(call)
+    try:
+        run = _submitted(call, job.name)
+    except InvalidInput as problem:
+        return _form(call, job, call.form, problem)
+    return call.go(call.of_run(run.id))
+
+
+def _job(call: PageCall) -> JobView:
+    """The job that the address names. Raises NotFound."""
+    name = name_of_url(call.request.path_params["job"])
+    found: Sequence[JobView] = call.scheduler.jobs()
+    for one in found:
+        if one.name == name:
+            return one
+    raise NotFound(f"job={name!r}: no worker has published a job of that name that you may see")
+
+
+def _form(call: PageCall, job: JobView, form: Mapping[str, str], fault: InvalidInput | None) -> Response:
+    given = {word: form.get(word, "") for word in ("payload", "run_at", "queue", "token")}
+    return call.render(
+        "operations/submit.html",
+        200 if fault is None else 422,
+        job=job,
+        fields=fields_of(job.payload_schema or {}),
+        given=given,
+        fault=fault,
+        now=call.now,
+    )
+
+
+def _submitted(call: PageCall, job: str) -> Run:
+    form = call.form
+    return call.scheduler.submit(
+        job,
+        _payload(form.get("payload", "")),
+        run_at=_run_at(form.get("run_at", "").strip()),
+        queue=form.get("queue", "").strip() or None,
+        idempotency_key=form.get("token") or new_token(),
+    )
+
+
+def _payload(text: str) -> Any:
+    if not text.strip():
+        return None
+    try:
+        return parse_json(text)
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(
+            "payload", text, f"is not JSON: {problem}", "correct it at the place that is named"
+        ) from None
+
+
+def _run_at(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput("run_at", text, "is not a time", "write it as 2026-12-24T18:00, in UTC") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
