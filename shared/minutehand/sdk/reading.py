@@ -12,7 +12,7 @@ from minutehand.arguments import MAX_TAG, checked_limit
 from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_name, check_whole, is_text
 from minutehand.domain.policies import word
-from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState, ScheduleStateWord
+from minutehand.domain.schedule import Head, Revision, ScheduleState, ScheduleStateWord
 from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import from_ms
 from minutehand.errors import Conflict, InvalidInput
@@ -22,15 +22,14 @@ from minutehand.owner.schedules.chain_health import ChainHealth
 from minutehand.owner.schedules.client_tokens import RACES
 from minutehand.ports.records import RowPage
 from minutehand.ports.services import Services
-from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.schedule_views import (
     ChainView,
     DefinitionView,
-    RevisionView,
     Schedule,
     ScheduleDescription,
+    revision_view,
     schedule_view,
 )
 from minutehand.sdk.views import Page
@@ -160,6 +159,9 @@ class ReadMethods(SchedulerBase):
             upcoming=self._upcoming(head, revision, _UPCOMING),
         )
 
+    def _may_read_payloads(self, job: str) -> bool:
+        return self._may(Verb.READ_PAYLOADS, job)
+
     def _upcoming(self, head: Head, revision: Revision, count: int) -> list[int]:
         if revision.active_until is not None or head.state in (ScheduleState.PAUSED, ScheduleState.DELETED):
             return []
@@ -257,7 +259,7 @@ class ReadMethods(SchedulerBase):
                 options=definition.options.as_dict(),
                 counts_from=from_ms(revision.counts_from),
             ),
-            revisions=[_revision_view(one, before) for one, before in pairs],
+            revisions=[revision_view(one, before, may_see=self._may_read_payloads) for one, before in pairs],
             next_fires=[from_ms(fire, local) for fire in self._upcoming(head, revision, _DESCRIBED)],
             last_runs=[self._run_view(run, now=self._clock()) for run in islice(last_runs, _DESCRIBED)],
             chain=ChainView(
@@ -266,24 +268,3 @@ class ReadMethods(SchedulerBase):
                 remedy=_REMEDIES.get(found.health),
             ),
         )
-
-
-def _revision_view(one: Revision, before: Revision | None) -> RevisionView:
-    """A revision, with the names of the fields that differ from its predecessor, as create_schedule and Rule call them."""
-    old, new = _flat((before or one).definition), _flat(one.definition)
-    return views.view_of(
-        RevisionView,
-        one,
-        closed_by=None if one.closed_by is None else str(one.closed_by),
-        changed=[name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)],
-    )
-
-
-def _flat(definition: Definition) -> dict[str, Any]:
-    return {
-        "job": definition.job,
-        **{name: value for name, value in definition.rule.as_dict().items() if name not in ("seed", "last")},
-        "payload": definition.payload_ref or definition.payload,
-        **definition.overrides.as_dict(),
-        **definition.options.as_dict(),
-    }

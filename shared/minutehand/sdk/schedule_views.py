@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from minutehand.apply.difference import payload_changes
 from minutehand.apply.fields import words_of
-from minutehand.domain.schedule import Head, Revision, ScheduleState
+from minutehand.domain.redaction import MASK, Redact
+from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
 from minutehand.sdk.views import Run, stored_value, view_of
 from minutehand.timing import Rule, zone
@@ -79,6 +81,9 @@ class RevisionView:
     closed_by: str | None  # "replaced", "paused", "deleted" or "drained" (paused or deleted with ``drain``)
     actor: str | None = None  # who made it, as in ``Schedule.actor``
     changed: Sequence[str]  # fields that differ from the previous revision, e.g. "expression", "payload", "retry"
+    differences: Mapping[str, tuple[Any, Any]] = field(
+        default_factory=dict
+    )  # earlier and new value by field, of a payload by path: "payload.to"; "[redacted]" for what is masked or in the bucket
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,3 +132,36 @@ def schedule_view(
 
 def _words(head: Head, revision: Revision) -> Mapping[str, Any]:
     return words_of(revision.definition, None, description=head.description, tags=head.tags)
+
+
+def revision_view(one: Revision, before: Revision | None, *, may_see: Callable[[str], bool]) -> RevisionView:
+    """A revision, with what differs from its predecessor, by the names of create_schedule and Rule.
+
+    Payloads are compared for who may see those of both jobs; values under the usual names of secrets are masked.
+    """
+    old, new = _flat((before or one).definition), _flat(one.definition)
+    changed = [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
+    found = {name: (old.get(name), new.get(name)) for name in changed if name != "payload"}
+    if before is not None and "payload" in changed:
+        found |= _payload_differences(before.definition, one.definition, may_see)
+    closed_by = None if one.closed_by is None else str(one.closed_by)
+    return view_of(RevisionView, one, closed_by=closed_by, changed=changed, differences=found)
+
+
+def _payload_differences(
+    before: Definition, after: Definition, may_see: Callable[[str], bool]
+) -> Mapping[str, tuple[Any, Any]]:
+    if None in (before.payload, after.payload) or not (may_see(before.job) and may_see(after.job)):
+        return {"payload": (MASK, MASK)}
+    changes = payload_changes(stored_value(before.payload), stored_value(after.payload), Redact())
+    return {one.path: (one.before, one.after) for one in changes}
+
+
+def _flat(definition: Definition) -> dict[str, Any]:
+    return {
+        "job": definition.job,
+        **{name: value for name, value in definition.rule.as_dict().items() if name not in ("seed", "last")},
+        "payload": definition.payload_ref or definition.payload,
+        **definition.overrides.as_dict(),
+        **definition.options.as_dict(),
+    }

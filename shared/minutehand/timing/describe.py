@@ -34,12 +34,18 @@ class PreviewRow:
     note: str  # the same in words
 
 
-def rows(rule: Rule, *, after: datetime, count: int, key: str | None = None) -> list[PreviewRow]:
-    """The next ``count`` (1 to 1000) fires later than ``after``, and the changes of the clocks between them."""
+def rows(
+    rule: Rule, *, after: datetime, count: int, key: str | None = None, anchor: datetime | None = None
+) -> list[PreviewRow]:
+    """The next ``count`` (1 to 1000) fires later than ``after``, and the changes of the clocks between them.
+
+    ``anchor`` is that of ``rule_fires``.
+    """
     check_whole("count", count, 1, _MOST)
     now = milliseconds("after", after)
-    found = list(islice(fires(rule.plan.timetable(now, key), now, LATEST), count))
-    return _merged(rule, now, key, found, _changes(rule, now // 1000, (found[-1] if found else now) // 1000))
+    begun = now if anchor is None else milliseconds("anchor", anchor)
+    found = list(islice(fires(rule.plan.timetable(begun, key), now, LATEST), count))
+    return _merged(rule, begun, key, found, _changes(rule, now // 1000, (found[-1] if found else now) // 1000))
 
 
 def around_changes(

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, chosen, new_token, schedule_of
 from minutehand.console.pages.schedules.search import conditions
+from minutehand.console.parts import part
+from minutehand.domain.run import WAITING, RunState
+from minutehand.sdk.reading import MOST_FIRES
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.web.urls import cursor_in_url, cursor_of_url
 
@@ -37,7 +41,7 @@ ONE: Mapping[str, Act] = {
         lambda scheduler, name, revision, token, reason: scheduler.pause_schedule(
             name, note=reason, expected_revision=revision, client_token=token
         ),
-        "Paused.",
+        "Paused: no further run of it starts.",
     ),
     "resume": Act(
         "Resume",
@@ -53,13 +57,22 @@ ONE: Mapping[str, Act] = {
         lambda scheduler, name, revision, token, reason: scheduler.trigger(
             name, expected_revision=revision, idempotency_key=token
         ),
-        "Triggered: the run is the newest below as soon as it has begun.",
+        "Triggered: its run is listed as soon as it has begun.",
     ),
     "skip": Act(
         "Skip next",
         "Its next fire does not run. The one after it does.",
         lambda scheduler, name, revision, token, reason: scheduler.skip_next(name, expected_revision=revision),
         "The next fire is skipped.",
+    ),
+    "delete": Act(
+        "Delete",
+        "No further run of it starts. A running attempt continues, and its runs stay readable. It cannot be undone.",
+        lambda scheduler, name, revision, token, reason: scheduler.delete_schedule(
+            name, expected_revision=revision, client_token=token
+        ),
+        "Deleted: no further run of it starts.",
+        danger=True,
     ),
 }
 MANY = {
@@ -75,8 +88,31 @@ def preview_one(call: PageCall) -> Response:
     word, name = chosen(call.param("do"), ONE, "do"), schedule_of(call)
     schedule = call.scheduler.get_schedule(name)
     return call.render(
-        "schedules/act_one.html", act=ONE[word], word=word, schedule=schedule, token=new_token(), now=call.now
+        "schedules/act_one.html",
+        act=ONE[word],
+        word=word,
+        schedule=schedule,
+        coming=part(lambda: _within_a_day(call, name)),
+        under_way=part(lambda: _under_way(call, name)),
+        most=MOST_FIRES,
+        token=new_token(),
+        now=call.now,
     )
+
+
+def _within_a_day(call: PageCall, name: str) -> int:
+    """How many fires the next 24 hours have."""
+    end = call.now + timedelta(days=1)
+    return sum(1 for fire in call.scheduler.preview(name, MOST_FIRES) if fire <= end)
+
+
+def _under_way(call: PageCall, name: str) -> Mapping[str, int]:
+    """How many of its last runs wait and run."""
+    states = [
+        run.state for run in call.scheduler.list_runs(name, newest_first=True, upcoming=False, limit=_SHOWN).items
+    ]
+    running = states.count(RunState.RUNNING)
+    return {"running": running, "waiting": sum(1 for state in states if state in WAITING)}
 
 
 def act_on_one(call: PageCall) -> Response:
@@ -90,6 +126,8 @@ def act_on_one(call: PageCall) -> Response:
         form.get("token") or new_token(),
         call.reason,
     )
+    if word == "delete":  # a deleted schedule has no page
+        return call.go(call.address("schedules", deleted=name))
     return call.go(call.of_schedule(name, done=word))
 
 

@@ -37,6 +37,7 @@ def show(call: PageCall) -> Response:
         page=page,
         runs=last_runs(call, [one.name for one in page.items]),
         more=None if page.cursor is None else call.address("schedules", q=text, cursor=cursor_in_url(page.cursor)),
+        deleted=call.param("deleted"),
         now=call.now,
     )
 
