@@ -19,6 +19,7 @@ from minutehand.console.pages import overview
 from minutehand.console.pages.operations.routes import ROUTES as OPERATIONS
 from minutehand.console.pages.runs.routes import ROUTES as RUNS
 from minutehand.console.pages.schedules.routes import ROUTES as SCHEDULES
+from minutehand.console.pages.tenants.routes import ROUTES as TENANTS
 from minutehand.console.rendering import ROOT
 from minutehand.console.sign_in import BrowserSession, sign_in_form, sign_in_now, sign_out
 from minutehand.domain.names import check_tenant
@@ -60,7 +61,7 @@ def _routes() -> list[Route | Mount]:
         Route("/sign-in", sign_in_now, methods=["POST"]),
         Route("/sign-out", sign_out, methods=["POST"]),
         Mount("/static", static, name="static"),
-        Mount(_IN_TENANT, routes=[Route("/", page(overview.show)), *SCHEDULES, *RUNS, *OPERATIONS]),
+        Mount(_IN_TENANT, routes=[Route("/", page(overview.show)), *SCHEDULES, *RUNS, *OPERATIONS, *TENANTS]),
     ]
 
 

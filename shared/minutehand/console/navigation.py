@@ -22,4 +22,6 @@ NAVIGATION = (
     Entry("Workers", "workers"),
     Entry("Jobs", "jobs"),
     Entry("Audit", "audit"),
+    Entry("Tenants", "tenants"),
+    Entry("API keys", "keys"),
 )

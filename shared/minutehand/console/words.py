@@ -26,6 +26,8 @@ LOOKS: Mapping[str, str] = {
     "PAUSED": WAITING,
     "BUSY": BUSY,
     "IDLE": GOOD,
+    "SUSPENDED": WAITING,
+    "ERASING": BAD,
     "VANISHED": BAD,
 }
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.tenants.api_key import (
@@ -34,10 +34,20 @@ def create_key(
     jobs: Sequence[str],
     expires_at: int | None,
     context: FireContext,
+    seen: Collection[str] | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key, and its text, which is stored nowhere. Raises InvalidInput, Conflict (the name has two valid keys), Unavailable."""
+    """A new key, and its text, which is stored nowhere. Raises InvalidInput, Conflict, Unavailable.
+
+    Conflict: the name has two valid keys, or one that is not among the ids that were ``seen`` (None: whatever there is).
+    """
     now, store = context.clock(), context.services.api_keys
-    taken = {key.slot for key in store.keys(tenant) if key.name == check_key_name(name) and key.is_valid(now)}
+    valid = [key for key in store.keys(tenant) if key.name == check_key_name(name) and key.is_valid(now)]
+    new = [key.id for key in valid if seen is not None and key.id not in seen]
+    if new:
+        raise Conflict(
+            f"name={name!r}: somebody has made {', '.join(new)} meanwhile, maybe this call before; list the keys, then decide"
+        )
+    taken = {key.slot for key in valid}
     for slot in SLOTS:
         if slot in taken:
             continue

@@ -62,18 +62,24 @@ class KeyMethods:
         *,
         jobs: Sequence[str] | str = (ALL,),
         expires_at: datetime | None = None,
+        seen: Sequence[str] | None = None,
     ) -> NewKey:
         """Make a key for ``name``, which says who uses it. Two of a name may be valid at once: make the new one, use it, revoke the old.
 
         ``can`` are roles (viewer, operator, editor, admin, auditor) and verbs; ``jobs`` are names and patterns of the jobs to which it is
-        limited; ``expires_at`` is aware. Raises InvalidInput, Conflict (the name has two valid keys), Forbidden, Unavailable.
+        limited; ``expires_at`` is aware. ``seen`` are the ids of the tenant's keys as the caller saw them: a call that is sent twice makes
+        one key. Raises InvalidInput, Conflict (the name has two valid keys, or one that was not seen), Forbidden, Unavailable.
         """
         holder, scope = check_tenant(tenant), checked_grant(tenant, f"key:{check_key_name(name)}", can, jobs)
         until = None if expires_at is None else to_ms(expires_at, "expires_at")
         if until is not None and until <= self._clock():
             raise InvalidInput("expires_at", expires_at, "is over", "give a time ahead, or leave it out for no end")
+        if seen is not None and (isinstance(seen, str) or not all(isinstance(each, str) for each in seen)):
+            raise InvalidInput("seen", seen, "are not ids of keys", "pass those of keys(tenant), e.g. ['crm.1']")
         self._permit(Verb.GRANT, holder)
-        key, text = create_key(holder, name, can=scope.can, jobs=scope.jobs, expires_at=until, context=self._context)
+        key, text = create_key(
+            holder, name, can=scope.can, jobs=scope.jobs, expires_at=until, seen=seen, context=self._context
+        )
         return NewKey(key=_view(key), text=text)
 
     def keys(self, tenant: str) -> Sequence[KeyView]:

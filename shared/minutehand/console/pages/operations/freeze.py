@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, chosen
+from minutehand.console.pages.operations.waiting import counts_of
 from minutehand.console.parts import part
-from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput
 from minutehand.timing import zone
 
@@ -21,8 +20,6 @@ LENGTHS: Mapping[str, tuple[str, timedelta]] = {
     "1d": ("1 day", timedelta(days=1)),
     "3d": ("3 days", timedelta(days=3)),
 }
-_COUNTED = 200  # schedules and runs that a preview counts
-_WAITING = (RunState.QUEUED, RunState.RETRYING)
 
 
 def show(call: PageCall) -> Response:
@@ -36,7 +33,7 @@ def show(call: PageCall) -> Response:
         frozen=part(call.scheduler.frozen),
         until=until,
         thaws=thaws,
-        counts=_counts(call) if until is not None or thaws else None,
+        counts=counts_of(call.scheduler, call.now) if until is not None or thaws else None,
         lengths=LENGTHS,
         given={word: call.param(word) or "" for word in ("for", "until", "zone")},
         fault=fault,
@@ -77,14 +74,3 @@ def _moment(text: str, zone_name: str | None) -> datetime:
     if zone_name is None:
         raise InvalidInput("until", text, "has no offset", "send the form of the page")
     return found.replace(tzinfo=zone(zone_name))
-
-
-def _counts(call: PageCall) -> Mapping[str, Any]:
-    """What an act concerns, by part."""
-    scheduler = call.scheduler
-    asked: Mapping[str, Callable[[], Any]] = {
-        "schedules": lambda: scheduler.list_schedules(state="ACTIVE", limit=_COUNTED),
-        "running": lambda: scheduler.list_running(limit=_COUNTED),
-        "waiting": lambda: scheduler.list_runs(state=_WAITING, until=call.now, limit=_COUNTED),
-    }
-    return {name: part(ask) for name, ask in asked.items()}

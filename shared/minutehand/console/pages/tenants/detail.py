@@ -1,0 +1,122 @@
+"""One tenant: its profile, and the acts on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from minutehand.console.calls import PageCall, chosen
+from minutehand.console.pages.operations.waiting import counts_of
+from minutehand.console.pages.tenants.index import home_of, profile_of
+from minutehand.console.pages.tenants.operators import front_of, holder_of, of_holder, operating
+from minutehand.domain.audit import Via
+from minutehand.domain.tenants.profile import INSTALLATION
+from minutehand.errors import InvalidInput, NotFound
+from minutehand.sdk.tenants.tenant_views import Tenant
+
+
+@dataclass(frozen=True)
+class TenantAct:
+    """What can be done to a tenant."""
+
+    title: str  # of its button
+    danger: bool
+
+
+ACTS: Mapping[str, TenantAct] = {
+    "suspend": TenantAct("Suspend", danger=True),
+    "resume": TenantAct("Resume", danger=False),
+}
+
+
+def show(call: PageCall) -> Response:
+    """The page of a tenant, which may have no profile."""
+    holder = holder_of(call)
+    return call.render(
+        "tenants/detail.html",
+        holder=holder,
+        profile=found(call, holder),
+        installation=INSTALLATION,
+        default=None if holder == INSTALLATION else found(call, INSTALLATION),
+        of_holder=of_holder,
+        home=None if holder == INSTALLATION else home_of(call, holder),
+        done=call.param("done"),
+        now=call.now,
+    )
+
+
+def found(call: PageCall, holder: str) -> Tenant | None:
+    """A profile; None if there is none."""
+    try:
+        return operating(call).get(holder)
+    except NotFound:
+        return None
+
+
+def preview_act(call: PageCall) -> Response:
+    """What suspending or resuming would do, in numbers, and the form that does it."""
+    word, holder = chosen(call.param("do"), ACTS, "do"), holder_of(call)
+    profile = found(call, holder)
+    of_tenant = front_of(call).scheduler_of(holder)
+    return call.render(
+        "tenants/act.html",
+        act=ACTS[word],
+        word=word,
+        holder=holder,
+        profile=profile,
+        counts=counts_of(call.actor.acting(of_tenant, None, Via.CONSOLE), call.now),
+        action=of_holder(call, holder, "act"),
+        back=of_holder(call, holder),
+    )
+
+
+def act(call: PageCall) -> Response:
+    """Do it."""
+    word, holder, tenants = chosen(call.form.get("do"), ACTS, "do"), holder_of(call), operating(call)
+    if word == "suspend":
+        tenants.suspend(holder, note=call.reason)
+    else:
+        tenants.resume(holder)
+    return call.go(of_holder(call, holder, done=word))
+
+
+def edit(call: PageCall) -> Response:
+    """The form that changes a profile."""
+    holder = holder_of(call)
+    profile = found(call, holder)
+    given = {"limited": "", "jobs": "", "queue": "", "note": "", "reason": ""}
+    if profile is not None:
+        given |= {"limited": "" if profile.jobs is None else "yes", "jobs": "\n".join(profile.jobs or ())}
+        given |= {"queue": profile.queue or "", "note": profile.note or ""}
+    return _form(call, holder, given, 0 if profile is None else profile.version, None)
+
+
+def change(call: PageCall) -> Response:
+    """Change the profile that was shown."""
+    form, holder = call.form, holder_of(call)
+    version = form.get("version", "")
+    try:
+        operating(call).set(
+            holder,
+            **profile_of(call),
+            expected_version=int(version) if version.isdigit() else None,
+        )
+    except InvalidInput as problem:
+        given = {word: form.get(word, "") for word in ("limited", "jobs", "queue", "note", "reason")}
+        return _form(call, holder, given, int(version) if version.isdigit() else 0, problem)
+    return call.go(of_holder(call, holder, done="change"))
+
+
+def _form(call: PageCall, holder: str, given: Mapping[str, str], version: int, fault: InvalidInput | None) -> Response:
+    return call.render(
+        "tenants/profile.html",
+        200 if fault is None else 422,
+        holder=holder,
+        action=of_holder(call, holder, "edit"),
+        back=of_holder(call, holder),
+        given=given,
+        version=version,
+        fault=fault,
+    )
