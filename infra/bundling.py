@@ -48,7 +48,7 @@ _PLAIN, _EXECUTABLE = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 _UNIX = 3  # the system that an archive's modes are of
 _CODE = "/var/task"  # the folder of a bundle on Lambda, as tracebacks show it
 API = "api"  # the extra of the HTTP API
-_SERVICES = ("dynamodb", "s3", "sqs", "ssm", "sts")  # that the API asks; no code of users runs in it
+_SERVICES = ("dynamodb", "logs", "s3", "sqs", "ssm", "sts")  # that the API asks; no code of users runs in it
 _NOT_IN_LAMBDA = ("cli", "local", "testing", "infra", "functions")  # folders of the package that no function imports
 
 # Amazon Linux 2023 has glibc 2.34; pip needs the name of every tag that it may use.

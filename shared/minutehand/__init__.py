@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from minutehand.domain.tenants.profile import Grant, TenantState
     from minutehand.jobs import Queue, Registry, job, load
     from minutehand.sdk.asynchronous.scheduler import AsyncScheduler
+    from minutehand.sdk.history.log_views import LogLine, LogPage
     from minutehand.sdk.history.worker_views import JobView, QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from minutehand.sdk.schedule_views import Schedule
     from minutehand.sdk.scheduler import Scheduler
@@ -47,6 +48,8 @@ __all__ = [
     "ErasureProgress",
     "Grant",
     "JobView",
+    "LogLine",
+    "LogPage",
     "Page",
     "Queue",
     "QueueStripe",
@@ -96,6 +99,7 @@ _NAMES_BY_HOME = {
     "sdk.tenants.tenant_views": "Tenant",
     "sdk.tenants.tenants": "Tenants",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
+    "sdk.history.log_views": "LogLine LogPage",
     "sdk.history.worker_views": "JobView QueueStripe QueueView RunningPage Worker WorkerRun",
     "settings": "Settings",
     "timing": "Rule next_fires",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 from minutehand.aws import AwsSession, BatchBackoff, CallerIdentity, Client
 from minutehand.aws.secrets import SsmSecrets
 from minutehand.clock import system_clock
@@ -26,12 +29,18 @@ from minutehand.dynamodb.tenants.api_keys import RowApiKeys
 from minutehand.dynamodb.tenants.erasure.objects import BucketVersions
 from minutehand.dynamodb.tenants.erasure.rows import RowErasures
 from minutehand.dynamodb.tenants.profiles import RowTenants
+from minutehand.ports.run_logs import RunLogs
 from minutehand.ports.services import Services
+from minutehand.run_logs.cloudwatch import CloudWatchRunLogs
+from minutehand.run_logs.files import FileRunLogs
 from minutehand.settings import Settings
 from minutehand.sqs.queues import SqsDeadQueue, SqsWorkQueue
 from minutehand.sqs.topics import AsyncFunction, SnsNotices
 from minutehand.state.backpressure import Limits
 from minutehand.ticker.fan_out import HandOver
+
+_LOGS_TIMEOUT = 10  # seconds: shorter than what API Gateway waits
+_LOGS_AT_ONCE = 4  # requests: CloudWatch Logs takes a few a second of an account
 
 __all__ = ["connect", "hand_over_to", "system_clock"]
 
@@ -88,10 +97,20 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         ),
         notices=SnsNotices(settings),
         secrets=SsmSecrets(lambda: Client("ssm", settings, session), settings.prefix),
+        logs=_run_logs(settings, session),
         retention=retention,
         schedule_events=schedule_events(settings.events, settings.event_types),
         limits=Limits(depth=settings.queue_depth, age=settings.queue_age * SECOND),
     )
+
+
+def _run_logs(settings: Settings, session: AwsSession) -> RunLogs:
+    """Of the processes of this machine if the settings name their folder, else in CloudWatch Logs."""
+    if settings.logs is not None:
+        return FileRunLogs(Path(settings.logs))
+    groups = () if settings.log_groups is None else tuple(settings.log_groups.split(","))
+    client = partial(Client, "logs", settings, session, config={"read_timeout": _LOGS_TIMEOUT})
+    return CloudWatchRunLogs(client, settings.prefix, groups, pool=RequestPool(_LOGS_AT_ONCE))
 
 
 def hand_over_to(function: str, settings: Settings) -> HandOver:

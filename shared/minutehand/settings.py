@@ -31,6 +31,7 @@ DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450
 CLIENTS = ("minutehand", "botocore")  # what sends the requests to DynamoDB and SQS
 _WORDS = {"aws_client": CLIENTS, "claim_by": ("partiql", "put")}  # fields with a fixed set of values
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
+_LOG_GROUP = re.compile(r"[A-Za-z0-9_/.#-]{1,512}")
 _BUCKETS = {"bucket": "the stack's output BucketName", "archive_bucket": "the stack's output ArchiveBucketName"}
 _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least, most, unit
     "retention_days": (1, inf, "day"),
@@ -84,6 +85,9 @@ class Settings:
     work_queue: str | None = None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
+    log_groups: str | None = (
+        None  # MINUTEHAND_LOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`
+    )
     metric_jobs: str | None = None  # MINUTEHAND_METRIC_JOBS: jobs with metrics of their own in CloudWatch, as in `a,b`
     history: bool = True  # MINUTEHAND_HISTORY: `on`, or `off`: no stream of the runs, no historian, nothing to search
     retention_days: int = (
@@ -116,6 +120,7 @@ class Settings:
             if value is not None and not _BUCKET.fullmatch(value):
                 problem = f"{_variable_of(name)}={value!r} is not the name of a bucket"
                 raise Misconfigured(f"{problem}; use {_BUCKETS[name]}, or leave the variable unset")
+        _check_log_groups(self.log_groups)
         for name, (least, most, unit) in _BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most and (name, value) != ("ticker_writes", 0):
@@ -157,6 +162,13 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
             read = _READERS.get(type(field.default), Mapping.get)
             found[field.name] = read(given, name)
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
+
+
+def _check_log_groups(names: str | None) -> None:
+    for group in () if names is None else names.split(","):
+        if not _LOG_GROUP.fullmatch(group):
+            problem = f"MINUTEHAND_LOG_GROUPS={names!r}: {group!r} is not the name of a log group"
+            raise Misconfigured(f"{problem}; write names and commas, without spaces, as in /ecs/a,/ecs/b")
 
 
 def _variable_of(field: str) -> str:

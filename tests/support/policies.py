@@ -52,6 +52,9 @@ def needs_of(service: str, operation: str, arguments: Mapping[str, Any], setting
         yield Need(
             f"ssm:{operation.title().replace('_', '')}", place.replace(f"/{settings.prefix}/", "/minutehand/", 1)
         )
+    elif service == "logs":
+        group = arguments["logGroupName"].removeprefix(f"/aws/lambda/{settings.prefix}-")
+        yield Need("logs:FilterLogEvents", f"log-group:{group}")
     elif operation in ("list_objects_v2", "list_object_versions"):
         action = "s3:ListBucket" if operation == "list_objects_v2" else "s3:ListBucketVersions"
         yield Need(action, "", (arguments["Prefix"],))

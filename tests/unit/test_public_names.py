@@ -81,6 +81,7 @@ def test_a_scheduler_loads_nothing_of_the_history_before_it_is_asked() -> None:
     rooms = ("minutehand.why", "minutehand.history", "minutehand.historian", "minutehand.auditor")
     assert not {name for name in modules if name.startswith(rooms)}
     lazy = {"minutehand.ports.history.pages", "minutehand.sdk.history.worker_views", "minutehand.sdk.history.day_stats"}
+    lazy |= {"minutehand.sdk.history.log_views"}
     assert not modules & (lazy | {"gzip"})
 
 

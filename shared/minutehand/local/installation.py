@@ -184,6 +184,7 @@ def installation(
             region=cloud.region,
             bucket=f"{prefix}-payloads".lower(),
             history=history,
+            logs=str(folder),
             stripes=striped_text({None: stripes} | {queue.name: queue.stripes for queue in queues}),
         )
         provision(settings, queues=queues)

@@ -16,6 +16,7 @@ from minutehand.ports.leftovers import Leftovers
 from minutehand.ports.notices import Notices
 from minutehand.ports.payloads import Payloads
 from minutehand.ports.records import Records
+from minutehand.ports.run_logs import RunLogs
 from minutehand.ports.schedules import ScheduleStore
 from minutehand.ports.tenants.api_keys import ApiKeyStore
 from minutehand.ports.tenants.profiles import TenantStore
@@ -57,6 +58,7 @@ class Services:
     identity: Callable[[], str]  # of this process: "iam:<ARN>", resolved with the first act
     notices: Notices
     secrets: Secrets  # of tenants
+    logs: RunLogs
     retention: int  # ms for which ended runs stay in the ledger; nothing older is ever claimed
     events: EventSink | None = None  # where events are published; None: nowhere
     schedule_events: frozenset[str] = frozenset()  # types of events about schedules that this installation publishes

@@ -16,6 +16,7 @@ from minutehand.sdk.declarations.declared import DeclarationMethods
 from minutehand.sdk.history.archive import ArchiveMethods
 from minutehand.sdk.history.audit import AuditMethods
 from minutehand.sdk.history.finding import FindMethods
+from minutehand.sdk.history.run_logs import LogMethods
 from minutehand.sdk.history.statistics import HistoryMethods
 from minutehand.sdk.history.why import WhyMethods
 from minutehand.sdk.history.workers import InstallationMethods
@@ -37,6 +38,7 @@ class Scheduler(
     DeadRunMethods,
     ArchiveMethods,
     WhyMethods,
+    LogMethods,
     InstallationMethods,
     AuditMethods,
 ):

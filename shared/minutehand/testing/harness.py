@@ -77,6 +77,8 @@ class Harness:
     ``secrets`` are those of the tenant, by name; ``set_secret`` sets one later, or another tenant's.
     ``dynamodb`` is boto3's client of the tables that jobs write to in ``ctx.transaction``: of moto, or of a local DynamoDB.
 
+    ``scheduler.run_logs`` has what is logged meanwhile: like a worker, Minutehand's loggers, and so ``ctx.logger``, log from INFO on then.
+
     One thread at a time lets time pass; others may use ``scheduler`` meanwhile. A coroutine uses ``AsyncScheduler.of(scheduler)``, and
     ``await asyncio.to_thread(harness.advance, hours=2)``.
 
@@ -143,6 +145,10 @@ class Harness:
 
     def run_until(self, at: datetime) -> list[Run]:
         """Let time pass up to a time (aware). Returns as ``advance``. Raises InvalidInput for a time in the past."""
+        with self.memory.log.listens():
+            return self._run_until(at)
+
+    def _run_until(self, at: datetime) -> list[Run]:
         self._target = to_ms(at, "at")
         if self._target < self.clock():
             raise InvalidInput("at", at, "has passed already", f"give a moment from {self.clock.now().isoformat()} on")

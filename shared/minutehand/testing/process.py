@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from minutehand.errors import MinutehandError
+from minutehand.logs import RunFields
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.undertaker.bury import bury_one
@@ -77,7 +78,9 @@ class InTurn:
             return result
         timeout_at = timeout_of(worker, leased)
         effects = Effects(leased, RunStore(worker, leased))
-        result = call(leased, job_context(leased, effects, worker.remaining))
+        run = leased.run
+        with RunFields(run_id=str(run.ref), job=run.job, tenant=run.ref.tenant):
+            result = call(leased, job_context(leased, effects, worker.remaining))
         limit = limit_of(leased, timeout_at, worker.clock())
         if leased.in_flight.lost:
             return Abandoned()

@@ -12,6 +12,7 @@ from minutehand.sdk.backfills import Backfill
 from minutehand.sdk.bulk import BulkResult
 from minutehand.sdk.history.audit import AuditLine
 from minutehand.sdk.history.day_stats import DayStats
+from minutehand.sdk.history.log_views import LogLine
 from minutehand.sdk.history.worker_views import JobView, QueueView, Worker, WorkerRun
 from minutehand.sdk.schedule_views import ChainView, RevisionView, Schedule
 from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
@@ -33,6 +34,7 @@ RUN = shape(
 DEAD_RUN = shape(DeadRun, add={"url_id": _URL_ID})
 WORKER_RUN = shape(WorkerRun, add={"url_id": _URL_ID})
 TRANSITION = shape(RunTransition)
+LOG_LINE = shape(LogLine)
 BACKFILL = shape(
     Backfill, add={"progress": (float, "share of its fires that are handled, 0 to 1", lambda one: one.progress)}
 )
@@ -116,6 +118,12 @@ def items_model(of: type[BaseModel]) -> type[BaseModel]:
 RUNS = page_model(
     RUN.model,
     searched_to=(str | None, Field(description="all runs that ended later were looked at; null: not a search")),
+)
+LOG_LINES = page_model(
+    LOG_LINE.model,
+    searched_to=(str | None, Field(description="all earlier lines were looked at")),
+    sources=(list[str], Field(description="names of the logs that there are")),
+    missing=(str | None, Field(description="why lines may be missing, and what to do; null: none is known to be")),
 )
 SCHEDULES = page_model(LISTED.model)
 DEAD_RUNS = page_model(DEAD_RUN.model)

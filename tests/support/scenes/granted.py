@@ -198,6 +198,7 @@ CASES: tuple[Case, ...] = (
     case("stats", V.READ_HISTORY, lambda on, of: on.stats(job=of.job)),
     case("stats", V.READ_HISTORY, lambda on, _: on.stats(), about_job=False),
     case("transitions", V.READ_HISTORY, lambda on, of: on.transitions(of.run)),
+    case("run_logs", V.READ_LOGS, lambda on, of: on.run_logs(of.run)),
     case("why", V.READ_HISTORY, lambda on, of: on.why(of.name, at(0))),
     case("why_run", V.READ_HISTORY, lambda on, of: on.why_run(of.run)),
     case("archive", V.READ_ARCHIVE, lambda on, of: list(on.archive(since=at(-60), job=of.job))),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from minutehand.apply.document import DeclarationFile, read, write
 from minutehand.cli.app import run
-from minutehand.cli.runs.logs import _from_folder, _print
+from minutehand.cli.runs.logs import _print
 from minutehand.cli.shell import Shell, console, print_json, text_of
+from minutehand.domain.redaction import USUAL
 from minutehand.errors import MinutehandError
+from minutehand.ports.run_logs import LogLineRow
+from minutehand.sdk.history.log_views import line_view
 from minutehand.settings import Settings
 from minutehand.terminal import is_printable
 
@@ -85,7 +87,7 @@ def test_a_line_of_text_cannot_pass_for_a_second_one(shell: Shell, capsys: pytes
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_log_lines_of_a_run(shell: Shell, capsys: pytest.CaptureFixture[str], tmp_path: Path, attack: str) -> None:
+def test_log_lines_of_a_run(shell: Shell, capsys: pytest.CaptureFixture[str], attack: str) -> None:
     record = {
         "run_id": "acme/a#1",
         "event": f"x{attack}",
@@ -93,9 +95,8 @@ def test_log_lines_of_a_run(shell: Shell, capsys: pytest.CaptureFixture[str], tm
         "level": "INFO",
         "traceback": attack,
     }
-    (tmp_path / "worker.log").write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
-    (line,) = _from_folder(tmp_path, "acme/a#1")
-    _print(shell, line)
+    row = LogLineRow(at=0, source="worker", fields=record)
+    _print(shell, line_view(row, USUAL, None))
     assert is_printable(capsys.readouterr().out)
 
 

@@ -227,8 +227,10 @@ class TestTail:
 class TestLogs:
     @staticmethod
     def line(run_id: str, second: int, event: str, **fields: Any) -> str:
-        fields = {"time": f"2026-01-01T00:00:{second:02}.000+00:00", "level": "INFO", "event": event, **fields}
-        return json.dumps(fields | {"run_id": run_id})
+        """A line of now, in that order."""
+        at = datetime.now(UTC) + timedelta(seconds=second)
+        first = {"time": at.isoformat(timespec="milliseconds"), "level": "INFO", "event": event}
+        return json.dumps({**first, **fields, "run_id": run_id})
 
     def test_from_the_files_of_processes(
         self, said: Say, owner: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -251,7 +253,7 @@ class TestLogs:
         text = said("runs", "logs", run.id)
         assert "amount=7" in text.out
         assert "Traceback: [boom]" in text.out
-        assert "there are more" in said("runs", "logs", run.id, "--limit", "1").err
+        assert "there may be more" in said("runs", "logs", run.id, "--limit", "1").err
 
     def test_from_cloudwatch(self, said: Say, owner: Scheduler, local_settings: Settings) -> None:
         run = owner.submit("good", idempotency_key="a")
@@ -259,7 +261,7 @@ class TestLogs:
         now = system_clock()
         for part, texts in {
             "worker": [self.line(run.id, 0, "run.started"), self.line(f"{run.id}2", 0, "other"), "not JSON " + run.id],
-            "worker-reports": [self.line(run.id, 0, "job.said")],
+            "undertaker": [self.line(run.id, 0, "run.dead")],
             "prod-worker": [self.line(run.id, 0, "of another installation")],
         }.items():
             group = f"/aws/lambda/{local_settings.prefix}-{part}"
@@ -270,12 +272,12 @@ class TestLogs:
         shown = said("--json", "runs", "logs", run.id).json
         assert {(line["source"], line["event"]) for line in shown} == {
             ("worker", "run.started"),
-            ("worker-reports", "job.said"),
+            ("undertaker", "run.dead"),
         }
 
     def test_where_nobody_logs_the_remedy_is_named(self, said: Say, owner: Scheduler, tmp_path: Path) -> None:
         run = owner.submit("good", delay=60)
-        assert "MINUTEHAND_LOGS" in said("runs", "logs", run.id).err
+        assert "MINUTEHAND_LOG_GROUPS" in said("runs", "logs", run.id).err
         assert said("runs", "logs", run.id, "--folder", str(tmp_path / "nowhere")).code == 6
         assert "nothing was logged" in said("runs", "logs", run.id, "--folder", str(tmp_path)).err
 

@@ -40,6 +40,8 @@ PUBLIC = {
     "Delivery",
     "Grant",
     "JobView",
+    "LogLine",
+    "LogPage",
     "Tenant",
     "TenantState",
     "Tenants",

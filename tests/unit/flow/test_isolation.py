@@ -50,7 +50,15 @@ def every_call(who: Scheduler, now: datetime) -> str:
             ask(about, name)
         ask(who.backfill, name, now - timedelta(hours=3), now, current=True)
     for run in _ids(who):
-        for of_run in (who.get_run, who.why_run, who.transitions, who.replay_run, who.redrive, who.retry_run):
+        for of_run in (
+            who.get_run,
+            who.run_logs,
+            who.why_run,
+            who.transitions,
+            who.replay_run,
+            who.redrive,
+            who.retry_run,
+        ):
             ask(of_run, run)
     ask(who.redrive, job="note")
     ask(who.purge, job="bad")

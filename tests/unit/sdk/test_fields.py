@@ -43,6 +43,7 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "backfill_runs": {"name": "s", "id": "x"},
     "submit": {"job": "note"},
     "get_run": {"run_id": "acme/~a#once"},
+    "run_logs": {"run_id": "acme/~a#once"},
     "wait_for": {"run_id": "acme/~a#once"},
     "cancel_run": {"run_id": "acme/~a#once"},
     "cancel_runs": {"name": "s", "between": (START, START)},
@@ -66,7 +67,13 @@ def parameters(call: str) -> list[str]:
 
 BAD: list[Any] = ["a, b", Mute(), [], -1, (Mute(), Mute())]
 # Looked at after what the call is about was found, which is not there.
-BEHIND_A_READ = {("backfill_runs", "limit"), ("backfill_runs", "cursor"), ("replay_run", "payload")}
+BEHIND_A_READ = {
+    ("run_logs", "limit"),
+    ("run_logs", "cursor"),
+    ("backfill_runs", "limit"),
+    ("backfill_runs", "cursor"),
+    ("replay_run", "payload"),
+}
 CASES = [(call, name) for call in CALLS for name in parameters(call) if name not in UNCHECKED]
 
 

@@ -125,3 +125,24 @@ def test_many_long_polls_take_no_thread_each(monkeypatch: Any) -> None:
             return [answer.json()["state"] for answer in await asyncio.gather(*asked)]
 
     assert asyncio.run(story()) == ["SUCCEEDED"] * 60
+
+
+def test_the_log_lines_of_a_run_page_by_page() -> None:
+    api = Api()
+    run = api.post("/runs", {"job": "fail"}, status=201)
+    api.harness.advance(minutes=1)
+    address, found = f"/runs/{run['url_id']}/logs", []
+    page = api.get(f"{address}?limit=2")
+    while page["cursor"] is not None:
+        assert len(page["items"]) <= 2
+        found += page["items"]
+        page = api.get(f"{address}?limit=2&cursor={page['cursor']}")
+    found += page["items"]
+    assert [line["event"] for line in found] == ["run.started", "run.ended", "run.dead"]
+    assert found[1]["fields"]["error"] == "it never works"
+    assert page["sources"] == ["harness"]
+    assert page["missing"] is None
+    assert page["searched_to"] >= found[-1]["at"]
+    status, problem = api.problem("GET", f"{address}?limit=0")
+    assert (status, problem["field"]) == (422, "limit")
+    assert api.problem("GET", f"{address}?cursor=eA")[0] == 422

@@ -20,6 +20,7 @@ class Verb(StrEnum):
     READ_SCHEDULES = "read-schedules"  # their definitions, without payloads
     READ_RUNS = "read-runs"  # without payloads and results
     READ_PAYLOADS = "read-payloads"  # payloads, results, steps and the texts of errors
+    READ_LOGS = "read-logs"  # log lines of runs, which may hold what their payloads hold
     READ_HISTORY = "read-history"  # statistics, transitions, why
     READ_INSTALLATION = "read-installation"  # jobs, queues, workers
     PREVIEW = "preview"  # next fires of an expression or a schedule
@@ -59,6 +60,7 @@ class Role(StrEnum):
 _VIEWER = frozenset({Verb.READ_SCHEDULES, Verb.READ_RUNS, Verb.READ_HISTORY, Verb.READ_INSTALLATION, Verb.PREVIEW})
 _OPERATOR = _VIEWER | {
     Verb.READ_PAYLOADS,
+    Verb.READ_LOGS,
     Verb.PAUSE,
     Verb.RESUME,
     Verb.SKIP,

@@ -92,6 +92,7 @@ CALLS: Mapping[str, Call] = {
     # What was, and why.
     "stats": _call(About.FILTER, Verb.READ_HISTORY),
     "transitions": _call(About.RUN, Verb.READ_HISTORY),
+    "run_logs": _call(About.RUN, Verb.READ_LOGS),
     "why": _call(About.SCHEDULE, Verb.READ_HISTORY),
     "why_run": _call(About.RUN, Verb.READ_HISTORY),
     "archive": _call(About.FILTER, Verb.READ_ARCHIVE),

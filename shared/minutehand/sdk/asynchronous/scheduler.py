@@ -181,6 +181,7 @@ class AsyncScheduler(AsyncBase):
     rebuild_history = awaited(Scheduler.rebuild_history)
     archive = iterated(Scheduler.archive)
     transitions = awaited(Scheduler.transitions)
+    run_logs = awaited(Scheduler.run_logs)
     why = awaited(Scheduler.why)
     why_run = awaited(Scheduler.why_run)
     workers = awaited(Scheduler.workers)

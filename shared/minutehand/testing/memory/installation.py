@@ -47,6 +47,7 @@ from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
 from minutehand.testing.memory.job_tables import commit_items, no_tables
 from minutehand.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from minutehand.testing.memory.queues import MemoryQueue
+from minutehand.testing.memory.run_logs import MemoryLog, MemoryRunLogs
 from minutehand.testing.memory.secrets import MemorySecrets
 from minutehand.testing.memory.stream import MemoryRunStream, StreamedTable, changes_since
 from minutehand.testing.memory.tables import Content, MemoryTables
@@ -123,6 +124,7 @@ class Memory:
         self.dynamodb: Any = None  # boto3's client of the tables to which jobs write in ``ctx.transaction``
         self.stream_shards = 1  # of the stream, for processes that connect from now on
         self._parameters: dict[str, tuple[str, int, int]] = {}  # the secrets of tenants
+        self.log = MemoryLog(clock)
         self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
         self._striped = dict(stripes)
         for name in (None, *queues):
@@ -186,6 +188,7 @@ class Memory:
             identity=lambda: IDENTITY,
             notices=MemoryNotices(calls, self.published),
             secrets=MemorySecrets(calls, self._parameters, self._clock),
+            logs=MemoryRunLogs(calls, self.log),
             retention=self._retention,
             schedule_events=self.schedule_events,
             limits=self._limits,

@@ -111,6 +111,17 @@ def list_transitions(call: Call, run: RunId) -> Response:
     return call.answer({"items": call.scheduler.transitions(run)})
 
 
+@router.get("/runs/{run}/logs", responses=answers(views.LOG_LINES))
+def list_run_logs(call: Call, run: RunId, query: Annotated[PageQuery, InQuery()]) -> Response:
+    """Its log lines, oldest first: of its job's loggers, and Minutehand's own about it.
+
+    A page ends after its limit, a megabyte or some requests, so it may be short, even empty, and not the last.
+    """
+    page = call.scheduler.run_logs(run, **query.arguments())
+    more = {"searched_to": page.searched_to, "sources": page.sources, "missing": page.missing}
+    return call.answer(views.page_document(page, **more))
+
+
 @router.get("/runs/{run}/why", responses=answers(views.ANSWER.model))
 def why_run(call: Call, run: RunId) -> Response:
     """Why it ran, ran late, or did not run."""
