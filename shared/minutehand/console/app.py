@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from minutehand.console import refusals
 from minutehand.console.calls import Console, home, page
 from minutehand.console.pages import overview
+from minutehand.console.pages.fires.routes import ROUTES as FIRES
 from minutehand.console.pages.operations.routes import ROUTES as OPERATIONS
 from minutehand.console.pages.runs.routes import ROUTES as RUNS
 from minutehand.console.pages.schedules.routes import ROUTES as SCHEDULES
@@ -61,7 +62,19 @@ def _routes() -> list[Route | Mount]:
         Route("/sign-in", sign_in_now, methods=["POST"]),
         Route("/sign-out", sign_out, methods=["POST"]),
         Mount("/static", static, name="static"),
-        Mount(_IN_TENANT, routes=[Route("/", page(overview.show)), *SCHEDULES, *RUNS, *OPERATIONS, *TENANTS]),
+        Mount(_IN_TENANT, routes=_pages()),
+    ]
+
+
+def _pages() -> list[Route]:
+    """The pages of a tenant."""
+    return [
+        Route("/", page(overview.show)),
+        *SCHEDULES,
+        *FIRES,
+        *RUNS,
+        *OPERATIONS,
+        *TENANTS,
     ]
 
 

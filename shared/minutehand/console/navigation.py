@@ -16,6 +16,7 @@ class Entry:
 NAVIGATION = (
     Entry("Overview", ""),
     Entry("Schedules", "schedules"),
+    Entry("Timeline", "timeline"),
     Entry("Runs", "runs"),
     Entry("Dead", "dead"),
     Entry("Queues", "queues"),

@@ -14,7 +14,7 @@ from minutehand.domain.names import check_name, check_whole, is_text
 from minutehand.domain.policies import word
 from minutehand.domain.schedule import Head, Revision, ScheduleState, ScheduleStateWord
 from minutehand.domain.tenants.access import Verb
-from minutehand.domain.times import from_ms
+from minutehand.domain.times import from_ms, to_ms
 from minutehand.errors import Conflict, InvalidInput
 from minutehand.fires.context import revision_of
 from minutehand.owner.schedules import chain_health as chain
@@ -162,22 +162,24 @@ class ReadMethods(SchedulerBase):
     def _may_read_payloads(self, job: str) -> bool:
         return self._may(Verb.READ_PAYLOADS, job)
 
-    def _upcoming(self, head: Head, revision: Revision, count: int) -> list[int]:
+    def _upcoming(self, head: Head, revision: Revision, count: int, after: int = 0) -> list[int]:
         if revision.active_until is not None or head.state in (ScheduleState.PAUSED, ScheduleState.DELETED):
             return []
         table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
-        now = max(self._clock(), revision.active_from)
-        return list(islice(fires(table, now, now + _AGES), count))
+        begin = max(self._clock(), revision.active_from, after)
+        return list(islice(fires(table, begin, begin + _AGES), count))
 
-    def preview(self, name: str, count: int = 10) -> Sequence[datetime]:
-        """The next ``count`` (1 to 1000) fires of a schedule, in its zone; none unless it is ACTIVE.
+    def preview(self, name: str, count: int = 10, *, after: datetime | None = None) -> Sequence[datetime]:
+        """The next ``count`` (1 to 1000) fires of a schedule later than now, and than ``after`` (aware), in its zone; none unless
+        it is ACTIVE.
 
         Raises InvalidInput, NotFound, Conflict (others change it all the time).
         """
         most = checked_limit(count, MOST_FIRES, "count")
+        begin = 0 if after is None else to_ms(after, "after")
 
         def look(head: Head, revision: Revision) -> Sequence[datetime]:
-            return [from_ms(fire, zone(head.timezone)) for fire in self._upcoming(head, revision, most)]
+            return [from_ms(fire, zone(head.timezone)) for fire in self._upcoming(head, revision, most, begin)]
 
         return self._as_of_one_instant(name, look, Verb.PREVIEW)
 

@@ -9,7 +9,7 @@ from minutehand.web.urls import run_in_url
 
 from tests.support.console import Browser
 
-PAGES = ["", "schedules", "runs", "dead"]
+PAGES = ["", "schedules", "timeline", "runs", "dead"]
 EVIL = '<img src=x onerror="alert(1)">'
 
 

@@ -27,9 +27,10 @@ class PauseRequest(ApiBody):
 
 
 class FiresQuery(ApiQuery):
-    """How many fires."""
+    """How many fires, and from when on."""
 
     count: int = Field(10, ge=1, le=1_000)
+    after: Moment | None = Field(None, description="fires later than it; left out, or in the past: later than now")
 
 
 class StatsQuery(ApiQuery):
@@ -64,7 +65,7 @@ def get_schedule_history(call: Call, name: ScheduleName) -> Response:
 @router.get("/schedules/{name}/fires", responses=answers(views.Fires))
 def get_schedule_fires(call: Call, name: ScheduleName, query: Annotated[FiresQuery, InQuery()]) -> Response:
     """Its next fires; none unless it is ACTIVE."""
-    return call.answer({"items": call.scheduler.preview(name, query.count)})
+    return call.answer({"items": call.scheduler.preview(name, query.count, after=query.after)})
 
 
 @router.get("/schedules/{name}/stats", responses=answers(views.items_model(views.DAY_STATS.model)))

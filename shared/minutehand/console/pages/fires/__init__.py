@@ -1,0 +1,1 @@
+"""Fires over time: what ran, what runs, and what is due."""

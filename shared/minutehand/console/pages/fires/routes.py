@@ -1,0 +1,10 @@
+"""Addresses of the pages about fires, below the tenant's."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from minutehand.console.calls import page
+from minutehand.console.pages.fires import timeline
+
+ROUTES = (Route("/timeline", page(timeline.show)),)
