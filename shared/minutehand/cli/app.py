@@ -51,6 +51,7 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Schedules": {
         "schedules": CommandEntry("Create, change and show schedules.", "schedules.group"),
         "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
+        "forecast": CommandEntry("Show how many fires of all schedules are due when.", "schedules.forecast"),
         "apply": CommandEntry(
             "Create and update schedules as a package or a file declares them; show the differences first.",
             "schedules.apply",

@@ -120,6 +120,10 @@ class Head:
     job: str  # of the current revision, for listings
     expression: str  # of the current revision, for listings
     timezone: str  # of the current revision, for listings
+    rule: str | None = (
+        None  # of the current one, what it says beside those two, as JSON; None: it is long, and in the revision
+    )
+    counts_from: int | None = None  # UTC ms from which its rates and ``max_fires`` count
     description: str = ""  # free text
     tags: Mapping[str, str] = field(default_factory=dict)  # labels to filter by
     note: str | None = None  # the reason of a pause

@@ -13,6 +13,7 @@ from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.bulk import BulkMethods
 from minutehand.sdk.dead import DeadRunMethods
 from minutehand.sdk.declarations.declared import DeclarationMethods
+from minutehand.sdk.forecasts.forecast import ForecastMethods
 from minutehand.sdk.history.archive import ArchiveMethods
 from minutehand.sdk.history.audit import AuditMethods
 from minutehand.sdk.history.finding import FindMethods
@@ -31,6 +32,7 @@ class Scheduler(
     DeclarationMethods,
     BulkMethods,
     ReadMethods,
+    ForecastMethods,
     RunMethods,
     FindMethods,
     HistoryMethods,

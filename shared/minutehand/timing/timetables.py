@@ -27,6 +27,11 @@ class Timetable(Protocol):
 
 def fires(table: Timetable, after: int, upto: int) -> Iterator[int]:
     """The fires in ``(after, upto]``."""
+    if isinstance(table, Bounded):
+        after, upto, table = max(after, table.first - 1), min(upto, table.last), table.table
+    if isinstance(table, SpreadFires):
+        yield from table.between(after, upto)
+        return
     due = table.next(after)
     while due is not None and due <= upto:
         yield due
@@ -138,6 +143,15 @@ class SpreadFires:
         for _ in range(number - 1):
             due = None if due is None else self.table.next(due)
         return None if due is None else self._moved(due)
+
+    def between(self, after: int, upto: int) -> Iterator[int]:
+        """The fires in ``(after, upto]``, without a search for each."""
+        due = self._before(after)
+        if due is not None and self._moved(due) <= after:
+            due = self.table.next(due)
+        while due is not None and (moved := self._moved(due)) <= upto:
+            yield moved
+            due = self.table.next(due)
 
     def _before(self, after: int) -> int | None:
         """The last fire up to ``after``, the only one that the delay may move beyond it; if there is none, the first one later."""

@@ -26,6 +26,7 @@ from minutehand.web.problems import MEDIA_TYPE, Problem, add_handlers
 from minutehand.web.routes import (
     dead,
     declarations,
+    forecasts,
     installation,
     operators,
     runs,
@@ -35,7 +36,7 @@ from minutehand.web.routes import (
 )
 from minutehand.web.shapes import json_bytes
 
-_ROUTERS = (schedules, schedule_acts, schedule_runs, runs, dead, declarations, installation)
+_ROUTERS = (schedules, forecasts, schedule_acts, schedule_runs, runs, dead, declarations, installation)
 _ABOUT = (
     "A job scheduler: run this job at that time, once, and tell me what happened. "
     "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, create_model
 
 from minutehand.sdk.backfills import Backfill
 from minutehand.sdk.bulk import BulkResult
+from minutehand.sdk.forecasts.views import ComingSchedule, Forecast, ForecastSpan
 from minutehand.sdk.history.audit import AuditLine
 from minutehand.sdk.history.day_stats import DayStats
 from minutehand.sdk.history.log_views import LogLine
@@ -51,6 +52,8 @@ ANSWER = shape(
 FIRE = shape(PreviewRow)
 _GO_ON = {"cursor": (str | None, "send it to go on; null: all were read", lambda one: cursor_in_url(one.cursor))}
 BULK = shape(BulkResult, leave_out=("cursor",), add=_GO_ON)
+SPAN, COMING = shape(ForecastSpan), shape(ComingSchedule)
+FORECAST = shape(Forecast, leave_out=("cursor",), add=_GO_ON)
 REDRIVEN = shape(Redriven, leave_out=("cursor",), add=_GO_ON)
 
 # A listing has what the head of a schedule tells; a schedule has what does not move by itself, so that its tag stays.

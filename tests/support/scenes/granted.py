@@ -159,6 +159,8 @@ CASES: tuple[Case, ...] = (
     case("preview", V.PREVIEW, lambda on, of: on.preview(of.name)),
     case("list_schedules", V.READ_SCHEDULES, lambda on, of: on.list_schedules(job=of.job)),
     case("list_schedules", V.READ_SCHEDULES, lambda on, _: on.list_schedules(), about_job=False),
+    case("forecast", V.READ_SCHEDULES, lambda on, of: on.forecast(job=of.job)),
+    case("forecast", V.READ_SCHEDULES, lambda on, _: on.forecast(), about_job=False),
     *(case("bulk", verb, bulk(action, words)) for action, verb, words in ACTIONS),
     *(case("bulk", verb, bulk(action, words, dry_run=True)) for action, verb, words in ACTIONS),
     *(

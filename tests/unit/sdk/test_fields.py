@@ -32,6 +32,7 @@ CALLS: Mapping[str, Mapping[str, Any]] = {
     "describe_schedule": {"name": "s"},
     "preview": {"name": "s"},
     "list_schedules": {},
+    "forecast": {},
     "trigger": {"name": "s"},
     "bulk": {"action": "pause", "prefix": "s"},
     "backfill": {"name": "s", "start": START - HOUR, "end": START, "dry_run": False},

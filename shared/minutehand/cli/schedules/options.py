@@ -181,6 +181,7 @@ def _parse_filter(given: dict[str, Any]) -> dict[str, Any]:
 
 with_schedule_options = _with_options(WORDS)
 with_filters = _with_options(_FILTERS, _parse_filter)
+with_coming_filters = _with_options([one for one in _FILTERS if one.name != "state"], _parse_filter)
 with_dead_filters = _with_options(_DEAD_FILTERS, _parse_filter)
 with_purge_filters = _with_options(_DEAD_FILTERS[:-1], _parse_filter)  # a purge has no ``since``
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,9 +22,11 @@ from minutehand.owner.schedules.client_tokens import ChangeResult, ScheduleCall,
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
 from minutehand.state.incidents import resumed
-from minutehand.timing import pin, timetable
+from minutehand.timing import Rule, pin, timetable
 
 log = logging.getLogger(__name__)
+
+_LONGEST_RULE = 300  # characters of a rule in a head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,12 +254,23 @@ def _new_head(
         "job": definition.job,
         "expression": " ; ".join((definition.rule.expression, *definition.rule.also)),
         "timezone": definition.rule.timezone,
+        "rule": _short_rule(definition.rule),
+        "counts_from": revision.counts_from,
         "updated_at": now,
     }
     if kept is None:
         return _labelled(spec, Head(tenant=revision.tenant, name=revision.name, created_at=now, **current))
     over: dict[str, Any] = {} if stays_paused else {"note": None, "resume_at": None}
     return _labelled(spec, replace(kept, **current, **over))
+
+
+def _short_rule(rule: Rule) -> str | None:
+    """What a rule says beside its expression and zone, as JSON. None if it is long: heads are read by the thousand."""
+    said = rule.as_dict()
+    del said["expression"]
+    said.pop("timezone", None)
+    text = json.dumps({"expression": rule.expression, **said} if rule.also else said)
+    return text if len(text) <= _LONGEST_RULE else None
 
 
 def _labelled(spec: ScheduleSpec, head: Head) -> Head:

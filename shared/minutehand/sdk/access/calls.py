@@ -56,6 +56,7 @@ CALLS: Mapping[str, Call] = {
     "describe_schedule": _call(About.SCHEDULE, Verb.READ_SCHEDULES, when="its last runs with `read-runs`"),
     "preview": _call(About.SCHEDULE, Verb.PREVIEW),
     "list_schedules": _call(About.FILTER, Verb.READ_SCHEDULES),
+    "forecast": _call(About.FILTER, Verb.READ_SCHEDULES),
     "bulk": _call(
         About.FILTER,
         *BULK_VERBS.values(),

@@ -138,6 +138,7 @@ class AsyncScheduler(AsyncBase):
     get_schedule = awaited(Scheduler.get_schedule)
     preview = awaited(Scheduler.preview)
     list_schedules = awaited(Scheduler.list_schedules)
+    forecast = awaited(Scheduler.forecast)
     describe_schedule = awaited(Scheduler.describe_schedule)
 
     # Runs.

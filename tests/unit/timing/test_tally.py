@@ -1,0 +1,140 @@
+"""Fires are counted in spans as the timetable steps, across every change of the clocks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from minutehand.timing import Rule, Timetable, fires, timetable
+from minutehand.timing.tally import Tally, TooDense
+from minutehand.timing.timetables import LATEST, SpreadFires
+
+from tests.support.timing.expressions import ms
+from tests.support.timing.tables import CHANGES, DAY, expressions, policies, table_of
+
+HOUR = DAY // 24
+
+
+def stepped(table: Timetable, edges: list[int]) -> list[int]:
+    counts = [0] * (len(edges) - 1)
+    due = table.next(edges[0] - 1)
+    while due is not None and due < edges[-1]:
+        counts[bisect_right(edges, due) - 1] += 1
+        due = table.next(due)
+    return counts
+
+
+def is_sparse(table: Timetable, edges: list[int]) -> bool:
+    return sum(1 for _ in islice(fires(table, edges[0] - 1, edges[-1]), 20_001)) <= 20_000
+
+
+spans = st.lists(st.sampled_from([HOUR, HOUR, 3 * HOUR, HOUR // 2, DAY, 60_000, 17 * 60_000]), min_size=1, max_size=40)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(expressions, policies), min_size=1, max_size=3),
+    st.sampled_from(CHANGES),
+    st.integers(-8 * 24, 48).map(lambda half: half * HOUR // 2),
+    spans,
+)
+def test_the_counts_are_those_of_single_steps(
+    asked: list[tuple[str, dict[str, Any]]], change: tuple[str, int], before: int, lengths: list[int]
+) -> None:
+    zone, instant = change
+    edges = [instant * 1000 + before]
+    for length in lengths:
+        edges.append(edges[-1] + length)
+    tables = [table_of(text, zone, edges[0] - DAY, **given) for text, given in asked]
+    tables = [table for table in tables if is_sparse(table, edges)]
+    tally = Tally(edges, 10**9)
+    for table in [*tables, *tables]:
+        found, wanted = tally.add(table), stepped(table, edges)
+        assert found.total == sum(wanted)
+        assert found.first == (table.next(edges[0] - 1) if found.total else None)
+    assert list(tally.sums()) == [2 * sum(each) for each in zip(*[stepped(t, edges) for t in tables], strict=True)] or (
+        not tables and not any(tally.sums())
+    )
+    assert tally.sums() == tally.sums()
+
+
+EVERY = (
+    "*/20 * * * *",
+    "0 3 * * 1-5",
+    ["0 3 * * 1", "30 2,3 * * *"],
+    "rate(7 minutes)",
+    "cron(0/15 2-3 ? * 1,3 *)",
+    "DTSTART:20260101T023000 RRULE:FREQ=HOURLY;INTERVAL=5",
+)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "Africa/Cairo", "UTC"])
+@pytest.mark.parametrize("expression", EVERY, ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"exclude": ["weekends", "2026-10-20/2026-10-28"]},
+        {"exclude": ["* 2 * * *"]},
+        {"window": 600},
+        {"max_fires": 900},
+        {"on_excluded": "next_business_day"},
+        {"calendar": "DE"},
+    ],
+    ids=str,
+)
+def test_a_year_by_the_hour(expression: Any, zone: str, more: dict[str, Any]) -> None:
+    """With two changes of the clocks, which are at midnight in Santiago and Cairo."""
+    begin = ms("2026-03-01")
+    table = timetable(Rule.of(expression, timezone=zone, **more), anchor=begin, key="k")
+    parts = [list(range(begin + at * DAY, begin + (at + 40) * DAY + 1, HOUR)) for at in (10, 190, 225)]
+    for edges in parts:
+        tally = Tally(edges, 10**9)
+        tally.add(table)
+        assert list(tally.sums()) == stepped(table, edges)
+
+
+def test_a_day_is_stepped_once() -> None:
+    begin = ms("2026-05-01")
+    tally = Tally([begin + hour * HOUR for hour in range(30 * 24 + 1)], 10**9)
+    for _ in range(1_000):
+        tally.add(timetable(Rule(expression="* * * * *", timezone="Europe/Berlin"), anchor=0))
+    assert sum(tally.sums()) == 1_000 * 30 * 1_440
+    assert tally.steps < 3 * 1_440, "Berlin's days are divided by UTC's, and the first and the last are cut"
+
+
+def test_what_has_too_many_fires_is_not_counted() -> None:
+    begin = ms("2026-05-01")
+    tally = Tally([begin, begin + 30 * DAY], 10_000)
+    with pytest.raises(TooDense):
+        tally.add(timetable(Rule(expression="* * * * *", exclude=("5 * * * *",)), anchor=0))
+    assert tally.add(timetable(Rule(expression="0 * * * *"), anchor=0)).total == 720
+    assert sum(tally.sums()) == 720
+
+
+def test_counts_that_are_not_kept_are_summed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.timing.tally._SPACE", 30)
+    begin = ms("2026-05-01")
+    edges = [begin + hour * HOUR for hour in range(25)]
+    tally, tables = Tally(edges, 10**6), [timetable(Rule(expression=f"{n} * * * *"), anchor=0) for n in range(5)]
+    for table in [*tables, *tables]:
+        tally.add(table)
+    assert list(tally.sums()) == [10] * 24
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["* * * * *", "*/10 * * * * *", "0 9 * * 1", "rate(45 minutes)"]), st.integers(1, 86_400))
+def test_the_fires_of_a_window_are_listed_as_they_are_stepped(expression: str, window: int) -> None:
+    begin = ms("2026-03-01")
+    table = timetable(Rule(expression=expression, window=window), anchor=begin, key="k")
+    assert isinstance(table, SpreadFires)
+    found, due = [], begin
+    for _ in range(30):
+        following = table.next(due)
+        assert following is not None
+        found.append(due := following)
+    assert list(islice(fires(table, begin, LATEST), 30)) == found
