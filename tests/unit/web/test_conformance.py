@@ -1,7 +1,4 @@
-"""Requests that are generated from the document, to the application in this process: valid and invalid ones, and sequences of them.
-
-They need schemathesis; without it they are skipped with a line that says so.
-"""
+"""Requests that are generated from the document, to the application in this process: valid and invalid ones, and sequences of them."""
 
 from __future__ import annotations
 
@@ -9,20 +6,18 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from minutehand.web.app import openapi_document
 from minutehand.web.urls import run_in_url
 
 from tests.support.api import KEY, NIGHTLY, Api
 
-schemathesis: Any = pytest.importorskip(
-    "schemathesis", reason="pip install schemathesis: nothing generates requests to the API"
-)
+schemathesis: Any = import_module("schemathesis")  # without types
 pytestmark = pytest.mark.check
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example]
-QUIET = settings(max_examples=25, deadline=None, database=None, suppress_health_check=SLOW)
+QUIET = settings(max_examples=25, deadline=None, database=None, derandomize=True, suppress_health_check=SLOW)
 OPERATIONS = [
     (method.upper(), path)
     for path, operations in openapi_document(Api().app)["paths"].items()
@@ -64,10 +59,16 @@ def test_answers_are_as_the_document_says(method: str, path: str, mode: str) -> 
     def asked(case: Any) -> None:
         if mode == "positive":
             case.path_parameters |= {name: known[name] for name in known.keys() & case.path_parameters.keys()}
+        assume(mode == "positive" or not any(map(_is_text_when_sent, dict(case.query or {}).values())))
         answer = case.call(headers=HEADERS)
         case.validate_response(answer, headers=HEADERS, checks=checks())
 
     asked()
+
+
+def _is_text_when_sent(value: Any) -> bool:
+    """Whether a list, which does not fit a text, is a text in a query (``[False]`` is ``?job=false``), or nothing."""
+    return isinstance(value, list) and len(value) <= 1
 
 
 class FreshApp:
