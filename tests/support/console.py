@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from httpx import Response
-from minutehand import Scheduler
+from minutehand import Registry, Scheduler
 from minutehand.console import BrowserSession, add_console
 from minutehand.testing import Harness
 from minutehand.web import Actor, create_app
@@ -24,9 +24,15 @@ class Browser:
     """Asks the console of a harness, signed in unless told otherwise."""
 
     def __init__(
-        self, *, actor: Actor | None = None, scheduler: Scheduler | None = None, signed_in: bool = True, **options: Any
+        self,
+        *,
+        actor: Actor | None = None,
+        scheduler: Scheduler | None = None,
+        jobs: Registry | None = None,
+        signed_in: bool = True,
+        **options: Any,
     ) -> None:
-        self.harness = Harness(greeting_jobs(), at=NOON)
+        self.harness = Harness(jobs or greeting_jobs(), at=NOON)
         self.scheduler = scheduler or self.harness.scheduler
         self.session = BrowserSession(KEY, actor)
         app = create_app(self.scheduler, access=self.session, **{"rate": None, **options})

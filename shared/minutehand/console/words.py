@@ -29,6 +29,9 @@ LOOKS: Mapping[str, str] = {
     "SUSPENDED": WAITING,
     "ERASING": BAD,
     "VANISHED": BAD,
+    "WARNING": WAITING,  # levels of log lines
+    "ERROR": BAD,
+    "CRITICAL": BAD,
 }
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -48,6 +51,12 @@ def moment(value: datetime | None, seconds: bool = False) -> Markup:  # noqa: FB
     return Markup('<time datetime="{}" title="{}">{} <span class="zone">{}</span></time>').format(
         value.isoformat(timespec="seconds"), utc, text, zone
     )
+
+
+def instant(value: datetime) -> Markup:
+    """A time in UTC to the millisecond."""
+    text = value.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
+    return Markup('<time datetime="{}">{} <span class="zone">UTC</span></time>').format(value.isoformat(), text)
 
 
 def duration(value: timedelta | None) -> str:
@@ -117,6 +126,7 @@ def badge(state: str) -> Markup:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "moment": moment,
+    "instant": instant,
     "duration": duration,
     "ago": ago,
     "took": took,

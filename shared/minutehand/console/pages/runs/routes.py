@@ -5,11 +5,12 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from minutehand.console.calls import page
-from minutehand.console.pages.runs import acts, dead, detail, index
+from minutehand.console.pages.runs import acts, dead, detail, index, logs
 
 ROUTES = (
     Route("/runs", page(index.show)),
     Route("/run/{run}", page(detail.show)),
+    Route("/run/{run}/logs", page(logs.show)),
     Route("/run/{run}/act", page(acts.preview_run_act), methods=["GET"]),
     Route("/run/{run}/act", page(acts.act_on_run), methods=["POST"]),
     Route("/dead", page(dead.show)),
