@@ -136,11 +136,21 @@ def write(documents: Iterable[DeclarationFile], *, comment: str = "") -> str:
     return f"{top}# yaml-language-server: $schema={SCHEMA}\n{text}"
 
 
+def write_words(words: Mapping[str, Any]) -> str:
+    """Some words of one declaration as YAML, as they stand below its name."""
+    text: str = yaml.dump(
+        _for_file(words), Dumper=_Writer, allow_unicode=True, sort_keys=False, width=1_000, default_flow_style=False
+    )
+    return text
+
+
 def _for_file(words: Mapping[str, Any]) -> dict[str, Any]:
     """The words with enumerations as texts, and expressions in quotes, because an edited expression may need them."""
     found = {word: str(value) if isinstance(value, str) else value for word, value in words.items()}
-    expression = words["expression"]
-    found["expression"] = list(map(QuotedText, expression)) if isinstance(expression, list) else QuotedText(expression)
+    expression = words.get("expression")
+    if expression is not None:
+        is_list = isinstance(expression, list)
+        found["expression"] = list(map(QuotedText, expression)) if is_list else QuotedText(expression)
     if "retry" in found:
         found["retry"] = {name: str(v) if isinstance(v, str) else v for name, v in words["retry"].items()}
     return found

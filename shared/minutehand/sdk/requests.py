@@ -89,7 +89,7 @@ class ScheduleRequest:
     owner: str  # of the schedule: "tenant/name"
     job: str
     rule: Rule
-    payload: PendingPayload
+    payload: PendingPayload | None  # None: it keeps the stored one
     overrides: Overrides
     options: Options
     description: str
@@ -97,7 +97,10 @@ class ScheduleRequest:
     managed_by: str | None = None
 
     def define(self, present: Definition | None) -> Definition:
-        text, ref = self.payload.of_schedule(self.owner, present)
+        if self.payload is not None:
+            text, ref = self.payload.of_schedule(self.owner, present)
+        else:
+            text, ref = (None, None) if present is None else (present.payload, present.payload_ref)
         return Definition(
             job=self.job, rule=self.rule, payload=text, payload_ref=ref, overrides=self.overrides, options=self.options
         )

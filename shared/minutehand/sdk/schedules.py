@@ -16,7 +16,7 @@ from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, split_words
 from minutehand.domain.schedule import Definition, Head, ScheduleState
 from minutehand.domain.tenants.access import Verb
-from minutehand.errors import NotFound
+from minutehand.errors import InvalidInput, NotFound
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
@@ -81,6 +81,7 @@ class ScheduleMethods(SchedulerBase):
         payload: _T = NONE,
         description: str = "",
         tags: Mapping[str, str] | None = None,
+        keep_payload: bool = False,
         managed_by: str | None = None,
         expected_revision: int | None = None,
         client_token: str | None = None,
@@ -89,14 +90,30 @@ class ScheduleMethods(SchedulerBase):
         """Create a schedule, or update it to these arguments; an argument that is left out has its default. Writes only differences.
 
         ``change`` is "created", "updated" or "unchanged". A paused schedule stays paused. ``managed_by`` is the package or file
-        that declares it; None keeps the stored one. With ``expected_revision`` the schedule must exist.
+        that declares it; None keeps the stored one. With ``expected_revision`` the schedule must exist, as with ``keep_payload``,
+        which keeps the stored payload, also for a caller who may not read it.
         Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable.
         """
         permit = self._permit_upsert(name, self._named_job(job))
-        request = self._request(name, job, expression, timezone, payload, description, tags, words, managed_by)
+        given = _kept(payload) if check_flag("keep_payload", keep_payload) else payload
+        request = self._request(name, job, expression, timezone, given, description, tags, words, managed_by)
         call = self._call("upsert_schedule", permit, name, expected_revision, client_token, request)
-        done = creating.upsert(call, request.spec(), self._context)
+        spec = request.spec()
+        done = creating.upsert(call, self._keeping(spec, name) if keep_payload else spec, self._context)
         return Upserted(schedule=schedule_view(done.head), change=str(done.change))
+
+    def _keeping(self, spec: creating.ScheduleSpec, name: str) -> creating.ScheduleSpec:
+        """The spec of a request without a payload, whose stored payload has to fit the job that it gets."""
+
+        def define(present: Definition | None) -> Definition:
+            if present is None:
+                raise NotFound(f"name={name!r}: there is no payload to keep")
+            made = spec.definition(present)
+            if made != present:
+                self._check_stored(made.job, made.payload, made.payload_ref)
+            return made
+
+        return replace(spec, definition=define)
 
     def _permit_upsert(self, name: str, job: str | None) -> Callable[[Head | None], None]:
         """A check of the schedule that is there, before it is created, or updated to a job. Raises Forbidden at once if neither may be."""
@@ -126,7 +143,7 @@ class ScheduleMethods(SchedulerBase):
     ) -> ScheduleRequest:
         check_name(name)
         job_name = self._job_name(job)
-        pending = self._checked(job_name, payload)
+        pending = None if payload is UNSET else self._checked(job_name, payload)
         policies, chosen = split_words(words)
         rule, options = rule_of(expression, timezone), self._options(job_name, chosen)
         self._may_run(job_name)
@@ -276,3 +293,10 @@ class ScheduleMethods(SchedulerBase):
 def _anything(head: Head | None) -> None:
     """The check of what is there, where only the new schedule counts."""
     del head
+
+
+def _kept(payload: Any) -> Any:
+    """That the stored payload is kept. Raises InvalidInput for a payload beside it."""
+    if payload is not NONE:
+        raise InvalidInput("keep_payload", True, "is given with a payload", "leave one of the two out")
+    return UNSET

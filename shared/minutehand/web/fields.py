@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from minutehand.apply import schema
+from minutehand.domain.schedule import Declaration
 from minutehand.web.urls import cursor_of_url
 
 NAME = r"^[A-Za-z0-9._:@/-]{1,200}$"  # of schedules, jobs and keys
@@ -131,3 +132,11 @@ def merged(present: Any, patch: Any) -> Any:
         else:
             found[name] = merged(found.get(name), value)
     return found
+
+
+def definition_arguments(found: Declaration) -> dict[str, Any]:
+    """A declaration as keywords of create_schedule and upsert_schedule."""
+    policies = {word: value for word, value in vars(found.overrides).items() if value is not None}
+    options = {word: getattr(found.options, word) for word in found.options.as_dict()}
+    about: dict[str, Any] = {"description": found.description, "tags": found.tags, "payload": json.loads(found.payload)}
+    return {"job": found.job, "expression": found.rule, **about, **policies, **options}

@@ -27,6 +27,7 @@ ELSEWHERE = {
     "strictly": "an option of the server",
     "wait_for": "GET /runs/{run}?wait=",
     "list_running": "GET /runs?state=RUNNING",
+    "compare_schedule": "POST /declarations/plan with one schedule",
     "update_schedule": "PATCH merges, and replaces by upsert_schedule",
     "archive": "a stream without an end, which a request is not",
     "verify_audit": "an auditor's long work",

@@ -165,6 +165,7 @@ class AsyncScheduler(AsyncBase):
     # Declarations.
 
     compare_declared = awaited(Scheduler.compare_declared)
+    compare_schedule = awaited(Scheduler.compare_schedule)
     carry_out = awaited(Scheduler.carry_out)
     export_declared = awaited(Scheduler.export_declared)
 

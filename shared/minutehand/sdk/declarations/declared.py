@@ -21,8 +21,10 @@ from minutehand.domain.payload import PayloadOwner
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from minutehand.domain.tenants.access import Verb
 from minutehand.errors import Forbidden, InvalidInput, JobError, MinutehandError, Unavailable
+from minutehand.fires.context import revision_of
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules.client_tokens import ScheduleCall
+from minutehand.sdk.base import UNSET
 from minutehand.sdk.reading import Filter, walk
 from minutehand.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
 from minutehand.sdk.schedules import ScheduleMethods
@@ -85,6 +87,26 @@ class DeclarationMethods(ScheduleMethods):
                 )
         return ApplyPlan(managed_by=owner, changes=[changes[name] for name in sorted(changes)])
 
+    def compare_schedule(self, declared: Declaration, *, keep_payload: bool = False) -> PlannedChange:
+        """What ``upsert_schedule`` with the arguments of this declaration would change. Reads one schedule, writes nothing.
+
+        Its owner is not compared. With ``keep_payload`` the payload is not compared either, and need not be readable.
+        An invalid declaration is REFUSED; a job that no worker knows is among the ``warnings``.
+        Raises InvalidInput, Forbidden, Unavailable.
+        """
+        name = check_name(declared.name, "name")
+        self._permit_some(Verb.READ_SCHEDULES)
+        head = self._services.schedules.head(self.tenant, name)
+        there: dict[str, _Existing] = {}
+        if head is not None and head.state is not ScheduleState.DELETED:
+            self._permit(Verb.READ_SCHEDULES, head.job)
+            definition = revision_of(head, self._services).definition
+            if not keep_payload:
+                self._permit(Verb.READ_PAYLOADS, definition.job)
+            there[name] = _Existing(head=head, definition=definition)
+        owner = head.managed_by if there and head is not None else None
+        return self._compare(declared, there, owner, adopt=False, keeps=keep_payload)
+
     def carry_out(
         self, plan: ApplyPlan, *, prune: bool = False, on_change: Callable[[PlannedChange], None] = lambda change: None
     ) -> ApplyResult:
@@ -124,27 +146,37 @@ class DeclarationMethods(ScheduleMethods):
         return dict(sorted(found.items(), key=lambda pair: pair[0] or ""))
 
     def _compare(
-        self, declared: Declaration, there: Mapping[str, _Existing], owner: str | None, *, adopt: bool
+        self,
+        declared: Declaration,
+        there: Mapping[str, _Existing],
+        owner: str | None,
+        *,
+        adopt: bool,
+        keeps: bool = False,  # the stored payload
     ) -> PlannedChange:
         name, odd = declared.name or declared.place, list[str]()
         try:
             job = job_of(declared, self._jobs)
             name = declared.name or job
-            value = json.loads(declared.payload)
-            compared = _ComparedPayload(value, self._services.payloads)
+            one, current = there.get(name), None
+            stored, keeps = (None, False) if one is None else (one.definition, keeps)
+            value = None if keeps else json.loads(declared.payload)
             quiet = self._copy(_on_unknown=odd.append)
-            request = replace(quiet._request_of(name, job, declared, owner), payload=compared)  # noqa: SLF001 (a copy)
+            request = quiet._request_of(name, job, declared, owner, keeps=keeps)  # noqa: SLF001 (a copy)
+            compared = None if keeps else _ComparedPayload(value, self._services.payloads)
+            definition = settled(replace(request, payload=compared).define(stored), stored)
+            if keeps:
+                quiet._check_stored(job, definition.payload, definition.payload_ref)  # noqa: SLF001 (a copy)
         except (InvalidInput, JobError, Forbidden) as problem:
             return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
-        one, current = there.get(name), None
-        stored = None if one is None else one.definition
-        definition = settled(request.define(stored), stored)
         words = words_of(
             definition, value, description=declared.description, tags=declared.tags, paused=declared.paused
         )
         if one is not None:
             same = (one.definition.payload, one.definition.payload_ref) == (definition.payload, definition.payload_ref)
-            payload = value if same else self._payload(one.definition)  # an equal one is not fetched from the bucket
+            payload = (
+                value if same or keeps else self._payload(one.definition)
+            )  # an equal one is not fetched from the bucket
             current = CurrentState(
                 words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision
             )
@@ -158,9 +190,11 @@ class DeclarationMethods(ScheduleMethods):
     def _payload(self, definition: Definition) -> Any:
         return json.loads(self._payload_of(definition) or "null")
 
-    def _request_of(self, name: str, job: str, declared: Declaration, owner: str | None) -> ScheduleRequest:
+    def _request_of(
+        self, name: str, job: str, declared: Declaration, owner: str | None, *, keeps: bool = False
+    ) -> ScheduleRequest:
         words: Any = vars(declared.overrides) | declared.options.as_dict()  # the keys of ScheduleWords
-        payload, about = json.loads(declared.payload), (declared.description, declared.tags)
+        payload, about = UNSET if keeps else json.loads(declared.payload), (declared.description, declared.tags)
         return self._request(name, job, declared.rule, None, payload, *about, words, owner)
 
     def _all(self, prefix: str = "") -> Iterator[_Existing]:

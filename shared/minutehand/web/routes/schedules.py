@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -28,7 +27,16 @@ from minutehand.web.calls import (
     header_named,
 )
 from minutehand.web.etags import etag_of, expected_revision
-from minutehand.web.fields import NAME, ApiQuery, Definition, NamedDefinition, PageQuery, Patch, merged
+from minutehand.web.fields import (
+    NAME,
+    ApiQuery,
+    Definition,
+    NamedDefinition,
+    PageQuery,
+    Patch,
+    definition_arguments,
+    merged,
+)
 from minutehand.web.urls import name_in_url
 
 router = APIRouter(route_class=StrictRoute, tags=["schedules"])
@@ -164,11 +172,7 @@ def _arguments(name: str, words: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(
             "paused", words["paused"], "is not a word of a definition here", "POST to …/pause or …/resume"
         )
-    found = read_words(name, words, "the body")
-    policies = {word: value for word, value in vars(found.overrides).items() if value is not None}
-    options = {word: getattr(found.options, word) for word in found.options.as_dict()}
-    about: dict[str, Any] = {"description": found.description, "tags": found.tags, "payload": json.loads(found.payload)}
-    return {"job": found.job, "expression": found.rule, **about, **policies, **options}
+    return definition_arguments(read_words(name, words, "the body"))
 
 
 def _document(call: ApiCall, name: str) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from minutehand.apply.difference import payload_changes
 from minutehand.apply.fields import DATES
 from minutehand.console.words import duration
+from minutehand.domain.redaction import Redact
 from minutehand.domain.times import from_ms
 
 _WITH_UNIT = (
@@ -48,6 +50,9 @@ def differences(pairs: Mapping[str, tuple[Any, Any]]) -> Sequence[Difference]:
             old, new = dict(_flat({word: before})), dict(_flat({word: after}))
             below = {path: (old.get(path), new.get(path)) for path in dict.fromkeys((*new, *old))}
             found += [_difference(path, *pair) for path, pair in below.items() if pair[0] != pair[1]]
+        elif word == "payload" and before != after:
+            changes = payload_changes(before, after, Redact())
+            found += [_difference(one.path, one.before, one.after) for one in changes]
         else:
             found.append(_difference(word, before, after))
     return found
