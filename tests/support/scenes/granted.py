@@ -217,6 +217,11 @@ CASES: tuple[Case, ...] = (
     case(
         "compare_declared", [V.READ_SCHEDULES, V.READ_PAYLOADS], lambda on, _: on.compare_declared([]), about_job=False
     ),
+    case(
+        "compare_schedule",
+        [V.READ_SCHEDULES, V.READ_PAYLOADS],
+        lambda on, of: on.compare_schedule(declaration(place="test", name=of.name, job=of.job, expression="0 8 * * *")),
+    ),
     case("export_declared", [V.READ_SCHEDULES, V.READ_PAYLOADS], lambda on, _: on.export_declared(), about_job=False),
 )
 OF_INSTALLATION: tuple[Case, ...] = (

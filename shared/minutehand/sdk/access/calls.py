@@ -63,7 +63,9 @@ CALLS: Mapping[str, Call] = {
         when="by the action; `update` to retag",
     ),
     "compare_declared": _call(About.SOME, Verb.READ_SCHEDULES, Verb.READ_PAYLOADS, when="both"),
-    "compare_schedule": _call(About.SOME, Verb.READ_SCHEDULES, Verb.READ_PAYLOADS, when="both"),
+    "compare_schedule": _call(
+        About.SCHEDULE, Verb.READ_SCHEDULES, Verb.READ_PAYLOADS, when="both; the latter unless its payload is kept"
+    ),
     "export_declared": _call(About.SOME, Verb.READ_SCHEDULES, Verb.READ_PAYLOADS, when="both"),
     "carry_out": _call(
         About.SCHEDULE, Verb.CREATE, Verb.UPDATE, Verb.DELETE, when="those of all its changes, before the first"

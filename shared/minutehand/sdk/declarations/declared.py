@@ -20,7 +20,7 @@ from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.payload import PayloadOwner
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from minutehand.domain.tenants.access import Verb
-from minutehand.errors import Forbidden, InvalidInput, JobError, MinutehandError, Unavailable
+from minutehand.errors import Forbidden, InvalidInput, JobError, MinutehandError, NotFound, Unavailable
 from minutehand.fires.context import revision_of
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules.client_tokens import ScheduleCall
@@ -95,17 +95,15 @@ class DeclarationMethods(ScheduleMethods):
         Raises InvalidInput, Forbidden, Unavailable.
         """
         name = check_name(declared.name, "name")
-        self._permit_some(Verb.READ_SCHEDULES)
-        head = self._services.schedules.head(self.tenant, name)
-        there: dict[str, _Existing] = {}
-        if head is not None and head.state is not ScheduleState.DELETED:
-            self._permit(Verb.READ_SCHEDULES, head.job)
-            definition = revision_of(head, self._services).definition
-            if not keep_payload:
-                self._permit(Verb.READ_PAYLOADS, definition.job)
-            there[name] = _Existing(head=head, definition=definition)
-        owner = head.managed_by if there and head is not None else None
-        return self._compare(declared, there, owner, adopt=False, keeps=keep_payload)
+        try:
+            head = self._head(name, Verb.READ_SCHEDULES)
+        except NotFound:
+            return self._compare(declared, {}, None, adopt=False)
+        definition = revision_of(head, self._services).definition
+        if not check_flag("keep_payload", keep_payload):
+            self._permit(Verb.READ_PAYLOADS, definition.job)
+        there = {name: _Existing(head=head, definition=definition)}
+        return self._compare(declared, there, head.managed_by, adopt=False, keeps=keep_payload)
 
     def carry_out(
         self, plan: ApplyPlan, *, prune: bool = False, on_change: Callable[[PlannedChange], None] = lambda change: None
