@@ -17,6 +17,7 @@ NAVIGATION = (
     Entry("Overview", ""),
     Entry("Schedules", "schedules"),
     Entry("Timeline", "timeline"),
+    Entry("Calendar", "calendar"),
     Entry("Runs", "runs"),
     Entry("Dead", "dead"),
     Entry("Queues", "queues"),

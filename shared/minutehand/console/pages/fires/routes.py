@@ -5,6 +5,10 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from minutehand.console.calls import page
-from minutehand.console.pages.fires import timeline
+from minutehand.console.pages.fires import calendar, firing, timeline
 
-ROUTES = (Route("/timeline", page(timeline.show)),)
+ROUTES = (
+    Route("/timeline", page(timeline.show)),
+    Route("/calendar", page(calendar.show)),
+    Route("/calendar/fires", page(firing.show)),
+)

@@ -1,0 +1,113 @@
+"""The calendar: the fires of a week or a month by the hour, peaks, quiet times, holidays, and changes of the clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from starlette.responses import Response
+
+from minutehand.console.calls import PageCall
+from minutehand.console.load import short_count
+from minutehand.console.pages.fires.asked import (
+    LOOKED_AT,
+    day_of,
+    fires_address,
+    forecast_conditions,
+    in_form,
+    midnight,
+    tomorrow,
+)
+from minutehand.console.pages.fires.heat import clock_changes, heat_rows, peaks, quiet_times
+from minutehand.console.pages.fires.window import zone_of
+from minutehand.errors import ExpressionError, InvalidInput
+from minutehand.sdk.forecasts.views import Forecast
+from minutehand.timing.holidays import calendar
+from minutehand.web.urls import cursor_in_url, cursor_of_url
+
+VIEWS: Mapping[str, tuple[str, int]] = {"week": ("a week", 7), "month": ("a month", 31)}  # what is shown, and its days
+
+
+def show(call: PageCall) -> Response:
+    """The page. What cannot be read in its address is shown with its fault."""
+    kept = {name: call.param(name) for name in ("q", "zone", "show", "holidays")}
+    values: dict[str, Any] = {"fault": None, "found": None, "more": None}
+    try:
+        values |= _calendar(call, kept)
+    except InvalidInput as problem:
+        values["fault"] = problem
+    zone = kept["zone"] if values["fault"] is None and kept["zone"] else "UTC"
+    return call.render(
+        "fires/calendar.html",
+        200 if values["fault"] is None else 422,
+        short_count=short_count,
+        kept=kept,
+        views=VIEWS,
+        zone=zone,
+        from_day=call.param("from") or "",
+        now=call.now.astimezone(zone_of(zone)),
+        maintenance=[in_form(tomorrow(call.now, zone_of(zone), hour)) for hour in (2, 4)],
+        fires_in=lambda one: fires_address(call, {"q": kept["q"], "zone": kept["zone"]}, one.start, one.end),
+        **values,
+    )
+
+
+def _calendar(call: PageCall, kept: Mapping[str, str | None]) -> dict[str, Any]:
+    """What the page shows. Raises InvalidInput."""
+    name = kept["zone"] or "UTC"
+    zone, view = zone_of(name), kept["show"] or "week"
+    if view not in VIEWS:
+        raise InvalidInput("show", view, "is not shown", f"use one of {', '.join(VIEWS)}")
+    first, holiday = day_of(call.param("from"), call.now, zone), _holidays(kept["holidays"])
+    days = [first + timedelta(days=number) for number in range(VIEWS[view][1])]
+    since, until = midnight(first, zone), midnight(days[-1] + timedelta(days=1), zone)
+    today = call.now.astimezone(zone).date()
+    if until <= call.now:
+        raise InvalidInput("from", first, "is past", "choose a later day; the timeline and the runs show what was")
+    found = _forecast(call, since, until, name, kept["q"])
+    changes = clock_changes(name, found.since, until)
+    quiet = quiet_times(found.spans)
+    last = None if found.cursor is None else cursor_in_url(found.cursor)
+    return {
+        "found": found,
+        "view": view,
+        "rows": heat_rows(found.spans, days, holiday, changes),
+        "first": first,
+        "last": days[-1],
+        "peaks": peaks(found.spans),
+        "quiet": quiet,
+        "calm": max(quiet, key=lambda one: one.length, default=None),
+        "changes": changes,
+        "zones": sorted({"UTC", name, *(one.timezone for one in found.schedules)}),
+        "earlier": _moved(call, kept, max(first - timedelta(days=len(days)), today), today) if first > today else None,
+        "later": _moved(call, kept, days[-1] + timedelta(days=1), today),
+        "more": None if last is None else call.address("calendar", **{**kept, "from": first, "cursor": last}),
+        "goes_on": call.param("cursor") is not None,
+    }
+
+
+def _forecast(call: PageCall, since: datetime, until: datetime, zone: str, q: str | None) -> Forecast:
+    return call.scheduler.forecast(
+        since=since,
+        until=until,
+        timezone=zone,
+        limit=LOOKED_AT,
+        cursor=cursor_of_url(call.param("cursor")),
+        **forecast_conditions(q),
+    )
+
+
+def _moved(call: PageCall, kept: Mapping[str, str | None], first: date, today: date) -> str:
+    return call.address("calendar", **{**kept, "from": None if first == today else first})
+
+
+def _holidays(name: str | None) -> Callable[[date], str | None]:
+    """The name of a day's holiday. Raises InvalidInput."""
+    if name is None:
+        return lambda _: None
+    try:
+        known = calendar(name)
+    except ExpressionError as problem:
+        raise InvalidInput("holidays", name, problem.problem, problem.remedy) from None
+    return lambda day: known.name(day) if known.holiday(day) else None
