@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from minutehand.web import Actor
 from minutehand.web.app import openapi_document
 
-from tests.support.api import NIGHTLY, Api
+from tests.support.api import BODIES, NIGHTLY, Api
 
-# Bodies that the document's examples cannot know, for the harness has a clock of its own.
-BODIES: dict[str, Any] = {
-    "freeze": {"until": "2026-06-01T00:00:00Z"},
-    "reschedule_run": {"delay": 60},
-    "redrive": {"job": "fail"},
-    "purge": {"job": "fail"},
-    "submit": {"job": "greet", "payload": {"to": "Ada"}},
-    "put_schedule": NIGHTLY,
-    "create_schedule": {"name": "other", **NIGHTLY},
-    "apply_declarations": {"schedules": {"other": NIGHTLY}},
-    "plan_declarations": {"schedules": {"other": NIGHTLY}},
-    "patch_schedule": {"timezone": "UTC"},
-    "start_backfill": {"start": "2026-05-04T10:00:00Z", "end": "2026-05-04T12:00:00Z", "current": True},
-    "cancel_schedule_runs": {"after": "2026-05-04T10:00:00Z", "upto": "2026-05-04T13:00:00Z"},
-    "bulk": {"action": "pause", "filter": {"prefix": "n"}},
-}
 READS = {"preview"}  # it asks no table
 UNSAFE = [
     (operation["operationId"], method.upper(), path)

@@ -1,0 +1,28 @@
+"""An installation with one of everything that pages name, for who goes through them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from minutehand.web import Actor
+
+from tests.support.console import Browser
+
+
+def furnished(actor: Actor | None = None) -> Browser:
+    """The console of an operator over a tenant with schedules, runs of all kinds, dead runs, a backfill and a key."""
+    browser = Browser(actor=actor or Actor(name="boss@acme", operator=True))
+    scheduler, now = browser.scheduler, browser.harness.clock.now()
+    scheduler.create_schedule("team/good", "greet", "*/5 * * * *", payload={"to": "Ada"}, tags={"team": "a"})
+    scheduler.create_schedule("team/bad", "fail", "*/10 * * * *")
+    scheduler.submit("greet", {"to": "Eve"}, delay=7_200)
+    scheduler.backfill("team/good", now - timedelta(minutes=20), now, current=True, dry_run=False)
+    for _ in range(4):
+        browser.harness.advance(timedelta(minutes=5))
+    browser.harness.tenants.create("default", note="Acme")
+    browser.harness.tenants.grant("default", "iam:*", "admin")
+    browser.harness.tenants.grant("default", "app:boss@acme", "admin")
+    browser.harness.tenants.grant("~installation", "iam:*", "admin")
+    browser.harness.tenants.grant("~installation", "app:boss@acme", "admin")
+    browser.harness.tenants.create_key("default", "crm", ["submit"])
+    return browser
