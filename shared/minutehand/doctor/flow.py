@@ -1,29 +1,24 @@
 """Checks whether work moves: ticks, the local clock, what waits in the queues, and queues that are held back (backpressure).
 
-Evidence of ticks is the agenda: after a tick nothing is due within the next minute. A tick handles every chain that is due
-within the look-ahead of 180 s, and ticks are 119 s apart at the most. So a chain's entry that is still there at its time has seen no
-tick for 180 s, however often ticks write nothing; no tick has to leave a trace of its own.
+Evidence of ticks is the agenda: see ``owner.ticker_health``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 from minutehand.doctor.context import DoctorContext, Finding, fail, ok, warn
 from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
+from minutehand.domain.run import EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
-from minutehand.domain.times import MINUTE, SECOND, from_ms
+from minutehand.domain.times import SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK
 from minutehand.dynamodb.rows import shard_key, to_item
 from minutehand.fires.backpressure import read_hold_log
-from minutehand.fires.context import LOOKAHEAD
+from minutehand.owner.ticker_health import TickerHealth, TickerState, survey_ticks
 from minutehand.state.lease import SKEW
 
-_LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
-_SILENT = 150 * SECOND  # since the last tick of a shard: they are 119 s apart at the most
 _READ = 50  # entries of each shard
 _NOTICEABLE = 2 * SECOND  # offset of the clock by which starts are visibly early or late
 _TICKS = timedelta(minutes=10)  # of the metric that the function writes
@@ -31,15 +26,6 @@ _FULL = 100_000  # messages in flight: at about 120,000 SQS gives no more, witho
 _MANY = 1_000  # messages that wait for a worker
 _OLD = 300.0  # seconds that the oldest waits
 _AGES = timedelta(minutes=15)  # of the metric of their age
-
-
-@dataclass(kw_only=True)
-class _Agenda:
-    """Due entries of all shards."""
-
-    waiting: list[AgendaEntry] = field(default_factory=list)  # overdue chains, oldest first in each shard
-    failing: list[AgendaEntry] = field(default_factory=list)  # entries whose handling failed
-    locked: int = 0  # shards that a ticker works on
 
 
 def ticker(context: DoctorContext) -> Iterator[Finding]:
@@ -54,7 +40,7 @@ def ticker(context: DoctorContext) -> Iterator[Finding]:
         yield warn("the agenda was never used: there was no schedule and no tick yet", remedy)
         return
     context.shards = int(config["shards"]["N"])
-    seen = _read_agenda(context)
+    seen = survey_ticks(context.services, context.clock(), shards=context.shards, limit=_READ)
     yield _verdict(context, seen, remedy)
     if seen.failing:
         names = ", ".join(sorted({entry.id for entry in seen.failing})[:5])
@@ -62,38 +48,28 @@ def ticker(context: DoctorContext) -> Iterator[Finding]:
         yield warn(what, "see `entry.failed` in the ticker's log; after ten failures they are quarantined")
 
 
-def _read_agenda(context: DoctorContext) -> _Agenda:
-    held = {queue for queue, hold in read_hold_log(context.services).queues.items() if hold.now is not None}
-    seen, table, now = _Agenda(), context.settings.table("agenda"), context.clock()
-    for shard in range(context.shards):
-        page = context.services.agenda.due(shard, upto=now + LOOKAHEAD, after=None, limit=_READ)
-        seen.failing += [entry for entry in page.entries if entry.failures]
-        well = [entry for entry in page.entries if not entry.failures]
-        seen.waiting += [entry for entry in well if entry.kind is EntryKind.CHAIN and entry.queue not in held]
-        key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
-        lock = context.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
-        seen.locked += lock is not None and int(lock["until"]["N"]) > now
-    return seen
-
-
-def _verdict(context: DoctorContext, seen: _Agenda, remedy: str) -> Finding:
-    now = context.clock()
-    oldest = min(seen.waiting, key=lambda entry: entry.due, default=None)
+def _verdict(context: DoctorContext, seen: TickerHealth, remedy: str) -> Finding:
+    oldest = seen.oldest
     if oldest is None:
-        return ok(f"nothing is late, nothing waits{_signs(context, seen)}")
-    behind, silent = now - oldest.due, now + LOOKAHEAD - oldest.due
+        return ok(f"nothing is late, nothing waits{_signs(context)}")
     what = f"{oldest.id} was due at {from_ms(oldest.due):%Y-%m-%d %H:%M:%SZ} and no tick has handled it"
-    if behind > _LATE:
-        return fail(f"it is {behind // SECOND} s behind: {what}", remedy)
-    if silent > _SILENT:
-        return warn(f"no tick for {silent // SECOND} s at least: {what}", remedy)
-    return ok(f"nothing is late{_signs(context, seen)}")
+    if seen.state is TickerState.LATE:
+        return fail(f"it is {seen.behind // SECOND} s behind: {what}", remedy)
+    if seen.state is TickerState.SILENT:
+        return warn(f"no tick for {seen.silent // SECOND} s at least: {what}", remedy)
+    return ok(f"nothing is late{_signs(context)}")
 
 
-def _signs(context: DoctorContext, seen: _Agenda) -> str:
+def _signs(context: DoctorContext) -> str:
     """Other signs of a running ticker: a held lock, the function's metric."""
-    if seen.locked:
-        return f"; a ticker is at work on {seen.locked} of {context.shards} shards"
+    locked, now = 0, context.clock()
+    for shard in range(context.shards):
+        key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
+        table = context.settings.table("agenda")
+        lock = context.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
+        locked += lock is not None and int(lock["until"]["N"]) > now
+    if locked:
+        return f"; a ticker is at work on {locked} of {context.shards} shards"
     function = ("service", f"{context.settings.prefix}-ticker")
     points = context.probe.metric("Minutehand", "Ticks", function, "Sum", _TICKS)
     return f"; the function's last tick was in the minute of {points[-1]['Timestamp']:%H:%M}Z" if points else ""

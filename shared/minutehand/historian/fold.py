@@ -21,7 +21,7 @@ from minutehand.ports.services import Clock, Services
 from minutehand.state.history.codec import encode
 from minutehand.state.history.fold import parts
 from minutehand.state.history.search import Search, summary_of
-from minutehand.state.history.stats import Stats, encode_parts, total
+from minutehand.state.history.stats import Stats, encode_parts, outcomes_of, total
 from minutehand.state.history.stats import decode as decode_stats
 
 log = logging.getLogger(__name__)
@@ -149,6 +149,7 @@ class _Folding:
     def _put_stats(self, tenant: str, day: Day, number: int, stats: Stats) -> None:
         """Before the index: an hour that is folded has its statistics, and a day that is over has them for the whole day."""
         self._history.put_stats(tenant, day.number, number, encode_parts(stats), self._closed)
+        self._history.put_totals(tenant, day.number, number, outcomes_of(stats), self._closed)
         if day.folded >= day.number * 24 + 24:
             self._put_day(tenant, day.number)
 

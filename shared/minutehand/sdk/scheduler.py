@@ -17,6 +17,7 @@ from minutehand.sdk.forecasts.forecast import ForecastMethods
 from minutehand.sdk.history.archive import ArchiveMethods
 from minutehand.sdk.history.audit import AuditMethods
 from minutehand.sdk.history.finding import FindMethods
+from minutehand.sdk.history.health import HealthMethods
 from minutehand.sdk.history.run_logs import LogMethods
 from minutehand.sdk.history.statistics import HistoryMethods
 from minutehand.sdk.history.why import WhyMethods
@@ -42,6 +43,7 @@ class Scheduler(
     WhyMethods,
     LogMethods,
     InstallationMethods,
+    HealthMethods,
     AuditMethods,
 ):
     """One tenant's schedules and runs.

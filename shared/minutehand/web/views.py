@@ -12,7 +12,8 @@ from minutehand.sdk.backfills import Backfill
 from minutehand.sdk.bulk import BulkResult
 from minutehand.sdk.forecasts.views import ComingSchedule, Forecast, ForecastSpan
 from minutehand.sdk.history.audit import AuditLine
-from minutehand.sdk.history.day_stats import DayStats
+from minutehand.sdk.history.day_stats import DayStats, HourlyOutcomes
+from minutehand.sdk.history.health import Holds, TickerStatus
 from minutehand.sdk.history.log_views import LogLine
 from minutehand.sdk.history.worker_views import JobView, QueueView, Worker, WorkerRun
 from minutehand.sdk.schedule_views import ChainView, RevisionView, Schedule
@@ -46,6 +47,9 @@ QUEUE = shape(QueueView, add={"depth": (int | None, "messages that wait or are i
 JOB = shape(JobView)
 AUDIT_LINE = shape(AuditLine)
 DAY_STATS = shape(DayStats)
+HOURLY = shape(HourlyOutcomes)
+TICKER = shape(TickerStatus)
+HOLDS = shape(Holds)
 ANSWER = shape(
     Answer, add={"causes": (list[str], "what kept it from running, or from running in time", lambda one: one.causes)}
 )

@@ -210,6 +210,9 @@ CASES: tuple[Case, ...] = (
     case("freeze", V.FREEZE, lambda on, _: on.freeze(at(60)), about_job=False),
     case("thaw", V.FREEZE, lambda on, _: on.thaw(), about_job=False),
     # Some job is enough.
+    case("holds", V.READ_SCHEDULES, lambda on, _: on.holds(), about_job=False),
+    case("ticker", V.READ_INSTALLATION, lambda on, _: on.ticker(), about_job=False),
+    case("hourly_outcomes", V.READ_HISTORY, lambda on, _: on.hourly_outcomes(), about_job=False),
     case("frozen", V.READ_SCHEDULES, lambda on, _: on.frozen(), about_job=False),
     case("jobs", V.READ_INSTALLATION, lambda on, _: on.jobs(), about_job=False),
     case("queues", V.READ_INSTALLATION, lambda on, _: on.queues(), about_job=False),

@@ -1,4 +1,4 @@
-"""Statistics by day: the same before and after hours are folded, and close to what the runs themselves say."""
+"""Statistics by day and hour: the same before and after hours are folded, and close to what the runs themselves say."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from minutehand import Scheduler, Settings
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.names import fire_ref, one_off_ref
 from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.times import DAY, HOUR, SECOND, from_ms
+from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.fold import fold
 from minutehand.historian.pages import write_pages
+from minutehand.history import statistics
+from minutehand.ports.history.pages import ReadMeter
+from minutehand.sdk.history import finding
 from minutehand.sdk.history.day_stats import DayStats
 from minutehand.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
 from minutehand.testing import ManualClock, Memory
@@ -164,3 +167,94 @@ def test_a_line_has_its_day_and_name() -> None:
     (line,) = world.owner.stats()
     assert isinstance(line, DayStats)
     assert str(line.lateness).count("/") == 2
+
+
+# By hour.
+
+
+def ended(at: int, state: RunState = RunState.SUCCEEDED, name: str = "a") -> RunRow:
+    return a_run(at, ref=fire_ref(f"acme/{name}", at), state=state, job="j", started_at=at, ended_at=at, attempt=1)
+
+
+def by_hour(runs: list[RunRow], now: int, hours: int) -> dict[int, Counter[str]]:
+    found: dict[int, Counter[str]] = {}
+    for run in runs:
+        assert run.ended_at is not None
+        if run.ended_at // HOUR > now // HOUR - hours:
+            found.setdefault(run.ended_at // HOUR, Counter())[str(run.state)] += 1
+    return found
+
+
+def shown(world: World, hours: int) -> dict[int, dict[str, int]]:
+    answer = world.owner.hourly_outcomes(hours)
+    assert len(answer.hours) == hours
+    assert all(one.is_whole for one in answer.hours)
+    return {to_ms(one.hour, "hour") // HOUR: dict(one.outcomes) for one in answer.hours if one.outcomes}
+
+
+def test_hours_count_the_same_before_and_after_they_are_folded() -> None:
+    world, runs = World(), some(600)
+    world.end(runs)
+    expected = by_hour(runs, world.clock(), 48)
+    assert len(expected) > 20
+    assert shown(world, 48) == expected
+    world.fold()
+    assert shown(world, 48) == expected
+    later = [ended(world.clock() - 10 * MINUTE, RunState.DEAD, "late")]
+    world.end(later)
+    assert shown(world, 48) == by_hour([*runs, *later], world.clock(), 48)
+
+
+def test_the_last_hour_is_the_last_sixty_minutes() -> None:
+    world = World()
+    now = world.clock()
+    world.end([ended(now - 61 * MINUTE), ended(now - 59 * MINUTE, name="b"), ended(now - MINUTE, RunState.DEAD, "c")])
+    answer = world.owner.hourly_outcomes(3)
+    assert answer.last_hour == {"SUCCEEDED": 1, "DEAD": 1}
+    assert answer.last_hour_is_whole
+    assert answer.hours[0].hour == from_ms(now // HOUR * HOUR)
+
+
+def test_no_run_is_no_count() -> None:
+    answer = World().owner.hourly_outcomes()
+    assert (len(answer.hours), answer.last_hour, answer.last_hour_is_whole) == (24, {}, True)
+
+
+def test_folded_hours_cost_the_same_whatever_ran() -> None:
+    units = []
+    for count in (10, 1_000):
+        world = World()
+        world.end(some(count))
+        world.fold()
+        meter = ReadMeter()
+        found = statistics.hourly(
+            "acme", now=world.clock(), hours=48, services=world.services, meter=meter, is_over=lambda: False
+        )
+        assert sum(sum(one.values()) for one in found.hours.values()) > 0
+        units.append(meter.units)
+    assert units[0] == units[1] < 10
+
+
+def test_hours_that_are_not_folded_are_read_until_the_bound_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    now = world.clock()
+    for minute in range(1, 60, 7):  # an appended page each
+        world.end([ended(now - minute * MINUTE - number, name=f"m{minute}-{number}") for number in range(20)])
+    monkeypatch.setattr(finding, "MOST_UNITS", 0)
+    answer = world.owner.hourly_outcomes(2)
+    assert not answer.last_hour_is_whole
+    assert not all(one.is_whole for one in answer.hours)
+    assert sum(answer.last_hour.values()) < 180
+
+
+@pytest.mark.parametrize("hours", [0, 169, 1.5, True, "24", None])
+def test_a_number_of_hours_that_cannot_be_is_refused(hours: Any) -> None:
+    with pytest.raises(InvalidInput, match="hours"):
+        World().owner.hourly_outcomes(hours)
+
+
+def test_without_a_history_nothing_is_counted() -> None:
+    world = World()
+    owner = Scheduler("acme", settings=Settings(history=False), services=world.services, clock=world.clock)
+    with pytest.raises(Misconfigured):
+        owner.hourly_outcomes()

@@ -30,6 +30,8 @@ from minutehand.dynamodb.history.rows import (
     stats_of,
     tenants_of,
     text_of,
+    totals_key,
+    totals_of,
 )
 from minutehand.dynamodb.rows import present, readable
 from minutehand.dynamodb.tables import HISTORY, Row, RowQuery, RowTables, RowWrite
@@ -223,6 +225,20 @@ class RowHistory:
                 "ttl": expires,
             }
             self._tables.write("put_stats", RowWrite(table=HISTORY, row=row, only_if=is_later, kind="put"))
+
+    def put_totals(self, tenant: str, day: int, hour: int, outcomes: Mapping[str, int], folded: int) -> None:
+        row = totals_key(tenant, day, hour) | {
+            "outcomes": text_of(dict(sorted(outcomes.items()))),
+            "folded": folded,
+            "ttl": ((day + 1) * DAY + self._retention) // SECOND,
+        }
+        is_later = any_of(Absent("folded"), Compare("folded", "<=", folded))
+        self._tables.write("put_totals", RowWrite(table=HISTORY, row=row, only_if=is_later, kind="put"))
+
+    def totals(self, tenant: str, *, first: int, last: int, meter: ReadMeter) -> Mapping[int, Mapping[str, int]]:
+        span = [f"t#{hour // 24:06d}#{hour % 24:02d}" for hour in (max(first, 0), last)]
+        query = RowQuery(table=HISTORY, partition=f"{tenant}#stats", first=span[0], last=span[1])
+        return dict(readable(self._read("totals", query, meter), totals_of, "history.unreadable"))
 
     def stats(
         self, tenant: str, *, first: int, last: int, hourly: bool, meter: ReadMeter

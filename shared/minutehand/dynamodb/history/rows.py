@@ -45,6 +45,17 @@ def stats_of(row: Mapping[str, Any]) -> tuple[int, int | None]:
     return int(day), int(hour[0]) if kind == "h" else None
 
 
+def totals_key(tenant: str, day: int, hour: int) -> Row:
+    """The key of what an hour's runs came to, together."""
+    return key_of(f"{tenant}#stats", f"t#{day:06d}#{hour:02d}")
+
+
+def totals_of(row: Mapping[str, Any]) -> tuple[int, Mapping[str, int]]:
+    """The hour (since 1970) of such a row, and its runs by state."""
+    _, day, hour = row["key"].split("#")
+    return int(day) * 24 + int(hour), {str(name): int(count) for name, count in json.loads(row["outcomes"]).items()}
+
+
 def key_of(partition: str, key: str) -> Row:
     return {"partition": partition, "key": key}
 

@@ -125,6 +125,12 @@ class History(Protocol):
     def put_stats(self, tenant: str, day: int, hour: int | None, parts: Sequence[bytes], folded: int) -> None:
         """Store the statistics of an hour, or of the whole day, unless later ones are stored; ``folded`` as in ``Hour``."""
 
+    def put_totals(self, tenant: str, day: int, hour: int, outcomes: Mapping[str, int], folded: int) -> None:
+        """Store how many runs of an hour ended in which state, unless a later count is stored; ``folded`` as in ``Hour``."""
+
+    def totals(self, tenant: str, *, first: int, last: int, meter: ReadMeter) -> Mapping[int, Mapping[str, int]]:
+        """These counts of hours in ``[first, last]`` (since 1970), of those hours that were folded and have any."""
+
     def stats(
         self, tenant: str, *, first: int, last: int, hourly: bool, meter: ReadMeter
     ) -> Mapping[tuple[int, int | None], Sequence[bytes]]:

@@ -95,6 +95,7 @@ CALLS: Mapping[str, Call] = {
     "cancel_backfill": _call(About.SCHEDULE, Verb.CANCEL),
     # What was, and why.
     "stats": _call(About.FILTER, Verb.READ_HISTORY),
+    "hourly_outcomes": _call(About.ALL, Verb.READ_HISTORY),
     "transitions": _call(About.RUN, Verb.READ_HISTORY),
     "run_logs": _call(About.RUN, Verb.READ_LOGS),
     "why": _call(About.SCHEDULE, Verb.READ_HISTORY),
@@ -107,6 +108,8 @@ CALLS: Mapping[str, Call] = {
     "freeze": _call(About.ALL, Verb.FREEZE),
     "thaw": _call(About.ALL, Verb.FREEZE),
     "frozen": _call(About.SOME, Verb.READ_SCHEDULES),
+    "holds": _call(About.SOME, Verb.READ_SCHEDULES),
+    "ticker": _call(About.SOME, Verb.READ_INSTALLATION),
     "jobs": _call(About.SOME, Verb.READ_INSTALLATION),
     "queues": _call(About.SOME, Verb.READ_INSTALLATION),
     "workers": _call(About.SOME, Verb.READ_INSTALLATION, when="their runs with `read-runs`"),

@@ -180,6 +180,7 @@ class AsyncScheduler(AsyncBase):
 
     list_runs = awaited(Scheduler.list_runs)
     stats = awaited(Scheduler.stats)
+    hourly_outcomes = awaited(Scheduler.hourly_outcomes)
     rebuild_history = awaited(Scheduler.rebuild_history)
     archive = iterated(Scheduler.archive)
     transitions = awaited(Scheduler.transitions)
@@ -190,6 +191,7 @@ class AsyncScheduler(AsyncBase):
     jobs = awaited(Scheduler.jobs)
     list_running = awaited(Scheduler.list_running)
     queues = awaited(Scheduler.queues)
+    ticker = awaited(Scheduler.ticker)
     audit = awaited(Scheduler.audit)
     verify_audit = awaited(Scheduler.verify_audit)
 
@@ -198,6 +200,7 @@ class AsyncScheduler(AsyncBase):
     freeze = awaited(Scheduler.freeze)
     thaw = awaited(Scheduler.thaw)
     frozen = awaited(Scheduler.frozen)
+    holds = awaited(Scheduler.holds)
 
 
 def _checked(threads: Any) -> int:

@@ -1,12 +1,13 @@
-"""Statistics of a day, as the SDK returns them."""
+"""Statistics of a day and of an hour, as the SDK returns them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
-from minutehand.domain.times import DAY, from_ms
+from minutehand.domain.times import DAY, HOUR, from_ms
+from minutehand.history.statistics import CountedHours
 from minutehand.state.history.stats import Tally, quantile
 
 
@@ -35,6 +36,40 @@ class DayStats:
     lateness: Quantiles | None  # from due to the first start; None: none has started
     duration: Quantiles | None  # from the first start to the end
     errors: Mapping[str, int]  # runs by the class of their last failure; "other": all but the first twenty
+
+
+@dataclass(frozen=True, kw_only=True)
+class HourOutcomes:
+    """What became of the runs that ended in one hour."""
+
+    hour: datetime  # UTC: its beginning
+    outcomes: Mapping[str, int]  # runs by state
+    is_whole: bool = True  # False: more ended in it than were read
+
+
+@dataclass(frozen=True, kw_only=True)
+class HourlyOutcomes:
+    """What became of the runs of the latest hours, of all schedules and one-offs."""
+
+    hours: Sequence[HourOutcomes]  # the latest first; the first one is not over
+    last_hour: Mapping[str, int]  # runs by state that ended within the last 60 minutes
+    last_hour_is_whole: bool  # False: more ended in them than were read
+
+
+def hourly_outcomes(found: CountedHours, now: int, hours: int) -> HourlyOutcomes:
+    last = now // HOUR
+    return HourlyOutcomes(
+        hours=[
+            HourOutcomes(
+                hour=from_ms(hour * HOUR),
+                outcomes=dict(sorted(found.hours.get(hour, {}).items())),
+                is_whole=hour not in found.partial,
+            )
+            for hour in range(last, last - hours, -1)
+        ],
+        last_hour=dict(sorted(found.recent.items())),
+        last_hour_is_whole=found.recent_is_whole,
+    )
 
 
 def day_stats(day: int, by: str, name: str, tally: Tally) -> DayStats:

@@ -177,7 +177,7 @@ class FindMethods(InstallationMethods):
 
         spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))
         position, meter = listing.position(cursor), ReadMeter()
-        finder = Finder(self._services, spec, meter=meter, is_over=_budget(meter), running=self._at_hand, now=now)
+        finder = Finder(self._services, spec, meter=meter, is_over=budget_of(meter), running=self._at_hand, now=now)
         found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
         return Page(
             items=[self._run_view(run.row, now=now, kind=run.kind) for run in found.runs if self._may_read(run.row)],
@@ -212,7 +212,7 @@ def _error_type(value: object) -> str:
     return text
 
 
-def _budget(meter: ReadMeter) -> Callable[[], bool]:
+def budget_of(meter: ReadMeter) -> Callable[[], bool]:
     """Whether a page of an answer has cost enough."""
     end = monotonic() + MOST_SECONDS
     return lambda: meter.units >= MOST_UNITS or monotonic() >= end

@@ -9,16 +9,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from minutehand.domain.job import JobRef
-from minutehand.domain.names import check_flag, check_name
+from minutehand.domain.names import check_flag, check_name, check_whole
 from minutehand.domain.tenants.access import Verb
 from minutehand.domain.times import DAY, to_ms
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk.base import SchedulerBase
 
 if TYPE_CHECKING:
-    from minutehand.sdk.history.day_stats import DayStats
+    from minutehand.sdk.history.day_stats import DayStats, HourlyOutcomes
 
 _MOST_DAYS = 366
+_MOST_HOURS = 168
 _FAR = 200 * 365 * DAY  # ms ahead: no run is due later
 
 
@@ -80,6 +81,26 @@ class HistoryMethods(SchedulerBase):
             tallies = found[day].jobs if by == "job" else found[day].schedules
             lines += (day_stats(day, by, one, tallies[one]) for one in sorted(tallies) if name in (None, one))
         return lines
+
+    def hourly_outcomes(self, hours: int = 24) -> HourlyOutcomes:
+        """What became of the runs that ended in the last ``hours`` (1 to 168), the present one included, and in the last 60 minutes.
+
+        Costs a few read units for hours that were folded, whatever ran; of the latest two or three their entries are read until 100
+        read units or 0.2 s are spent, the latest first: ``is_whole`` says of which hours that was enough. Raises InvalidInput,
+        Misconfigured (the history is switched off), Unavailable.
+        """
+        self._permit(Verb.READ_HISTORY)
+        most = check_whole("hours", hours, 1, _MOST_HOURS)
+        if not self._has_history:
+            raise Misconfigured("MINUTEHAND_HISTORY=off: there are no statistics; switch it on first")
+        from minutehand.history.statistics import hourly  # noqa: PLC0415 (`import minutehand` need not take its time)
+        from minutehand.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
+        from minutehand.sdk.history.day_stats import hourly_outcomes  # noqa: PLC0415 (as above)
+        from minutehand.sdk.history.finding import budget_of  # noqa: PLC0415 (as above)
+
+        meter, now = ReadMeter(), self._clock()
+        found = hourly(self.tenant, now=now, hours=most, services=self._services, meter=meter, is_over=budget_of(meter))
+        return hourly_outcomes(found, now, most)
 
     def rebuild_history(
         self,

@@ -139,6 +139,14 @@ def decode(body: bytes) -> Stats:
         raise unreadable("statistics of the history", problem) from problem
 
 
+def outcomes_of(stats: Stats) -> dict[str, int]:
+    """All runs of some statistics by state."""
+    found = Tally()
+    for tally in stats.jobs.values():
+        found.merge(tally)
+    return found.outcomes
+
+
 def total(several: Iterable[Stats]) -> Stats:
     found = Stats()
     for one in several:

@@ -49,6 +49,12 @@ class TenantStatsQuery(ApiQuery):
     until: Moment | None = Field(None, description="left out: today")
 
 
+class OutcomesQuery(ApiQuery):
+    """Of which hours."""
+
+    hours: int = Field(24, ge=1, le=168, description="up to now, the present one included")
+
+
 class FreezeRequest(ApiBody):
     """Until when, and why."""
 
@@ -88,6 +94,24 @@ def list_audit(call: Call, query: Annotated[AuditQuery, InQuery()]) -> Response:
 def get_stats(call: Call, query: Annotated[TenantStatsQuery, InQuery()]) -> Response:
     """Counts and times of ended runs by job or schedule, day by day, the latest first."""
     return call.answer({"items": call.scheduler.stats(**query.given())})
+
+
+@router.get("/outcomes", responses=answers(views.HOURLY.model))
+def get_outcomes(call: Call, query: Annotated[OutcomesQuery, InQuery()]) -> Response:
+    """What became of the runs that ended in the latest hours, and in the last 60 minutes."""
+    return call.answer(call.scheduler.hourly_outcomes(query.hours))
+
+
+@router.get("/ticker", responses=answers(views.TICKER.model))
+def get_ticker(call: Call) -> Response:
+    """Whether the ticker of the installation runs and keeps up."""
+    return call.answer(call.scheduler.ticker())
+
+
+@router.get("/holds", responses=answers(views.HOLDS.model))
+def get_holds(call: Call) -> Response:
+    """What keeps all runs of the tenant from starting, and why."""
+    return call.answer(call.scheduler.holds())
 
 
 @router.get("/freeze", responses=answers(views.Frozen))
