@@ -227,13 +227,13 @@ def _asked(bench: Bench, form: str, name: str, **conditions: Any) -> Mapping[str
     """Page by page, until enough was found or all was searched."""
     owner = Scheduler(TENANT, services=bench.services, clock=bench.clock)
     meters: list[ReadMeter] = []
-    budget = finding._budget
+    budget = finding.budget_of
 
     def noted(meter: ReadMeter) -> Callable[[], bool]:
         meters.append(meter)
         return budget(meter)
 
-    finding._budget = noted
+    finding.budget_of = noted
     cursor, found, seconds = None, 0, list[float]()
     try:
         while True:
@@ -244,7 +244,7 @@ def _asked(bench: Bench, form: str, name: str, **conditions: Any) -> Mapping[str
             if cursor is None or name == "the last 100":
                 break
     finally:
-        finding._budget = budget
+        finding.budget_of = budget
     units = sum(meter.units for meter in meters)
     return {
         "pages": form,
