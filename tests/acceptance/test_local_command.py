@@ -8,6 +8,7 @@ import signal
 import threading
 from pathlib import Path
 
+import httpx
 import pytest
 from minutehand.cli.exits import ExitCode
 
@@ -39,6 +40,23 @@ def test_it_ends_by_itself_and_finds_nothing_missing(tmp_path: Path) -> None:
     assert re.search(r"runs: DEAD 1, SUCCEEDED \d", rest)
     assert re.search(r"lateness, exact: p50 \d+ ms", rest)
     assert not list(tmp_path.glob("minutehand-*")), "without --data nothing stays"
+
+
+def test_a_browser_is_shown_what_runs(tmp_path: Path) -> None:
+    with local(tmp_path, "--port", "0") as running:
+        said = read_until(running, "mhk_local_", 60)
+        (url,), (key,) = re.findall(r"browser: (\S+)/console/", said), re.findall(r"mhk_local_\S+", said)
+        read_until(running, "SUCCEEDED", 60)
+        with httpx.Client(base_url=url, trust_env=False, timeout=60, follow_redirects=True) as browser:
+            same_site = {"Sec-Fetch-Site": "same-origin"}
+            page = browser.post("/console/sign-in", data={"key": key}, headers=same_site)
+            assert (page.status_code, page.url.path) == (200, "/console/t/default/")
+            assert "check-page" in browser.get("/console/t/default/schedules").text
+            listed = browser.get("/v1/tenants/default/schedules", headers={"Authorization": f"Bearer {key}"})
+            assert "check-page" in {each["name"] for each in listed.json()["items"]}
+        running.send_signal(signal.SIGINT)
+        assert "0 missing, 0 double" in running.communicate(timeout=90)[0]
+        assert running.returncode == 0
 
 
 def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:

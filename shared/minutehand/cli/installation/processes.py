@@ -149,8 +149,13 @@ def local(
     examples: Annotated[bool, typer.Option(help="Schedule the examples.")] = True,
     tickers: Annotated[int, typer.Option(min=1, max=8, help="Ticker processes.")] = 1,
     workers: Annotated[int, typer.Option(min=1, max=32, help="Worker processes.")] = 2,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the HTTP API and the console.")] = True,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Of both, on loopback. Default: 8642, or any free one if that is taken."),
+    ] = None,
 ) -> None:
-    """Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.
+    """Run everything on this machine: an embedded cloud, a ticker, workers, the API and the console, and examples to watch.
 
     Ends at Ctrl-C, or after --for, with a summary. The exit code is 1 if a fire was missing or double, 5 if the cloud died, or a
     process three times within a minute, and 130 after Ctrl-C during the start.
@@ -178,6 +183,8 @@ def local(
         tenant=shell.settings.tenant,
         prefix=shell.settings.prefix,
         history=shell.settings.history,
+        serves=serve,
+        port=port,
     )
     stop = threading.Event()
     with ExitStack() as signals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -9,13 +10,12 @@ import typer
 from minutehand.cli.installation.banner import configure_logs, show_banner
 from minutehand.cli.shell import Shell, print_json, stop_on_signals
 from minutehand.errors import Misconfigured
-from minutehand.jobs import Registry
-from minutehand.sdk.scheduler import Scheduler
+from minutehand.local.loopback import PORT, listen, new_key, url_of
 
 
 def serve(
     shell: Shell,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="On loopback; 0: any free one.")] = 8642,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="On loopback; 0: any free one.")] = PORT,
 ) -> None:
     """Serve the HTTP API and the console on this machine alone, with your AWS credentials. Prints a key for this start.
 
@@ -23,17 +23,13 @@ def serve(
     IAM identity and its grants allow. Who sends an API key of a tenant (`minutehand keys create`) may do what that key says.
     """
     try:
-        from minutehand.console import BrowserSession, add_console  # noqa: PLC0415 (as below)
-        from minutehand.web import serving  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)
+        from minutehand.console.serving import front_door  # noqa: PLC0415 (as below)
+        from minutehand.web.serving import server_of  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)
     except ModuleNotFoundError as problem:
         raise Misconfigured(f"{problem.name} is not installed; pip install 'minutehand[web]'") from None
     at_terminal = configure_logs(shell)
-    key = serving.new_key()
-    scheduler = Scheduler(settings=shell.settings, jobs=Registry(), via="api").acting_as(reason=shell.reason)
-
-    session = BrowserSession(key)
-    app = serving.local_app(scheduler, settings=shell.settings, key=key, also=session)
-    add_console(app, tenant=shell.settings.tenant, session=session)
+    key = new_key()
+    app = front_door(shell.settings, key, reason=shell.reason)
 
     def on_ready(url: str) -> None:
         if at_terminal:
@@ -46,5 +42,9 @@ def serve(
         shell.say(f"{address}/schedules")
         shell.say(f"Authorization: Bearer {key}")
 
-    with stop_on_signals():  # uvicorn takes the signals meanwhile, and passes them on at its end
-        serving.serve(app, port=port, on_ready=on_ready)
+    with (
+        closing(listen(port)) as listening,
+        stop_on_signals(),
+    ):  # uvicorn takes the signals meanwhile, and passes them on at its end
+        on_ready(url_of(listening))
+        server_of(app).run(sockets=[listening])

@@ -15,13 +15,14 @@ from rich.live import Live
 
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
+from minutehand.local.front_door import missing_module, open_front_door
 from minutehand.local.installation import LocalInstallation, installation
 from minutehand.local.session.examples import DemoPage, DemoProgram, schedule_examples
 from minutehand.local.session.status import SessionStatus, line, live, summary
 from minutehand.local.session.verifier import StartLog, VerifierReport, verify
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
-from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT
+from minutehand.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
 from minutehand.state.lease import SKEW, lease_end
 from minutehand.terminal import in_one_line, printable
 
@@ -35,7 +36,12 @@ Minutehand runs on this machine. {end} with a summary. Its processes log to {fol
 In another terminal, the SDK and the command line (`minutehand schedules list`) talk to it after:
 
   {exports}
+
+{served}
 """
+_SERVED = """\
+In a browser: {url}/console/
+Its key, also for the HTTP API at {url}/v1/tenants/{tenant}: {key}"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,8 @@ class LocalOptions:
     tenant: str = DEFAULT_TENANT
     prefix: str = DEFAULT_PREFIX
     history: bool = True
+    serves: bool = True  # the API and the console
+    port: int | None = None  # of both; None: the usual one, or any free one if that is taken
 
 
 def run(
@@ -70,9 +78,10 @@ def run(
             stop=stop,
         ) as running,
         _page(options.data) as page,
+        _served(options, running.settings, console) as served,
     ):
         end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
-        text = _BEGINNING.format(end=end, folder=running.folder, exports=running.exports)
+        text = _BEGINNING.format(end=end, folder=running.folder, exports=running.exports, served=served)
         console.print(printable(text), soft_wrap=True, highlight=False)
         running.wait_until_ready(stop)
         session = LocalSession(running, console)
@@ -160,6 +169,22 @@ class LocalSession:
             runs += page.items
             if (cursor := page.cursor) is None:
                 return runs
+
+
+@contextmanager
+def _served(options: LocalOptions, settings: Settings, console: Console) -> Iterator[str]:
+    """The API and the console for the time of the block, and what the beginning says of them."""
+
+    def on_failure(problem: str) -> None:
+        console.print(in_one_line(problem), style="red", highlight=False, markup=False)
+
+    missing = missing_module()
+    if not options.serves or missing is not None:
+        why = "--no-serve" if missing is None else f"{missing} is not installed; pip install 'minutehand[web]'"
+        yield f"No console and no HTTP API: {why}"
+        return
+    with open_front_door(settings, options.port, on_failure) as address:
+        yield _SERVED.format(url=address.url, tenant=settings.tenant, key=address.key)
 
 
 @contextmanager
