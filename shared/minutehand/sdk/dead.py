@@ -105,8 +105,7 @@ class DeadRunMethods(SchedulerBase):
         check_flag("dry_run", dry_run)
         filters = (name, schedule, since, until, error_type)
         if run_id is not None:
-            if any(value is not None for value in filters):
-                raise InvalidInput("run_id", run_id, "was given together with a filter", "give one of the two")
+            _alone(run_id, filters)
             run = self._read(run_id, Verb.REDRIVE)
             ref, name = run.ref, run.job
         else:
@@ -133,22 +132,42 @@ class DeadRunMethods(SchedulerBase):
 
     def purge(
         self,
+        run_id: str | None = None,
         *,
         job: JobRef | None = None,
         schedule: str | None = None,
+        since: datetime | None = None,
         until: datetime | None = None,
         error_type: str | None = None,
         dry_run: bool = False,
+        limit: int | None = None,
+        stop: StopSignal | None = None,
     ) -> int:
-        """Remove dead runs of any age from the list, also redriven ones. Returns their number. The runs stay in the ledger.
+        """Remove a dead run from the list, or all that a filter finds, of any age and also redriven ones. Returns their number.
 
-        Raises InvalidInput, Unavailable (then call again to continue).
+        The runs stay in the ledger. At most ``limit``, and no further 98 after ``stop`` (a ``threading.Event``) is set;
+        the same call goes on.
+        Raises InvalidInput, Unavailable (then call again to continue); for a single run NotFound, Conflict (it did not fail for good).
         """
         name = self._named_job(job)
+        filters = (name, schedule, since, until, error_type)
+        check_flag("dry_run", dry_run)
+        if run_id is not None:
+            self._permit_some(Verb.PURGE)
+            _alone(run_id, filters)
+            run = self._read(run_id, Verb.PURGE)
+            return redriving.purge_one(run, self._context, dry_run=dry_run)
         self._permit(Verb.PURGE, name)
-        _require_condition("until", (name, schedule, until, error_type))
-        conditions = self._filter(None, until, name, schedule, error_type, redriven=True, ever=True)
-        return redriving.purge(self.tenant, conditions, self._context, dry_run=check_flag("dry_run", dry_run))
+        _require_condition("until", filters)
+        conditions = self._filter(since, until, name, schedule, error_type, redriven=True, ever=True)
+        return redriving.purge(
+            self.tenant,
+            conditions,
+            self._context,
+            dry_run=dry_run,
+            limit=None if limit is None else checked_limit(limit, most=1_000_000),
+            stop=threading.Event() if stop is None else stop,
+        )
 
     def _filter(
         self,
@@ -201,6 +220,11 @@ class DeadRunMethods(SchedulerBase):
         if payload is UNSET:
             return None
         return (self._pending(payload) if job is None else self._checked(job, payload)).text
+
+
+def _alone(run_id: str, filters: tuple[object, ...]) -> None:
+    if any(value is not None for value in filters):
+        raise InvalidInput("run_id", run_id, "was given together with a filter", "give one of the two")
 
 
 def _require_condition(field: str, given: tuple[object, ...]) -> None:

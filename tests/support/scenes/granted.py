@@ -188,6 +188,7 @@ CASES: tuple[Case, ...] = (
     case("redrive", V.REDRIVE, lambda on, of: on.redrive(of.run)),
     case("redrive", V.REDRIVE, lambda on, of: on.redrive(job=of.job)),
     case("redrive", V.REDRIVE, lambda on, of: on.redrive(schedule=of.name, dry_run=True), about_job=False),
+    case("purge", V.PURGE, lambda on, of: on.purge(of.run)),
     case("purge", V.PURGE, lambda on, of: on.purge(job=of.job)),
     case("purge", V.PURGE, lambda on, of: on.purge(schedule=of.name), about_job=False),
     case("backfill", V.BACKFILL, lambda on, of: on.backfill(of.name, *HOUR, current=True)),

@@ -114,6 +114,12 @@ def test_purge(say: Say, dead: list[str]) -> None:
     assert told(say, "dead", "list") == []
 
 
+def test_purge_of_one_run(say: Say, dead: list[str]) -> None:
+    assert "1 are removed from the list" in say("dead", "purge", dead[0], "--yes")
+    assert dead[0] not in [one["id"] for one in told(say, "dead", "list")]
+    assert len(told(say, "dead", "list")) == len(dead) - 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

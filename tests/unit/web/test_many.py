@@ -59,7 +59,11 @@ def test_dead_runs_are_listed_redriven_and_purged() -> None:
     assert (len(one["runs"]), one["cursor"]) == (1, None)
     assert len(api.post("/dead/redrive", {"job": "fail"})["runs"]) == 2
     assert api.get("/dead")["items"] == []
-    assert api.post("/dead/purge", {"job": "fail"}) == {"count": 3}
+    assert api.post("/dead/purge", {"run": dead[0]["url_id"]}) == {"count": 1}
+    assert api.post("/dead/purge", {"job": "fail", "limit": 1}) == {"count": 1}
+    end = {"since": dead[0]["ended_at"], "until": dead[0]["ended_at"]}
+    assert api.post("/dead/purge", {"job": "fail", **end}) == {"count": 1}
+    assert api.post("/dead/purge", {"job": "fail"}) == {"count": 0}
 
 
 def test_runs_of_an_interval_are_cancelled() -> None:

@@ -80,12 +80,21 @@ def redrive(
 @app.command()
 @matching("no dead run matches")
 @with_purge_filters
-def purge(shell: Shell, *, dry_run: DryRun = False, yes: Yes = False, **conditions: Any) -> None:
+def purge(
+    shell: Shell,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="One run; or give some of the filter options.")
+    ] = None,
+    *,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    **conditions: Any,
+) -> None:
     """Remove dead runs from the list; the runs themselves stay in the ledger."""
-    count = shell.scheduler.purge(**conditions, dry_run=True)
+    count = shell.scheduler.purge(run_id, **conditions, dry_run=True)
     if count and not dry_run:
-        shell.confirm(f"Remove {count} runs from the list of dead runs", yes=yes)
-        count = shell.scheduler.purge(**conditions)
+        shell.confirm(f"Remove {count} {'run' if count == 1 else 'runs'} from the list of dead runs", yes=yes)
+        count = shell.scheduler.purge(run_id, **conditions)
     shell.answer(
         {"count": count, "dry_run": dry_run}, f"{count} {'would be' if dry_run else 'are'} removed from the list"
     )

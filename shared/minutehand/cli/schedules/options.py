@@ -129,6 +129,7 @@ _DEAD_FILTERS = OptionSpec.all(
     ("error_type", str, "Only runs with this exception, e.g. TimeoutError."),
     ("since", PAST, "Only runs that died after this time, e.g. -3d. Default: 24 hours ago."),
 )
+_PURGE_SINCE = OptionSpec.all("Which dead runs", ("since", PAST, "Only runs that died after this time, e.g. -3d."))
 OPTIONAL = tuple(name for name, kind in get_type_hints(OptionWords).items() if kind == kind | None)
 
 
@@ -183,7 +184,7 @@ with_schedule_options = _with_options(WORDS)
 with_filters = _with_options(_FILTERS, _parse_filter)
 with_coming_filters = _with_options([one for one in _FILTERS if one.name != "state"], _parse_filter)
 with_dead_filters = _with_options(_DEAD_FILTERS, _parse_filter)
-with_purge_filters = _with_options(_DEAD_FILTERS[:-1], _parse_filter)  # a purge has no ``since``
+with_purge_filters = _with_options((*_DEAD_FILTERS[:-1], *_PURGE_SINCE), _parse_filter)  # of any age
 
 
 def parse_options(words: Mapping[str, Any], *, unset: Iterable[str] | None = None) -> ParsedOptions:

@@ -72,16 +72,35 @@ def dead_runs(
     return index.read(tenant, after=wanted.after, upto=wanted.upto, only=wanted.clause, before=before, page=page)
 
 
-def purge(tenant: str, wanted: DeadRunFilter, context: FireContext, *, dry_run: bool) -> int:
+def purge(
+    tenant: str, wanted: DeadRunFilter, context: FireContext, *, dry_run: bool, limit: int | None, stop: StopSignal
+) -> int:
     """Remove dead runs from the index; how many. Their rows stay in the ledger until the retention ends."""
-    lines, count = dead_runs(tenant, wanted, context.services), 0
+    lines, count = islice(dead_runs(tenant, wanted, context.services), limit), 0
     while batch := list(islice(lines, _REMOVED_AT_ONCE)):
         try:
             count += len(batch) if dry_run else _remove(tenant, batch, context)
         except Unavailable as problem:
             said = f"{count} dead runs are purged, the next were not accepted; call again to go on: {problem}"
             raise Unavailable(said) from problem
+        if stop.wait(0):
+            break
     return count
+
+
+def purge_one(run: RunRow, context: FireContext, *, dry_run: bool) -> int:
+    """Remove the line of one run; 0 if it has none. Raises Conflict unless it failed for good."""
+    _must_have_failed(run, "no list has it, so it need not be removed")
+    line = dead_run_row(run)
+    end = line.ended_at
+    wanted = DeadRunFilter(after=end - 1, upto=end, job=run.job, redriven=True)
+    found = [one for one in dead_runs(run.ref.tenant, wanted, context.services) if one.key == line.key]
+    return len(found) if dry_run or not found else _remove(run.ref.tenant, found, context)
+
+
+def _must_have_failed(run: RunRow, remedy: str) -> None:
+    if run.state not in FAILED:
+        raise Conflict(f"run_id={str(run.ref)!r}: it is {run.state}, not DEAD, LOST or EXPIRED; {remedy}")
 
 
 def _remove(tenant: str, batch: Sequence[DeadRunRow], context: FireContext) -> int:
@@ -219,10 +238,7 @@ class RedriveResult:
 def redrive_one(ref: RunRef, how: Redriving) -> DeadRunRow:
     """Redrive one run. Raises NotFound, Conflict unless it failed for good, AlreadyExists if it was redriven with another payload."""
     run = run_must_exist(ref, how.context.services.ledger.read(ref))
-    if run.state not in FAILED:
-        raise Conflict(
-            f"run_id={str(ref)!r}: it is {run.state}, not DEAD, LOST or EXPIRED; replay_run() repeats any run that has ended"
-        )
+    _must_have_failed(run, "replay_run() repeats any run that has ended")
     return _redrive(dead_run_row(run), run, how)
 
 

@@ -84,7 +84,7 @@ CALLS: Mapping[str, Call] = {
     "replay_run": _call(About.RUN, Verb.REPLAY),
     "list_dead": _call(About.FILTER, Verb.READ_RUNS),
     "redrive": _call(About.FILTER, Verb.REDRIVE, when="of one run: of its job"),
-    "purge": _call(About.FILTER, Verb.PURGE),
+    "purge": _call(About.FILTER, Verb.PURGE, when="of one run: of its job"),
     # Backfills.
     "backfill": _call(About.SCHEDULE, Verb.BACKFILL, when="of the jobs of all revisions that it runs"),
     "get_backfill": _call(About.SCHEDULE, Verb.READ_RUNS),

@@ -51,7 +51,11 @@ class RedriveRequest(DeadFilter):
 
 
 class PurgeRequest(DeadFilter):
-    """Which dead runs to take off the list."""
+    """Which dead runs to take off the list: one, by its `url_id`, or all that meet the conditions."""
+
+    run: str | None = Field(None, description="the `url_id` of one run")
+    since: Moment | None = None
+    limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
 
     dry_run: Flag = False
 
@@ -100,8 +104,12 @@ def redrive(call: Call, body: RedriveRequest) -> Response:
 
 @router.post("/dead/purge", responses=answers(views.Count))
 def purge(call: Call, body: PurgeRequest) -> Response:
-    """Take dead runs off the list, also redriven ones. The runs stay in the ledger."""
-    return call.answer({"count": call.scheduler.purge(**body.given())})
+    """Take dead runs off the list, also redriven ones. The runs stay in the ledger. Many take several requests: until the count is 0."""
+    given = body.given()
+    run = given.pop("run", None)
+    with call.in_time() as stop:
+        count = call.scheduler.purge(None if run is None else run_of_url(run), stop=stop, **given)
+    return call.answer({"count": count})
 
 
 @router.post("/bulk", responses=answers(views.BULK.model))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from minutehand import Retry, Scheduler
-from minutehand.errors import InvalidInput, Unavailable
+from minutehand.errors import Conflict, InvalidInput, Unavailable
 from minutehand.owner.runs import redrive as listing
 from minutehand.testing.process import bury_all
 
@@ -192,6 +193,37 @@ def test_purge_by_filter_however_old(world: World) -> None:
     assert world.scheduler.purge(job="late") == 1
     assert world.scheduler.purge(error_type="KeyError") == 1
     assert listed(world, since=START) == []
+
+
+def test_purge_of_one_run_leaves_the_others(world: World) -> None:
+    first, second = fail(world, "hopeless", "hopeless")
+    assert world.scheduler.purge(first, dry_run=True) == 1
+    assert world.scheduler.purge(first) == 1
+    assert [dead.id for dead in listed(world)] == [second]
+    assert world.scheduler.purge(first) == 0
+    world.scheduler.redrive(second)
+    assert world.scheduler.purge(second) == 1
+
+
+def test_purge_of_one_run_that_did_not_fail_or_with_a_filter_is_refused(world: World) -> None:
+    waits = world.scheduler.submit("hopeless", delay=3_600).id
+    with pytest.raises(Conflict, match="it is QUEUED, not DEAD, LOST or EXPIRED; no list has it"):
+        world.scheduler.purge(waits)
+    with pytest.raises(InvalidInput, match="together with a filter"):
+        world.scheduler.purge(waits, job="hopeless")
+
+
+def test_purge_of_a_span_and_of_so_many(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "_REMOVED_AT_ONCE", 2)
+    ids = fail(world, *["hopeless"] * 4, gap=3_600)
+    third = world.scheduler.get_run(ids[2]).ended_at
+    assert world.scheduler.purge(since=third, dry_run=True) == 2
+    assert world.scheduler.purge(since=third, limit=1) == 1
+    assert sorted(dead.id for dead in listed(world)) == sorted(ids[:3])
+    stop = threading.Event()
+    stop.set()
+    assert world.scheduler.purge(job="hopeless", stop=stop) == 2
+    assert world.scheduler.purge(job="hopeless", stop=threading.Event()) == 1
 
 
 def test_purge_of_everything_must_be_asked_for(world: World) -> None:

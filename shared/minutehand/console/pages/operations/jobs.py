@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
 
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, new_token
+from minutehand.console.inputs import json_typed, time_typed
 from minutehand.console.pages.operations.schema import beginning_of, fields_of
 from minutehand.console.parts import part
 from minutehand.console.words import pretty
-from minutehand.domain.payload import parse_json
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.sdk.history.worker_views import JobView
 from minutehand.sdk.views import Run
@@ -86,29 +84,8 @@ def _submitted(call: PageCall, job: str) -> Run:
     form = call.form
     return call.scheduler.submit(
         job,
-        _payload(form.get("payload", "")),
-        run_at=_run_at(form.get("run_at", "").strip()),
+        json_typed(text) if (text := form.get("payload", "")).strip() else None,
+        run_at=time_typed(at, "run_at") if (at := form.get("run_at", "").strip()) else None,
         queue=form.get("queue", "").strip() or None,
         idempotency_key=form.get("token") or new_token(),
     )
-
-
-def _payload(text: str) -> Any:
-    if not text.strip():
-        return None
-    try:
-        return parse_json(text)
-    except (ValueError, RecursionError) as problem:
-        raise InvalidInput(
-            "payload", text, f"is not JSON: {problem}", "correct it at the place that is named"
-        ) from None
-
-
-def _run_at(text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput("run_at", text, "is not a time", "write it as 2026-12-24T18:00, in UTC") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,23 +1,26 @@
-"""Acts on runs: cancel, retry and replay one; redrive the dead runs that a filter finds. Each is shown before it is done."""
+"""Acts on one run: cancel, retry, reschedule, replay, redrive and dismiss. Each is shown before it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, chosen, new_token, run_of
-from minutehand.console.pages.runs.dead import dead_filter
-from minutehand.domain.run import RunState
+from minutehand.console.inputs import json_typed, time_typed
+from minutehand.console.words import pretty
+from minutehand.domain.run import FAILED, RunState
+from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.views import Run
-from minutehand.web.urls import cursor_in_url, cursor_of_url, run_of_url
+from minutehand.web.urls import run_in_url, run_of_url
 
-_SHOWN = 100  # runs of a preview
-_READ = 1_000  # dead runs that a preview counts
 _WAIT = (RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED)
-_FAILED = (RunState.DEAD, RunState.LOST, RunState.EXPIRED, RunState.CANCELLED, RunState.SUCCEEDED)
+_ENDED = (*FAILED, RunState.CANCELLED, RunState.SUCCEEDED)
+Given = Mapping[str, Any]  # what was typed, as keywords of the SDK
+Do = Callable[[Scheduler, str, str, Given], str]  # id, token, what was typed; the id of the run to look at then
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,20 @@ class RunAct:
     title: str  # of its button
     effect: str  # in a sentence
     states: tuple[RunState, ...]  # in which it is offered; the SDK decides
-    do: Callable[[Scheduler, str, str], Run]  # id, token; the run to look at then
+    do: Do
+    asks: str | None = None  # for a "payload", or a time "at"
+    one_off: bool = False  # offered for one-offs alone
+    danger: bool = False
+
+
+def _redrive(scheduler: Scheduler, run_id: str, given: Given) -> str:
+    done = scheduler.redrive(run_id, allow_repeat=True, **given).runs[0]  # the page has said what a LOST run is
+    return done.redriven_as or run_id
+
+
+def _dismiss(scheduler: Scheduler, run_id: str) -> str:
+    scheduler.purge(run_id)
+    return run_id
 
 
 RUN_ACTS: Mapping[str, RunAct] = {
@@ -35,57 +51,92 @@ RUN_ACTS: Mapping[str, RunAct] = {
         "Cancel",
         "If it waits, it never starts. If it runs, its job is told at the next heartbeat and may end in order.",
         (*_WAIT, RunState.RUNNING),
-        lambda scheduler, run_id, token: scheduler.cancel_run(run_id),
+        lambda scheduler, run_id, token, given: scheduler.cancel_run(run_id).id,
+        danger=True,
     ),
     "retry": RunAct(
         "Retry now",
         "Its next attempt starts now instead of at the end of its pause.",
         (RunState.RETRYING,),
-        lambda scheduler, run_id, token: scheduler.retry_run(run_id),
+        lambda scheduler, run_id, token, given: scheduler.retry_run(run_id).id,
+    ),
+    "reschedule": RunAct(
+        "Reschedule",
+        "It starts at another time; its deadline moves with it. Only a run that has not begun can be moved.",
+        (RunState.QUEUED,),
+        lambda scheduler, run_id, token, given: scheduler.reschedule(run_id, **given).id,
+        asks="at",
+        one_off=True,
+    ),
+    "redrive": RunAct(
+        "Redrive",
+        "A new run does its work again, once however often this is asked for, and this run leaves the list of dead runs.",
+        tuple(FAILED),
+        lambda scheduler, run_id, token, given: _redrive(scheduler, run_id, given),
+        asks="payload",
     ),
     "replay": RunAct(
         "Replay",
-        "A new run does the same work again with the same payload. This run stays as it is.",
-        _FAILED,
-        lambda scheduler, run_id, token: scheduler.replay_run(run_id, idempotency_key=token),
+        "A new run does the same work again. This run stays as it is, also on the list of dead runs.",
+        _ENDED,
+        lambda scheduler, run_id, token, given: scheduler.replay_run(run_id, idempotency_key=token, **given).id,
+        asks="payload",
+    ),
+    "dismiss": RunAct(
+        "Dismiss",
+        "This run leaves the list of dead runs and is not repeated. It stays in the history.",
+        tuple(FAILED),
+        lambda scheduler, run_id, token, given: _dismiss(scheduler, run_id),
+        danger=True,
     ),
 }
+
+
+def acts_of(run: Run) -> Mapping[str, RunAct]:
+    """What is offered for a run as it is."""
+    if run.skipped is not None:
+        return {}
+    return {
+        word: act for word, act in RUN_ACTS.items() if run.state in act.states and not (act.one_off and run.schedule)
+    }
 
 
 def preview_run_act(call: PageCall) -> Response:
     """What an act would do to a run, and the form that does it."""
     word = chosen(call.param("do"), RUN_ACTS, "do")
-    run = call.scheduler.get_run(run_of_url(run_of(call)))
-    return call.render("runs/act_run.html", act=RUN_ACTS[word], word=word, run=run, token=new_token(), now=call.now)
+    return _form(call, word, {"token": new_token()}, None)
 
 
 def act_on_run(call: PageCall) -> Response:
-    """Do it, and show the run."""
+    """Do it, and show the run. What was typed and cannot be used is shown with its fault."""
     word = chosen(call.form.get("do"), RUN_ACTS, "do")
     run_id, token = run_of_url(run_of(call)), call.form.get("token") or new_token()
-    return call.go(call.of_run(RUN_ACTS[word].do(call.acting(), run_id, token).id))
+    try:
+        given = _typed(RUN_ACTS[word], call.form)
+        shown = RUN_ACTS[word].do(call.acting(), run_id, token, given)
+    except InvalidInput as problem:
+        return _form(call, word, call.form, problem)
+    return call.go(call.address("run", run_in_url(shown), done=word))
 
 
-def preview_redrive(call: PageCall) -> Response:
-    """How many dead runs a filter finds, and which."""
-    given, conditions = dead_filter(call, call.request.query_params)
-    with call.in_time() as stop:
-        found = call.scheduler.redrive(**conditions, dry_run=True, limit=_READ, stop=stop)
-    return call.render("runs/redrive.html", given=given, found=found, shown=found.runs[:_SHOWN], now=call.now)
-
-
-def redrive(call: PageCall) -> Response:
-    """Repeat them for as long as a request may take; the answer has a button that goes on."""
-    given, conditions = dead_filter(call, call.form)
-    before = call.form.get("before", "")
-    with call.in_time() as stop:
-        cursor = cursor_of_url(call.form.get("cursor") or None)
-        done = call.acting().redrive(**conditions, cursor=cursor, stop=stop)
+def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInput | None) -> Response:
+    run = call.scheduler.get_run(run_of_url(run_of(call)))
+    own = "" if run.payload is None else pretty(run.payload)
     return call.render(
-        "runs/redriven.html",
-        given=given,
-        done=done,
-        total=done.count + (int(before) if before.isdigit() else 0),
-        cursor=cursor_in_url(done.cursor),
-        reason=call.form.get("reason", ""),
+        "runs/act_run.html",
+        200 if fault is None else 422,
+        act=RUN_ACTS[word],
+        word=word,
+        run=run,
+        given={"payload": own, "at": "", "token": "", "reason": "", **form},
+        fault=fault,
+        now=call.now,
     )
+
+
+def _typed(act: RunAct, form: Mapping[str, str]) -> Given:
+    """What was typed as keywords; nothing stands for what the run has itself."""
+    text = form.get(act.asks or "", "").strip()
+    if act.asks == "at":
+        return {"at": time_typed(text, "at")}
+    return {"payload": json_typed(text)} if text else {}

@@ -7,53 +7,58 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall
+from minutehand.console.inputs import time_typed
+from minutehand.domain.history.entry import RunKind
+from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput
 from minutehand.sdk.views import Page
 from minutehand.web.fields import tag_of
 from minutehand.web.urls import cursor_in_url, cursor_of_url
 
 _ROWS = 50
-STATES = (
-    "QUEUED",
-    "RUNNING",
-    "RETRYING",
-    "CONTINUED",
-    "SUCCEEDED",
-    "DEAD",
-    "LOST",
-    "EXPIRED",
-    "CANCELLED",
-    "SKIPPED",
-    "SUPERSEDED",
-    "SHADOWED",
-)
-_WORDS = ("state", "job", "prefix", "tag", "error_type")
+_FAILED = "failed"  # a state in the form: what failed for good
+_WORDS = ("state", "kind", "job", "schedule", "prefix", "tag", "error_type", "since", "until")
 
 
 def show(call: PageCall) -> Response:
     """The runs that all filters find, newest first."""
     given = {word: value for word in _WORDS if (value := call.param(word)) is not None}
-    name = call.param("schedule")
     try:
-        page, fault = _found(call, name, given), None
+        page, fault = _found(call, given), None
     except InvalidInput as problem:
         page, fault = Page(items=[]), problem
     more = cursor_in_url(page.cursor)
     return call.render(
         "runs/index.html",
         200 if fault is None else 422,
-        given={**given, "schedule": name or ""},
-        states=STATES,
+        given=given,
+        states={_FAILED: "failed for good", **{str(one): str(one).lower() for one in RunState}},
+        kinds=[str(one) for one in RunKind],
         page=page,
         fault=fault,
-        more=None if more is None else call.address("runs", **given, schedule=name, cursor=more),
+        first=call.param("cursor") is None,
+        here_now=call.address("runs", **given),
+        more=None if more is None else call.address("runs", **given, cursor=more),
         now=call.now,
     )
 
 
-def _found(call: PageCall, name: str | None, given: dict[str, str]) -> Page:
+def _found(call: PageCall, given: dict[str, str]) -> Page:
+    """A page. With a schedule and times alone it is of the ledger, by due time: complete, and one query."""
     filters: dict[str, Any] = dict(given)
+    for word in ("since", "until"):
+        if word in filters:
+            filters[word] = time_typed(filters[word], word)
     if "tag" in filters:
         filters["tag"] = tag_of(filters["tag"])
-    alone: dict[str, Any] = {"newest_first": True, "upcoming": False} if name is not None and not filters else {}
-    return call.scheduler.list_runs(name, **filters, **alone, limit=_ROWS, cursor=cursor_of_url(call.param("cursor")))
+    if filters.get("state") == _FAILED:
+        filters["failed"] = bool(filters.pop("state"))
+    name = filters.pop("schedule", None)
+    if name is not None and not set(filters) - {"since", "until"}:
+        filters = {
+            "after": filters.get("since"),
+            "before": filters.get("until"),
+            "newest_first": True,
+            "upcoming": False,
+        }
+    return call.scheduler.list_runs(name, **filters, limit=_ROWS, cursor=cursor_of_url(call.param("cursor")))
