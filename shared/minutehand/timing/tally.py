@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from minutehand.timing.cron import fields as cron
 from minutehand.timing.cron.pattern import CronPattern
 from minutehand.timing.exclusions import Excluding, MovedToBusinessDay
 from minutehand.timing.timetables import LATEST, Bounded, EveryInterval, SpreadFires, Timetable, Union, fires
@@ -23,6 +24,10 @@ _NEAR = LONGEST_OFFSET * 1000  # ms around a day without a change of the clocks
 
 class TooDense(Exception):
     """A timetable has more fires than a tally steps through."""
+
+
+class _Crossing(Exception):
+    """A fire may be moved into the next span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class Tally:
         self._most, self._space = most, _SPACE
         self._sums = [0] * (len(edges) - 1)
         self._kept: dict[Timetable, _Kept] = {}
+        self._unmoved: dict[tuple[Timetable, int], Sequence[int] | None] = {}  # by what is spread, and the window
         self._days: dict[str, _ZoneDays] = {}
 
     def add(self, table: Timetable) -> Counted:
@@ -83,7 +89,10 @@ class Tally:
         first = table.next(edges[0] - 1)
         if first is None or first >= edges[-1]:
             return _Kept(Counted(0, None), ())
-        if isinstance(table, EveryInterval):
+        counts = self._unspread(table) if isinstance(table, SpreadFires) else None
+        if counts is not None:
+            pass
+        elif isinstance(table, EveryInterval):
             counts = _of_interval(table, edges)
         elif clocks := _clocks(table):
             counts = self._by_days(table, clocks, first)
@@ -92,20 +101,38 @@ class Tally:
             self._step(table, first - 1, edges[-1], counts)
         return _Kept(Counted(sum(counts), first), counts)
 
-    def _step(self, table: Timetable, after: int, end: int, counts: list[int]) -> None:
-        """Count the fires in ``(after, end)`` one by one."""
+    def _unspread(self, table: SpreadFires) -> Sequence[int] | None:
+        """The counts of a spread timetable, if no fire can be moved from one span into the next; else None."""
+        key = table.table, table.window
+        if key not in self._unmoved:
+            self._unmoved[key] = self._counts_unmoved(*key)
+        return self._unmoved[key] if table.last >= self.edges[-1] else None
+
+    def _counts_unmoved(self, table: Timetable, window: int) -> Sequence[int] | None:
+        first, clocks = table.next(self.edges[0] - window - 1), _clocks(table)
+        if first is None or first < self.edges[0] or first >= self.edges[-1] or not clocks:
+            return None
+        try:
+            return self._by_days(table, clocks, first, window)
+        except _Crossing:
+            return None
+
+    def _step(self, table: Timetable, after: int, end: int, counts: list[int], window: int = 0) -> None:
+        """Count the fires in ``(after, end)`` one by one. Raises _Crossing if ``window`` may move one into the next span."""
         edges, weight = self.edges, _weight(table)
         span = bisect_right(edges, after + 1) - 1
         left = self._most // weight
         for number, due in enumerate(fires(table, after, end - 1)):
             while due >= edges[span + 1]:
                 span += 1
+            if due + window > edges[span + 1]:
+                raise _Crossing
             counts[span] += 1
             if number >= left:
                 raise TooDense
             self.steps += weight
 
-    def _by_days(self, table: Timetable, clocks: Sequence[WallClock], first: int) -> list[int]:
+    def _by_days(self, table: Timetable, clocks: Sequence[WallClock], first: int, window: int = 0) -> list[int]:
         """Step through one day of each kind, and through the days near a change of the clocks."""
         counts, edges, zone = [0] * (len(self.edges) - 1), self.edges, clocks[0].zone
         days = self._days.get(zone.name)
@@ -116,13 +143,13 @@ class Tally:
         while due is not None and due < edges[-1]:
             day = days.of(due)
             if day.kind is None:
-                self._step(table, due - 1, day.end, counts)
+                self._step(table, due - 1, day.end, counts, window)
             else:
                 matches = (True,) if len(clocks) == 1 else tuple(_fires_in(one, day) for one in clocks)
                 known = stepped.get((day.kind, matches))
                 if known is None:
                     fresh = [0] * len(counts)
-                    self._step(table, due - 1, day.end, fresh)
+                    self._step(table, due - 1, day.end, fresh, window)
                     known = stepped[day.kind, matches] = fresh[day.span : day.span + day.spans]
                 for place, number in enumerate(known, day.span):
                     counts[place] += number
@@ -146,13 +173,20 @@ def _unbounded(table: Timetable, edges: Sequence[int]) -> Timetable:
 def _clocks(table: Timetable) -> Sequence[WallClock]:
     """The cron expressions of a timetable whose times of day are the same on each day on which they fire; none if it is no such."""
     if isinstance(table, Excluding):
-        return _clocks(table.table) if table.days and not table.exclusions.times else ()
+        return _clocks(table.table) if table.days and all(map(_is_daily, table.exclusions.times)) else ()
     if isinstance(table, Union):
         found = [one for each in table.tables for one in _clocks(each)]
         return found if len(found) == len(table.tables) else ()
     if isinstance(table, WallClock) and isinstance(table.pattern, CronPattern):
         return (table,)
     return ()
+
+
+def _is_daily(pattern: CronPattern) -> bool:
+    """Whether it matches on every day of every year."""
+    days = pattern.days
+    every = days.plain and days.dates == cron.DAY.every and days.weekdays == cron.WEEKDAY.every
+    return every and pattern.months == cron.MONTH.every and not pattern.years
 
 
 def _weight(table: Timetable) -> int:

@@ -36,7 +36,7 @@ policies = st.fixed_dictionaries(
         "repeated": st.sampled_from(["first", "second", "both"]),
         "exclude": st.sampled_from([["weekends"], ["* 2-3 * * *"], ["2030-01-01/2030-06-01"]]),
         "on_excluded": st.sampled_from(["skip", "next_business_day", "previous_business_day"]),
-        "window": st.sampled_from([1, 600]),
+        "window": st.sampled_from([1, 600, 7_200]),
     },
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
@@ -31,6 +32,12 @@ def console() -> Browser:
     return browser
 
 
+@cache
+def same() -> Browser:
+    """One that no test changes: an application takes half a second."""
+    return console()
+
+
 def rows(page: str) -> dict[str, list[str]]:
     """The cells of the heat map by day, as one reads them."""
     table = page.partition('<table class="heat">')[2].partition("</table>")[0].partition("<tbody>")[2]
@@ -52,7 +59,7 @@ def link(page: str, label: str) -> str:
 
 
 def test_a_week_by_the_hour_of_a_zone() -> None:
-    page = console().get(f"calendar?{BERLIN}")
+    page = same().get(f"calendar?{BERLIN}")
     found = rows(page)
     assert list(found) == ["Mon 4 May", "Tue 5 May", "Wed 6 May", "Thu 7 May", "Fri 8 May", "Sat 9 May", "Sun 10 May"]
     assert found["Mon 4 May"] == [*["past"] * 14, "5", *["6"] * 6, *["·"] * 3, "41"], "since 14:00, which was claimed"
@@ -66,7 +73,7 @@ def test_a_week_by_the_hour_of_a_zone() -> None:
 
 
 def test_a_cell_leads_to_the_schedules_that_fire_in_it() -> None:
-    browser = console()
+    browser = same()
     address = link(browser.get(f"calendar?{BERLIN}&q=tag:team"), "1 fire, Tue 5 02:00")
     assert address == (
         "calendar/fires?q=tag%3Ateam&zone=Europe%2FBerlin&from=2026-05-05T00%3A00%3A00Z&to=2026-05-05T01%3A00%3A00Z"
@@ -82,7 +89,7 @@ def test_a_cell_leads_to_the_schedules_that_fire_in_it() -> None:
 
 
 def test_a_month_with_holidays_peaks_and_quiet_times() -> None:
-    page = console().get(f"calendar?{BERLIN}&show=month&holidays=DE-BY")
+    page = same().get(f"calendar?{BERLIN}&show=month&holidays=DE-BY")
     found = rows(page)
     assert len(found) == 31
     assert "Thu 14 May Ascension Day" in found
@@ -94,10 +101,10 @@ def test_a_month_with_holidays_peaks_and_quiet_times() -> None:
 
 
 def test_days_on_which_the_clocks_change() -> None:
-    page = console().get(f"calendar?{BERLIN}&from=2027-03-27&q=nightly")
+    page = same().get(f"calendar?{BERLIN}&from=2027-03-27&q=nightly")
     found = rows(page)
     assert found["Sun 28 Mar clocks go forward from 02:00 to 03:00"][2:4] == ["no such hour", "1"]
-    autumn = console().get(f"calendar?{BERLIN}&from=2026-10-24&q=often")
+    autumn = same().get(f"calendar?{BERLIN}&from=2026-10-24&q=often")
     (day,) = [name for name in rows(autumn) if name.startswith("Sun 25 Oct")]
     assert day == "Sun 25 Oct clocks go back from 03:00 to 02:00"
     address = link(autumn, "0 fires, Sun 25 02:00")
@@ -105,7 +112,7 @@ def test_days_on_which_the_clocks_change() -> None:
 
 
 def test_what_would_run_between_two_times() -> None:
-    browser = console()
+    browser = same()
     page = browser.get(f"calendar/fires?from=2026-05-05T02:00&to=2026-05-05T06:30&{BERLIN}")
     assert [text(row) for row in re.findall(r"<tr>(<td.*?)</tr>", page, re.DOTALL)] == [
         "2026-05-05 02:30:00 Europe/Berlin nightly greet 30 2 * * * 1",
@@ -153,7 +160,7 @@ def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.Mo
     ],
 )
 def test_what_cannot_be_read_is_shown_with_its_fault(page: str, query: str, said: str) -> None:
-    found = console().get(f"{page}?{query}", 422)
+    found = same().get(f"{page}?{query}", 422)
     if said == "is past" and page == "calendar/fires":
         said = "is not after since and now"
     assert said in html.unescape(found)
@@ -164,16 +171,16 @@ def test_what_cannot_be_read_is_shown_with_its_fault(page: str, query: str, said
     ("query", "said"), [("show=year", "Use one of week, month"), ("holidays=XX", "not a known calendar")]
 )
 def test_what_only_the_calendar_asks(query: str, said: str) -> None:
-    assert said in html.unescape(console().get(f"calendar?{query}", 422))
+    assert said in html.unescape(same().get(f"calendar?{query}", 422))
 
 
 def test_the_end_is_after_the_beginning() -> None:
-    said = console().get("calendar/fires?from=2026-05-05T02:00&to=2026-05-05T02:00", 422)
+    said = same().get("calendar/fires?from=2026-05-05T02:00&to=2026-05-05T02:00", 422)
     assert "is not after the beginning" in said
 
 
 def test_earlier_and_later_days() -> None:
-    browser = console()
+    browser = same()
     page = browser.get(f"calendar?{BERLIN}")
     assert '<span class="button quiet" aria-disabled="true">Earlier</span>' in page
     later = re.search(r'href="/console/t/default/([^"]+)">Later', page)
@@ -186,9 +193,10 @@ def test_earlier_and_later_days() -> None:
 
 
 def test_without_a_schedule_it_says_what_to_do() -> None:
-    assert "minutehand schedules create" in Browser().get("calendar")
-    assert "minutehand schedules create" in Browser().get("calendar/fires")
-    assert "Nothing matches" in console().get("calendar?q=nowhere")
+    empty = Browser()
+    assert "minutehand schedules create" in empty.get("calendar")
+    assert "minutehand schedules create" in empty.get("calendar/fires")
+    assert "Nothing matches" in same().get("calendar?q=nowhere")
 
 
 def test_a_freeze_and_what_is_not_counted_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +213,7 @@ def test_a_freeze_and_what_is_not_counted_are_told(monkeypatch: pytest.MonkeyPat
 
 
 def test_names_are_text() -> None:
-    page = console().get("calendar?q=%3Cscript%3E&holidays=%22%3E", 422)
+    page = same().get("calendar?q=%3Cscript%3E&holidays=%22%3E", 422)
     assert "<script>" not in page.partition("<main")[2]
 
 

@@ -13,7 +13,7 @@ from minutehand.timing import Rule, Timetable, fires, timetable
 from minutehand.timing.tally import Tally, TooDense
 from minutehand.timing.timetables import LATEST, SpreadFires
 
-from tests.support.timing.expressions import ms
+from tests.support.timing.expressions import at, ms
 from tests.support.timing.tables import CHANGES, DAY, expressions, policies, table_of
 
 HOUR = DAY // 24
@@ -21,21 +21,19 @@ HOUR = DAY // 24
 
 def stepped(table: Timetable, edges: list[int]) -> list[int]:
     counts = [0] * (len(edges) - 1)
-    due = table.next(edges[0] - 1)
-    while due is not None and due < edges[-1]:
+    for due in fires(table, edges[0] - 1, edges[-1] - 1):
         counts[bisect_right(edges, due) - 1] += 1
-        due = table.next(due)
     return counts
 
 
 def is_sparse(table: Timetable, edges: list[int]) -> bool:
-    return sum(1 for _ in islice(fires(table, edges[0] - 1, edges[-1]), 20_001)) <= 20_000
+    return sum(1 for _ in islice(fires(table, edges[0] - 1, edges[-1]), 3_001)) <= 3_000
 
 
 spans = st.lists(st.sampled_from([HOUR, HOUR, 3 * HOUR, HOUR // 2, DAY, 60_000, 17 * 60_000]), min_size=1, max_size=40)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(expressions, policies), min_size=1, max_size=3),
     st.sampled_from(CHANGES),
@@ -72,7 +70,7 @@ EVERY = (
 )
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "Africa/Cairo", "UTC"])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo"])
 @pytest.mark.parametrize("expression", EVERY, ids=str)
 @pytest.mark.parametrize(
     "more",
@@ -81,6 +79,9 @@ EVERY = (
         {"exclude": ["weekends", "2026-10-20/2026-10-28"]},
         {"exclude": ["* 2 * * *"]},
         {"window": 600},
+        {"window": 7_200},
+        {"window": 90, "end": at("2026-10-26T03:10:00")},
+        {"jitter": 300, "seed": "s", "exclude": ["* 2 * * *", "30 * * 10 *"]},
         {"max_fires": 900},
         {"on_excluded": "next_business_day"},
         {"calendar": "DE"},
@@ -88,10 +89,10 @@ EVERY = (
     ids=str,
 )
 def test_a_year_by_the_hour(expression: Any, zone: str, more: dict[str, Any]) -> None:
-    """With two changes of the clocks, which are at midnight in Santiago and Cairo."""
+    """With two changes of the clocks, which are at midnight in Cairo."""
     begin = ms("2026-03-01")
     table = timetable(Rule.of(expression, timezone=zone, **more), anchor=begin, key="k")
-    parts = [list(range(begin + at * DAY, begin + (at + 40) * DAY + 1, HOUR)) for at in (10, 190, 225)]
+    parts = [list(range(begin + day * DAY, begin + (day + 13) * DAY + 1, HOUR)) for day in (24, 50, 232)]
     for edges in parts:
         tally = Tally(edges, 10**9)
         tally.add(table)
@@ -111,7 +112,7 @@ def test_what_has_too_many_fires_is_not_counted() -> None:
     begin = ms("2026-05-01")
     tally = Tally([begin, begin + 30 * DAY], 10_000)
     with pytest.raises(TooDense):
-        tally.add(timetable(Rule(expression="* * * * *", exclude=("5 * * * *",)), anchor=0))
+        tally.add(timetable(Rule(expression="* * * * *", exclude=("5 * * * 1",)), anchor=0))
     assert tally.add(timetable(Rule(expression="0 * * * *"), anchor=0)).total == 720
     assert sum(tally.sums()) == 720
 
