@@ -120,7 +120,11 @@ class ApiFunction(Construct):
             memory=settings.memory,
             timeout=TIMEOUT,
             reserved=settings.reserved,
-            environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name, **store.archive_environment},
+            environment={
+                "MINUTEHAND_BUCKET": store.bucket.bucket_name,
+                **store.archive_environment,
+                **({"MINUTEHAND_LOG_GROUPS": ",".join(installation.log_groups)} if installation.log_groups else {}),
+            },
         )
         allow_scheduling(self.function, store, queues, None, prompt=True)
         if settings.keys:

@@ -61,6 +61,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "ticker-groups": ("ticker_groups", int),
     "ticker-writes": ("ticker_writes", int),
     "history": ("history", _flag),
+    "log-groups": ("log_groups", lambda text: text.split(",")),
     "metric-jobs": ("metric_jobs", lambda text: text.split(",")),
     "retention-days": ("retention", lambda text: Duration.days(int(text))),
     "archive-retention-days": ("archive_retention", lambda text: Duration.days(int(text)) if int(text) else None),

@@ -91,6 +91,8 @@ def allow_reading(
     store.allow_archive_reads(grantee, keys.archive)
     store.allow_verifying(grantee, keys.objects(f"{ANCHORS}*"))
     store.allow_key(grantee, encrypt=False)
+    if tenant is None:  # a log group has the lines of all tenants' runs
+        store.allow_run_logs(grantee)
     queues.allow_list(grantee)
 
 

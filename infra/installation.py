@@ -14,12 +14,14 @@ from aws_cdk import aws_s3 as s3
 from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.queue import MOST_STRIPES
 from minutehand.errors import InvalidInput
-from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS
+from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS, LOG_GROUP
 from minutehand.sqs.routing import WORK
 
+from .acknowledge import acknowledge_for
 from .bundling import AWS, BundleTarget
 
 ARCHIVE_RETENTION = Duration.days(400)  # a year, and what an audit of it takes
+_LOGGING = ("worker", "worker-*", "undertaker", "ticker", "auditor")  # functions that log about runs
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")  # of tables, queues and functions; the shortest limit is a function's 64
 
 
@@ -41,6 +43,7 @@ class InstallationSettings:
     stripes: int = 1  # SQS queues that the default queue consists of
     history: bool = True  # a stream of the runs, and a historian
     metric_jobs: Sequence[str] = ()  # jobs with metrics of their own
+    log_groups: Sequence[str] = ()  # to which worker processes send their log lines
     target: BundleTarget = AWS  # the platform of the bundles
 
     def __post_init__(self) -> None:
@@ -60,6 +63,10 @@ class InstallationSettings:
         check_flag("history", self.history)
         for job in self.metric_jobs:
             check_name(job, "metric_jobs")
+        for group in self.log_groups:
+            if isinstance(self.log_groups, str) or not LOG_GROUP.fullmatch(group):
+                remedy = "give a list of names, such as ['/ecs/acme-worker']"
+                raise InvalidInput("log_groups", self.log_groups, "has what is no name of a log group", remedy)
         if self.retention_days < 1:
             raise InvalidInput("retention", self.retention_days, "is under a day", "use Duration.days(1) or more")
         self._check_archive()
@@ -90,6 +97,17 @@ class InstallationSettings:
                 conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
             )
         )
+
+    def allow_log_reads(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` search what the functions log about runs, of all tenants, and the ``log_groups``."""
+        groups = [f"/aws/lambda/{self.name(part)}" for part in _LOGGING] + list(self.log_groups)
+        place = f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:"
+        arns = [f"{place}{group}:*" for group in groups]
+        iam.Grant.add_to_principal(grantee=grantee, actions=["logs:FilterLogEvents"], resource_arns=arns)
+        as_named = "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:"
+        for group in groups:
+            why = "the streams of a log group are not known at deployment, and queues may be declared later"
+            acknowledge_for(grantee, f"AwsSolutions-IAM5[Resource::{as_named}{group}:*]", why)
 
     def name(self, suffix: str) -> str:
         return f"{self.prefix}-{suffix}"

@@ -88,6 +88,8 @@ class Minutehand(Construct):
         ticker_writes: write units a second of the table of runs that a tick's claims may take, so that workers have the rest: two
             fifths of what the table takes; a thousand for each of the ``ticker_groups`` that shall be used. The default is for new
             tables, up to 1,000 fires a second; 0: any number.
+        log_groups: names of the log groups to which `minutehand worker` in containers sends its lines: with them the API, and whoever
+            may read all tenants, finds the log lines of the runs there, too.
         metric_jobs: jobs with metrics of their own, by ``job`` and ``delivery``; CloudWatch bills about ten metrics for each.
         history: whether runs can be found by state, job and time, and are archived: a stream of the table of runs, and a function that
             reads it. Without it a schedule's own runs can be listed, and nothing else. To be set to False on a stack that had it: the
@@ -138,6 +140,7 @@ class Minutehand(Construct):
         shards: int = DEFAULT_SHARDS,
         ticker_groups: int = DEFAULT_TICKER_GROUPS,
         ticker_writes: int = DEFAULT_TICKER_WRITES,
+        log_groups: Sequence[str] = (),
         metric_jobs: Sequence[str] = (),
         history: bool = True,
         retention: Duration = RETENTION,
@@ -165,6 +168,7 @@ class Minutehand(Construct):
             retention=retention,
             history=history,
             metric_jobs=metric_jobs,
+            log_groups=log_groups,
             archive_retention=archive_retention,
             archive_lock=archive_lock,
             log_retention=log_retention,
@@ -289,6 +293,7 @@ class Minutehand(Construct):
         """Let ``grantee`` call what changes nothing in the SDK: schedules, runs, failures, previews; of one tenant or of all.
 
         The agenda has no partitions of a tenant: ``describe_schedule`` reads its entries, which name schedules of all tenants.
+        Log lines are for who may read all tenants: a log group has those of all.
         """
         allow_reading(grantee, self._store, self._queues, tenant)
 

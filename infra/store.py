@@ -176,6 +176,10 @@ class InstallationStore(Construct):
         why = "the names of secrets are not known at deployment, and their path is this installation's"
         acknowledge_for(grantee, f"AwsSolutions-IAM5[Resource::{place}]", why)
 
+    def allow_run_logs(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` search the log lines of runs, of all tenants."""
+        self._installation.allow_log_reads(grantee)
+
     def allow_key(self, grantee: iam.IGrantable, *, encrypt: bool = True) -> None:
         """Let ``grantee`` use the customer's key, if there is one."""
         key = self._installation.encryption_key

@@ -31,7 +31,7 @@ DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450
 CLIENTS = ("minutehand", "botocore")  # what sends the requests to DynamoDB and SQS
 _WORDS = {"aws_client": CLIENTS, "claim_by": ("partiql", "put")}  # fields with a fixed set of values
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
-_LOG_GROUP = re.compile(r"[A-Za-z0-9_/.#-]{1,512}")
+LOG_GROUP = re.compile(r"[A-Za-z0-9_/.#-]{1,512}")
 _BUCKETS = {"bucket": "the stack's output BucketName", "archive_bucket": "the stack's output ArchiveBucketName"}
 _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least, most, unit
     "retention_days": (1, inf, "day"),
@@ -86,7 +86,7 @@ class Settings:
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
     log_groups: str | None = (
-        None  # MINUTEHAND_LOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`
+        None  # MINUTEHANDLOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`
     )
     metric_jobs: str | None = None  # MINUTEHAND_METRIC_JOBS: jobs with metrics of their own in CloudWatch, as in `a,b`
     history: bool = True  # MINUTEHAND_HISTORY: `on`, or `off`: no stream of the runs, no historian, nothing to search
@@ -166,8 +166,8 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
 
 def _check_log_groups(names: str | None) -> None:
     for group in () if names is None else names.split(","):
-        if not _LOG_GROUP.fullmatch(group):
-            problem = f"MINUTEHAND_LOG_GROUPS={names!r}: {group!r} is not the name of a log group"
+        if not LOG_GROUP.fullmatch(group):
+            problem = f"MINUTEHANDLOG_GROUPS={names!r}: {group!r} is not the name of a log group"
             raise Misconfigured(f"{problem}; write names and commas, without spaces, as in /ecs/a,/ecs/b")
 
 

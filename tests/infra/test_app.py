@@ -135,6 +135,7 @@ def test_cdk_nag_has_nothing_to_say_to_a_user_who_turns_every_knob(tmp_path: Pat
         archive_lock=s3.ObjectLockRetention.governance(Duration.days(30)),
         events="webhook:https://hooks.example.com/",
         event_secret=secret,
+        log_groups=["/ecs/acme-worker"],
         api=ApiSettings(
             iam=True, keys=True, jwt=JwtIssuer(issuer="https://login.acme.example", audience=["acme"]), reserved=5
         ),

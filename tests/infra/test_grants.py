@@ -161,6 +161,7 @@ def test_who_schedules_may_call_everything_and_has_nothing_else(
         acme.create_schedule("a", "j", NEVER)
         for read in READS:
             read(acme)
+        acme.run_logs(acme.list_runs("a").items[0].id)
     used = {need.action for need in needed}
     unused = {action for statement in grants.scheduling for action in actions_of(statement)} - used
     assert unused <= {"sqs:GetQueueAttributes"}  # the CDK grants it with the right to send
@@ -236,6 +237,8 @@ def test_who_reads_reads_everything_and_changes_nothing(
         with enforced(given, local_settings) as needed:
             for read in READS:
                 read(acme)
+            if given is grants.reading:
+                acme.run_logs(acme.list_runs("a").items[0].id)
             with pytest.raises(NotFinished):
                 acme.wait_for(acme.list_runs("a").items[0].id, timeout=0.01)
             for forbidden in (
@@ -350,6 +353,24 @@ def test_a_tenant_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 TENANTLESS = {READS[9], READS[10]}  # the names of queues, the jobs
+
+
+def test_log_lines_are_for_who_may_read_all_tenants(grants: Grants, acme: Scheduler, local_settings: Settings) -> None:
+    """A log group has the lines of the runs of all tenants."""
+    run = acme.submit("j")
+    for given in (grants.scheduling, grants.reading):
+        with enforced(given, local_settings) as needed:
+            assert acme.run_logs(run.id).missing
+        assert {need.resource for need in needed if need.action == "logs:FilterLogEvents"} == {
+            f"/aws/lambda/minutehand-{part}" for part in ("worker", "undertaker", "ticker", "auditor")
+        }
+        for part in ("api", "api-requests", "historian", "events"):
+            assert not is_allowed(Need("logs:FilterLogEvents", f"/aws/lambda/minutehand-{part}"), given)
+        assert is_allowed(Need("logs:FilterLogEvents", "/aws/lambda/minutehand-worker-reports"), given)
+        assert not is_allowed(Need("logs:FilterLogEvents", "/aws/lambda/other-worker"), given)
+    for given in (grants.of_tenant, grants.reading_tenant):
+        with enforced(given, local_settings), pytest.raises(Misconfigured, match=r"needs logs:FilterLogEvents"):
+            acme.run_logs(run.id)
 
 
 def _grants(given: Statements, action: str, suffix: str) -> bool:

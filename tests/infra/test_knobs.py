@@ -20,8 +20,8 @@ from minutehand.domain.queue import Queue
 from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import InvalidInput
 
-from infra import Minutehand
-from tests.support.templates import actions_of
+from infra import ApiSettings, Minutehand
+from tests.support.templates import actions_of, statements
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
 
@@ -240,6 +240,17 @@ def test_jobs_have_metrics_of_their_own_if_they_are_named(with_knobs: Callable[.
     assert "METRIC_JOBS" not in json.dumps(worker(with_knobs()))
 
 
+def test_groups_of_containers_are_told_to_who_reads_logs(with_knobs: Callable[..., Template]) -> None:
+    template = with_knobs(log_groups=["/ecs/a", "/ecs/b"], api=ApiSettings(iam=True))
+    told = {"Variables": Match.object_like({"MINUTEHAND_LOG_GROUPS": "/ecs/a,/ecs/b"})}
+    template.has_resource_properties("AWS::Lambda::Function", {"FunctionName": "minutehand-api", "Environment": told})
+    found = statements(template, "JobsApiRoleDefaultPolicy")
+    (reads,) = (each["Resource"] for each in found if each["Action"] == "logs:FilterLogEvents")
+    for name in ("/ecs/a:*", "/ecs/b:*", "/aws/lambda/minutehand-worker:*"):
+        assert name in json.dumps(reads)
+    assert len(reads) == 7
+
+
 def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(removal_policy=RemovalPolicy.DESTROY)
     for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Logs::LogGroup"):
@@ -262,6 +273,8 @@ def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> 
         ({"prefix": "a" * 41}, "prefix"),
         ({"shards": 0}, "shards"),
         ({"metric_jobs": ["a,b"]}, "metric_jobs"),
+        ({"log_groups": ["/ecs/a b"]}, "log_groups"),
+        ({"log_groups": "/ecs/a"}, "log_groups"),
         ({"shards": 1025}, "shards"),
         ({"retention": Duration.days(0)}, "retention"),
         ({"timeout": Duration.hours(2)}, "timeout"),

@@ -53,8 +53,8 @@ def needs_of(service: str, operation: str, arguments: Mapping[str, Any], setting
             f"ssm:{operation.title().replace('_', '')}", place.replace(f"/{settings.prefix}/", "/minutehand/", 1)
         )
     elif service == "logs":
-        group = arguments["logGroupName"].removeprefix(f"/aws/lambda/{settings.prefix}-")
-        yield Need("logs:FilterLogEvents", f"log-group:{group}")
+        group = arguments["logGroupName"].replace(f"/aws/lambda/{settings.prefix}-", "/aws/lambda/minutehand-", 1)
+        yield Need("logs:FilterLogEvents", group)
     elif operation in ("list_objects_v2", "list_object_versions"):
         action = "s3:ListBucket" if operation == "list_objects_v2" else "s3:ListBucketVersions"
         yield Need(action, "", (arguments["Prefix"],))
@@ -134,6 +134,8 @@ def _names(resource: Any, need: Need) -> bool:
         return '"JobsStoreBucket' in text
     if need.action.startswith("s3:"):
         return any(fnmatchcase(need.resource, part.strip("/")) for part in re.findall(r'"(/[^"]+)"', text))
+    if need.action.startswith("logs:"):
+        return any(fnmatchcase(need.resource, part) for part in re.findall(r'":log-group:([^"]+):\*"', text))
     if need.action.startswith("ssm:"):
         return any(fnmatchcase(need.resource, part) for part in re.findall(r'":parameter([^"]+)"', text))
     if resource == "*":
