@@ -54,6 +54,13 @@ def test_a_browser_is_shown_what_runs(tmp_path: Path) -> None:
             assert "check-page" in browser.get("/console/t/default/schedules").text
             listed = browser.get("/v1/tenants/default/schedules", headers={"Authorization": f"Bearer {key}"})
             assert "check-page" in {each["name"] for each in listed.json()["items"]}
+            ended = browser.get(
+                "/v1/tenants/default/runs?state=SUCCEEDED&limit=1", headers={"Authorization": f"Bearer {key}"}
+            )
+            address = f"run/{ended.json()['items'][0]['url_id']}/logs"
+            shown = browser.get(f"/console/t/default/{address}").text
+            assert "run.started" in shown, "its lines come from the files of the processes"
+            assert "worker-" in shown
         running.send_signal(signal.SIGINT)
         assert "0 missing, 0 double" in running.communicate(timeout=90)[0]
         assert running.returncode == 0
