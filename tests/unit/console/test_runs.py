@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -65,6 +66,50 @@ def test_a_run_shows_attempts_steps_result_and_payload_in_order() -> None:
     titles = re.findall(r"<li><span>([^<]+?)(?: <|</span>)", page)
     assert titles[-4:] == ["Attempt 1 failed", "Next attempt not before", "Attempt 2 leased", "Succeeded"]
     assert "every 3s" not in page  # it is over
+
+
+def test_a_fire_has_the_payload_of_its_revision_while_that_is_current() -> None:
+    browser = console(1)
+    run = browser.scheduler.list_runs("good", upcoming=False).items[0].id
+    assert "&#34;to&#34;: &#34;Ada&#34;" in browser.get(of_run(run))
+    assert "&#34;Ada&#34;" in browser.get(of_run(run, "/act?do=replay"))
+    browser.scheduler.update_schedule("good", payload={"to": "Bob"})
+    page = browser.get(of_run(run))
+    assert ("Ada&#34;\n" in page, "Bob" in page, "is not the current one" in page) == (False, False, True)
+
+
+def test_a_running_run_shows_how_far_it_is() -> None:
+    jobs, seen = Registry(), list[str]()
+
+    @jobs.job("long")
+    def work(ctx: Any, payload: Any) -> None:
+        ctx.progress(0.4, "<i>loading</i>")
+        seen.append(Browser(scheduler=harness.scheduler).get(of_run(run.id)))
+
+    harness = Harness(jobs, at=NOON)
+    run = harness.scheduler.submit("long")
+    harness.advance(MINUTE)
+    (page,) = seen
+    assert "every 3s" in page
+    assert 'value="cancel"' in page
+    assert "<i>loading" not in page
+
+
+def test_progress_and_stage_are_shown_as_of_the_last_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = Browser()
+    run = browser.scheduler.submit("greet", {"to": "Ada"}, delay=3_600)
+    seen = replace(run, progress=0.4, stage="<i>loading", cancel_requested=True, worker_vanished=True, slices=2)
+    monkeypatch.setattr(type(browser.scheduler), "get_run", lambda self, run_id: seen)
+    page = browser.get(of_run(run.id))
+    for words in (
+        '<progress max="1" value="0.4"',
+        "40 %",
+        "&lt;i&gt;loading",
+        "cancellation",
+        "lease",
+        "<dt>Slices</dt><dd>2",
+    ):
+        assert words in page, words
 
 
 def test_a_run_that_is_not_over_refreshes_by_itself() -> None:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, chosen, new_token, run_of
 from minutehand.console.inputs import json_typed, time_typed
+from minutehand.console.pages.runs.payload import payload_of
 from minutehand.console.words import pretty
 from minutehand.domain.run import FAILED, RunState
 from minutehand.errors import InvalidInput
@@ -121,14 +122,14 @@ def act_on_run(call: PageCall) -> Response:
 
 def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInput | None) -> Response:
     run = call.scheduler.get_run(run_of_url(run_of(call)))
-    own = "" if run.payload is None else pretty(run.payload)
+    own = payload_of(call, run) if RUN_ACTS[word].asks == "payload" else None
     return call.render(
         "runs/act_run.html",
         200 if fault is None else 422,
         act=RUN_ACTS[word],
         word=word,
         run=run,
-        given={"payload": own, "at": "", "token": "", "reason": "", **form},
+        given={"payload": pretty(own.value) if own else "", "at": "", "token": "", "reason": "", **form},
         fault=fault,
         now=call.now,
     )

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, run_of
 from minutehand.console.pages.runs.acts import RUN_ACTS, acts_of
+from minutehand.console.pages.runs.payload import payload_of
 from minutehand.console.parts import part
 from minutehand.domain.run import FAILED, TERMINAL
 from minutehand.sdk.views import DeadRun, Run
@@ -36,6 +37,7 @@ def show(call: PageCall) -> Response:
         run=run,
         path=path_of(run),
         acts=acts_of(run),
+        payload=payload_of(call, run),
         why=part(lambda: call.scheduler.why_run(run.id)),
         line=part(lambda: _dead_line(call, run)),
         is_over=run.state in TERMINAL,
