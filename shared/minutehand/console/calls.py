@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from minutehand.console.checkups import Checkups
 from minutehand.console.rendering import ROOT, rendered
 from minutehand.console.sign_in import BrowserSession, check_same_site
 from minutehand.domain.audit import Via
@@ -35,6 +36,7 @@ class Console:
     front: FrontDoor  # of the API beside it
     tenant: str  # of an actor who names none
     session: BrowserSession | None = None  # None: the host application signs people in
+    checkups: Checkups = field(default_factory=Checkups)  # of the doctor
 
 
 @dataclass(frozen=True, kw_only=True)

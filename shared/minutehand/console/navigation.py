@@ -24,6 +24,7 @@ NAVIGATION = (
     Entry("Workers", "workers"),
     Entry("Jobs", "jobs"),
     Entry("Audit", "audit"),
+    Entry("Doctor", "doctor"),
     Entry("Tenants", "tenants"),
     Entry("API keys", "keys"),
 )

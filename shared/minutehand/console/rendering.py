@@ -11,6 +11,8 @@ from starlette.responses import HTMLResponse, Response
 
 from minutehand.console import words
 from minutehand.console.bars import run_bars
+from minutehand.console.hours import hour_bars
+from minutehand.console.load import load_bars
 from minutehand.console.navigation import NAVIGATION
 from minutehand.version import VERSION
 
@@ -36,7 +38,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(words.FILTERS)
-    made.globals.update(run_bars=run_bars, version=VERSION, navigation=NAVIGATION)
+    made.globals.update(
+        run_bars=run_bars, hour_bars=hour_bars, load_bars=load_bars, version=VERSION, navigation=NAVIGATION
+    )
     return made
 
 

@@ -124,6 +124,12 @@ def badge(state: str) -> Markup:
     )
 
 
+def finding(word: str, verdict: str) -> Markup:
+    """A verdict of the doctor in a pill."""
+    kind = {"ok": GOOD, "warn": WAITING}.get(str(verdict), BAD)
+    return Markup('<span class="badge {}"><i class="dot" aria-hidden="true"></i>{}</span>').format(kind, word)
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "moment": moment,
     "instant": instant,
@@ -136,6 +142,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "look": look,
     "seconds": seconds,
     "told": told,
+    "finding": finding,
     "utc": in_utc,
     "in_url": name_in_url,
 }

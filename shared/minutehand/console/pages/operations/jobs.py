@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, new_token
 from minutehand.console.inputs import json_typed, time_typed
 from minutehand.console.pages.operations.schema import beginning_of, fields_of
+from minutehand.console.pages.tenants.detail import found
+from minutehand.console.pages.tenants.operators import is_operator
 from minutehand.console.parts import part
 from minutehand.console.words import pretty
+from minutehand.domain.tenants.access import Verb, verbs_of
+from minutehand.domain.tenants.profile import INSTALLATION, Grant, TenantProfile
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.sdk.history.worker_views import JobView
 from minutehand.sdk.views import Run
@@ -22,9 +27,9 @@ _SCHEDULES = 20  # of a job that are shown
 def show(call: PageCall) -> Response:
     """The catalogue; ``q`` is a part of the names that are shown."""
     q = call.param("q") or ""
-    found = call.scheduler.jobs()
+    known = call.scheduler.jobs()
     return call.render(
-        "operations/jobs.html", jobs=[one for one in found if q in one.name], known=len(found), q=q, now=call.now
+        "operations/jobs.html", jobs=[one for one in known if q in one.name], known=len(known), q=q, now=call.now
     )
 
 
@@ -35,9 +40,32 @@ def show_one(call: PageCall) -> Response:
         "operations/job.html",
         job=job,
         fields=fields_of(job.payload_schema or {}),
+        who=part(lambda: _who(call, job)),
         schedules=part(lambda: call.scheduler.list_schedules(job=job.name, limit=_SCHEDULES, next_fires=1)),
         now=call.now,
     )
+
+
+@dataclass(frozen=True)
+class _Who:
+    """Who may run a job for the tenant."""
+
+    allowed: bool  # whether the tenant may run it at all
+    patterns: Sequence[str] | None  # the jobs that its profile names; None: all
+    grants: Sequence[Grant]  # those that let somebody submit it
+    open: bool  # nobody needs a grant
+
+
+def _who(call: PageCall, job: JobView) -> _Who | None:
+    """None for whom is no operator: profiles are theirs to see."""
+    if not is_operator(call):
+        return None
+    own, default = found(call, call.tenant), found(call, INSTALLATION)
+    patterns = next((each.jobs for each in (own, default) if each is not None and each.jobs is not None), None)
+    profile = TenantProfile(tenant=call.tenant, jobs=None if patterns is None else tuple(patterns))
+    grants = [grant for each in (own, default) if each is not None for grant in each.grants]
+    submitting = [grant for grant in grants if Verb.SUBMIT in verbs_of(grant.can) and grant.covers(job.name)]
+    return _Who(profile.may_run(job.name, by_name=job.by_name), patterns, submitting, open=not grants)
 
 
 def submit_form(call: PageCall) -> Response:
@@ -60,8 +88,7 @@ def submit(call: PageCall) -> Response:
 def _job(call: PageCall) -> JobView:
     """The job that the address names. Raises NotFound."""
     name = name_of_url(call.request.path_params["job"])
-    found: Sequence[JobView] = call.scheduler.jobs()
-    for one in found:
+    for one in call.scheduler.jobs():
         if one.name == name:
             return one
     raise NotFound(f"job={name!r}: no worker has published a job of that name that you may see")

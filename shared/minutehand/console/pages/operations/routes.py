@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from minutehand.console.calls import page
-from minutehand.console.pages.operations import audit, freeze, jobs, queues, workers
+from minutehand.console.pages.operations import audit, doctor, freeze, jobs, queues, workers
 
 ROUTES = (
     Route("/queues", page(queues.show)),
@@ -18,4 +18,6 @@ ROUTES = (
     Route("/freeze", page(freeze.act), methods=["POST"]),
     Route("/audit", page(audit.show)),
     Route("/audit/verify", page(audit.verify)),
+    Route("/doctor", page(doctor.show), methods=["GET"]),
+    Route("/doctor", page(doctor.begin), methods=["POST"]),
 )
