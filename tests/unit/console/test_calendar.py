@@ -137,7 +137,7 @@ def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.Mo
     address = re.search(r'href="/console/t/default/([^"]+)">List up to 1,000', page)
     assert address
     assert ">s3<" in browser.get(html.unescape(address[1]))
-    monkeypatch.setattr("minutehand.console.pages.fires.firing.LOOKED_AT", 3)
+    monkeypatch.setattr("minutehand.console.pages.fires.asked.LOOKED_AT", 3)
     page = browser.get("calendar/fires?from=2026-05-04T13:00Z")
     assert "The first 3 schedules are counted." in page
     following = re.search(r'href="/console/t/default/([^"]+)">count the next ones', page)
@@ -145,6 +145,13 @@ def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.Mo
     page = browser.get(html.unescape(following[1]))
     assert "These are further schedules, 1 of them." in page
     assert "1 fire of 1 schedule" in page
+    whole = re.search(r'href="/console/t/default/([^"]+)">count up to 10,000 at once', page)
+    assert whole
+    page = browser.get(html.unescape(whole[1]))
+    assert "4 fires of 4 schedules" in page
+    assert "counted" not in page
+    address = link(browser.get("calendar?count=all"), "4 fires, Mon 4 13:00")
+    assert "count=all" in address
 
 
 @pytest.mark.parametrize("page", ["calendar", "calendar/fires"])
@@ -157,6 +164,7 @@ def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.Mo
         ("from=soon", "is no "),
         ("from=2020-01-01&to=2020-01-02", "is past"),
         ("cursor=x", "is not of this listing"),
+        ("count=some", "Use all, or leave it out"),
     ],
 )
 def test_what_cannot_be_read_is_shown_with_its_fault(page: str, query: str, said: str) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 from minutehand.console.calls import PageCall
 from minutehand.console.pages.schedules.search import conditions
 from minutehand.errors import InvalidInput
+from minutehand.sdk.forecasts.forecast import MOST_SCHEDULES
+from minutehand.sdk.forecasts.views import Forecast
+from minutehand.web.urls import cursor_in_url, cursor_of_url
 
-LOOKED_AT = 1_500  # schedules of a page: fewer than 250 read units
+LOOKED_AT = 1_500  # schedules of a page, unless all are asked for: fewer than 250 read units
 _FIRST, _LAST = date(1971, 1, 1), date(9000, 1, 1)
 
 
@@ -21,6 +24,25 @@ def forecast_conditions(text: str | None) -> dict[str, Any]:
         remedy = "leave it out: active schedules are counted, and paused ones from the end of their pause on"
         raise InvalidInput("q", text, "says a state, by which nothing is forecast", remedy)
     return found
+
+
+def part_of(call: PageCall) -> dict[str, Any]:
+    """How many schedules are looked at, and behind which, as keywords of ``forecast``. Raises InvalidInput."""
+    counted = call.param("count")
+    if counted not in (None, "all"):
+        raise InvalidInput("count", counted, "is no part of the schedules", "use all, or leave it out")
+    return {
+        "limit": LOOKED_AT if counted is None else MOST_SCHEDULES,
+        "cursor": cursor_of_url(call.param("cursor")),
+    }
+
+
+def ways_on(call: PageCall, found: Forecast, *segments: str, **kept: object) -> dict[str, Any]:
+    """What a page says about the schedules that it has not looked at: addresses of the next ones, and of all at once."""
+    more = None if found.cursor is None else call.address(*segments, **{**kept, "cursor": cursor_in_url(found.cursor)})
+    whole = call.address(*segments, **{**kept, "count": "all"})
+    is_part = call.param("count") is None and (more or call.param("cursor"))
+    return {"more": more, "whole": whole if is_part else None, "goes_on": call.param("cursor") is not None}
 
 
 def day_of(text: str | None, now: datetime, zone: tzinfo) -> date:

@@ -11,28 +11,28 @@ from starlette.responses import Response
 from minutehand.console.calls import PageCall
 from minutehand.console.load import short_count
 from minutehand.console.pages.fires.asked import (
-    LOOKED_AT,
     day_of,
     fires_address,
     forecast_conditions,
     in_form,
     midnight,
+    part_of,
     tomorrow,
+    ways_on,
 )
 from minutehand.console.pages.fires.heat import clock_changes, heat_rows, peaks, quiet_times
 from minutehand.console.pages.fires.window import zone_of
 from minutehand.errors import ExpressionError, InvalidInput
 from minutehand.sdk.forecasts.views import Forecast
 from minutehand.timing.holidays import calendar
-from minutehand.web.urls import cursor_in_url, cursor_of_url
 
 VIEWS: Mapping[str, tuple[str, int]] = {"week": ("a week", 7), "month": ("a month", 31)}  # what is shown, and its days
 
 
 def show(call: PageCall) -> Response:
     """The page. What cannot be read in its address is shown with its fault."""
-    kept = {name: call.param(name) for name in ("q", "zone", "show", "holidays")}
-    values: dict[str, Any] = {"fault": None, "found": None, "more": None}
+    kept = {name: call.param(name) for name in ("q", "zone", "show", "holidays", "count")}
+    values: dict[str, Any] = {"fault": None, "found": None}
     try:
         values |= _calendar(call, kept)
     except InvalidInput as problem:
@@ -48,7 +48,9 @@ def show(call: PageCall) -> Response:
         from_day=call.param("from") or "",
         now=call.now.astimezone(zone_of(zone)),
         maintenance=[in_form(tomorrow(call.now, zone_of(zone), hour)) for hour in (2, 4)],
-        fires_in=lambda one: fires_address(call, {"q": kept["q"], "zone": kept["zone"]}, one.start, one.end),
+        fires_in=lambda one: fires_address(
+            call, {word: kept[word] for word in ("q", "zone", "count")}, one.start, one.end
+        ),
         **values,
     )
 
@@ -68,7 +70,6 @@ def _calendar(call: PageCall, kept: Mapping[str, str | None]) -> dict[str, Any]:
     found = _forecast(call, since, until, name, kept["q"])
     changes = clock_changes(name, found.since, until)
     quiet = quiet_times(found.spans)
-    last = None if found.cursor is None else cursor_in_url(found.cursor)
     return {
         "found": found,
         "view": view,
@@ -82,8 +83,7 @@ def _calendar(call: PageCall, kept: Mapping[str, str | None]) -> dict[str, Any]:
         "zones": sorted({"UTC", name, *(one.timezone for one in found.schedules)}),
         "earlier": _moved(call, kept, max(first - timedelta(days=len(days)), today), today) if first > today else None,
         "later": _moved(call, kept, days[-1] + timedelta(days=1), today),
-        "more": None if last is None else call.address("calendar", **{**kept, "from": first, "cursor": last}),
-        "goes_on": call.param("cursor") is not None,
+        **ways_on(call, found, "calendar", **{**kept, "from": first}),
     }
 
 
@@ -92,8 +92,7 @@ def _forecast(call: PageCall, since: datetime, until: datetime, zone: str, q: st
         since=since,
         until=until,
         timezone=zone,
-        limit=LOOKED_AT,
-        cursor=cursor_of_url(call.param("cursor")),
+        **part_of(call),
         **forecast_conditions(q),
     )
 

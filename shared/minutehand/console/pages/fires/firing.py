@@ -11,16 +11,16 @@ from starlette.responses import Response
 from minutehand.console.calls import PageCall
 from minutehand.console.load import load_bars
 from minutehand.console.pages.fires.asked import (
-    LOOKED_AT,
     forecast_conditions,
     in_address,
     in_form,
     moment_of,
+    part_of,
     tomorrow,
+    ways_on,
 )
 from minutehand.console.pages.fires.window import zone_of
 from minutehand.errors import InvalidInput
-from minutehand.web.urls import cursor_in_url, cursor_of_url
 
 ROWS, MOST = 200, 1_000  # schedules that are listed, and if more are asked for
 _BY: tuple[tuple[timedelta, Any], ...] = ((timedelta(hours=3), "minute"), (timedelta(days=7), "hour"))
@@ -28,8 +28,8 @@ _BY: tuple[tuple[timedelta, Any], ...] = ((timedelta(hours=3), "minute"), (timed
 
 def show(call: PageCall) -> Response:
     """The page. What cannot be read in its address is shown with its fault."""
-    kept = {name: call.param(name) for name in ("q", "zone")}
-    values: dict[str, Any] = {"fault": None, "found": None, "more": None}
+    kept = {name: call.param(name) for name in ("q", "zone", "count")}
+    values: dict[str, Any] = {"fault": None, "found": None}
     try:
         values |= _firing(call, kept)
     except InvalidInput as problem:
@@ -49,12 +49,10 @@ def _firing(call: PageCall, kept: Mapping[str, str | None]) -> dict[str, Any]:
         by=next((by for length, by in _BY if long <= length), "day"),
         timezone=kept["zone"] or "UTC",
         listed=MOST if call.param("all") else ROWS,
-        limit=LOOKED_AT,
-        cursor=cursor_of_url(call.param("cursor")),
+        **part_of(call),
         **forecast_conditions(kept["q"]),
     )
     address = {**kept, "from": in_address(start), "to": in_address(end)}
-    last = None if found.cursor is None else cursor_in_url(found.cursor)
     cut = found.firing > len(found.schedules) and not call.param("all")
     return {
         "found": found,
@@ -66,8 +64,7 @@ def _firing(call: PageCall, kept: Mapping[str, str | None]) -> dict[str, Any]:
             if b > call.now
         ],
         "all": call.address("calendar", "fires", **{**address, "all": "yes"}) if cut else None,
-        "more": None if last is None else call.address("calendar", "fires", **{**address, "cursor": last}),
-        "goes_on": call.param("cursor") is not None,
+        **ways_on(call, found, "calendar", "fires", **address),
         "command": _command(found.since, end, kept),
     }
 
