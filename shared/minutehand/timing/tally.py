@@ -19,7 +19,6 @@ from minutehand.timing.zones.zone import LONGEST_OFFSET, WallClock, ZoneRules
 
 DAY = 86_400_000
 _SPACE = 1_000_000  # counts that a tally keeps for equal timetables: about 8 MB
-_NEAR = LONGEST_OFFSET * 1000  # ms around a day without a change of the clocks
 
 
 class TooDense(Exception):
@@ -103,14 +102,21 @@ class Tally:
 
     def _unspread(self, table: SpreadFires) -> Sequence[int] | None:
         """The counts of a spread timetable, if no fire can be moved from one span into the next; else None."""
-        key = table.table, table.window
+        key, begin = (table.table, table.window), self.edges[0]
         if key not in self._unmoved:
             self._unmoved[key] = self._counts_unmoved(*key)
-        return self._unmoved[key] if table.last >= self.edges[-1] else None
+        unmoved = self._unmoved[key]
+        if unmoved is None or table.last < self.edges[-1]:
+            return None
+        counts = list(unmoved)
+        for due in fires(table.table, begin - table.window - 1, begin - 1):
+            if begin <= (moved := table.moved(due)) < self.edges[-1]:
+                counts[bisect_right(self.edges, moved) - 1] += 1
+        return counts
 
     def _counts_unmoved(self, table: Timetable, window: int) -> Sequence[int] | None:
-        first, clocks = table.next(self.edges[0] - window - 1), _clocks(table)
-        if first is None or first < self.edges[0] or first >= self.edges[-1] or not clocks:
+        clocks, first = _clocks(table), table.next(self.edges[0] - 1)
+        if not clocks or first is None or first >= self.edges[-1]:
             return None
         try:
             return self._by_days(table, clocks, first, window)
@@ -235,13 +241,21 @@ class _ZoneDays:
         if day is not None:
             return day
         begin, end = self._midnight(number), self._midnight(number + 1)
-        if end - begin == DAY and not self._zone.changes((begin - _NEAR) // 1000, (end + _NEAR) // 1000):
+        if end - begin == DAY and self._is_far_from_changes(begin // 1000, end // 1000):
             day = self._days[number] = self._plain(begin, end)
             return day
         while end <= instant:  # its last hour comes twice
             number += 1
             end = self._midnight(number + 1)
         return _Day(instant, min(end, self._edges[-1]), 0, 0, None)
+
+    def _is_far_from_changes(self, begin: int, end: int) -> bool:
+        """Whether no change of the clocks moves or repeats what is between two instants (UTC seconds)."""
+        near = self._zone.changes(begin - LONGEST_OFFSET, end + LONGEST_OFFSET)
+        return all(
+            instant + abs(after - before) <= begin or end <= instant - abs(after - before)
+            for instant, before, after in near
+        )
 
     def _midnight(self, number: int) -> int:
         return self._zone.reaches(number * 86400) * 1000

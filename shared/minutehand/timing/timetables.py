@@ -138,18 +138,18 @@ class SpreadFires:
     def nth(self, after: int, number: int) -> int | None:
         """The ``number``-th fire later than ``after``: order and count are those of the timetable that is spread."""
         due = self._before(after)
-        if due is not None and self._moved(due) <= after:
+        if due is not None and self.moved(due) <= after:
             due = self.table.next(due)
         for _ in range(number - 1):
             due = None if due is None else self.table.next(due)
-        return None if due is None else self._moved(due)
+        return None if due is None else self.moved(due)
 
     def between(self, after: int, upto: int) -> Iterator[int]:
         """The fires in ``(after, upto]``, without a search for each."""
         due = self._before(after)
-        if due is not None and self._moved(due) <= after:
+        if due is not None and self.moved(due) <= after:
             due = self.table.next(due)
-        while due is not None and (moved := self._moved(due)) <= upto:
+        while due is not None and (moved := self.moved(due)) <= upto:
             yield moved
             due = self.table.next(due)
 
@@ -164,8 +164,8 @@ class SpreadFires:
         near = self.table.next(after - _NEAR)  # shortens the search in a dense schedule
         return previous(self.table, after + 1, near if near is not None and near <= after else following)
 
-    def _moved(self, due: int) -> int:
-        """The delayed time. A delay has whole seconds, which are easier to read."""
+    def moved(self, due: int) -> int:
+        """The delayed time of a fire of the timetable that is spread. A delay has whole seconds, which are easier to read."""
         following = self.table.next(due)
         room = min(self.window, (LATEST if following is None else following) - due, self.last - due + 1)
         return due + stable(f"{self.seed}\n{due}") % max(1, room // 1000) * 1000
