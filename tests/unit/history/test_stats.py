@@ -154,6 +154,15 @@ def test_bad_calls_are_refused(conditions: dict[str, Any], problem: str) -> None
         World().owner.stats(**conditions)
 
 
+def test_days_before_1970_have_no_place_in_a_key_and_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(statistics, "daily", lambda tenant, *, first, last, **_: asked.append((first, last)) or {})
+    owner = World().owner
+    assert owner.stats(until=from_ms(-700 * DAY)) == []
+    assert owner.stats(since=from_ms(-3 * DAY), until=from_ms(2 * DAY)) == []
+    assert asked == [(0, 2)]
+
+
 def test_without_a_history_there_are_none() -> None:
     world = World()
     owner = Scheduler("acme", settings=Settings(history=False), services=world.services, clock=world.clock)

@@ -71,11 +71,13 @@ class HistoryMethods(SchedulerBase):
                 "leaves no days, or too many",
                 f"give a time before until, and at most {_MOST_DAYS} days",
             )
+        if last < 0:  # before 1970, which the keys of days have no room for
+            return []
         from minutehand.history.statistics import daily  # noqa: PLC0415 (`import minutehand` need not take its time)
         from minutehand.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
         from minutehand.sdk.history.day_stats import day_stats  # noqa: PLC0415 (as above)
 
-        found = daily(self.tenant, first=first, last=last, services=self._services, meter=ReadMeter())
+        found = daily(self.tenant, first=max(first, 0), last=last, services=self._services, meter=ReadMeter())
         lines: list[DayStats] = []
         for day in sorted(found, reverse=True):
             tallies = found[day].jobs if by == "job" else found[day].schedules

@@ -1,0 +1,91 @@
+"""``minutehand serve`` on the local cloud, asked over HTTP by requests that are generated from the document that it serves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import Phase, assume, given, settings
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.processes import variables
+from minutehand.testing.cloud import fresh_settings
+from minutehand.web.app import openapi_document
+
+from tests.support.api import NIGHTLY, Api
+from tests.support.conformance import MODES, checks, generation, lists_for_texts, operations, quietly, schemathesis
+
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = openapi_document(Api().app)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A server with a schedule and a run that waits, and the words for both in addresses."""
+
+    url: str
+    headers: dict[str, str]
+    known: dict[str, str]
+    schema: Any
+
+
+@pytest.fixture(scope="module")
+def served(local_cloud: LocalCloud) -> Iterator[Served]:
+    environ = {**os.environ, **local_cloud.environment, **variables(fresh_settings(local_cloud))}
+    environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "shared"), str(ROOT)])
+    words = [sys.executable, "-m", "minutehand", "--json", "serve", "--port", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ) as server:
+        assert server.stdout is not None
+        try:
+            said = json.loads(server.stdout.readline())
+            headers = {"Authorization": f"Bearer {said['key']}"}
+            with httpx.Client(base_url=said["url"], headers=headers, timeout=60, trust_env=False) as client:
+                base = "/v1/tenants/default"
+                assert client.put(f"{base}/schedules/hello~x", json=NIGHTLY).status_code == 201
+                run = client.post(f"{base}/runs", json={"job": "greet", "delay": 1_000_000}).json()["url_id"]
+            known = {"tenant": "default", "name": "hello~x", "run": run}
+            schema = schemathesis.openapi.from_url(f"{said['url']}/openapi.json")
+            yield Served(url=said["url"], headers=headers, known=known, schema=schema)
+        finally:
+            server.terminate()
+            assert server.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("method", "path"), operations(DOCUMENT))
+def test_answers_over_http_are_as_the_document_says(served: Served, method: str, path: str, mode: str) -> None:
+    @given(case=served.schema[path][method].as_strategy(generation_mode=generation(mode)))
+    @quietly(4)
+    def asked(case: Any) -> None:
+        if mode == "positive":
+            case.path_parameters |= {
+                name: served.known[name] for name in served.known.keys() & case.path_parameters.keys()
+            }
+            if "wait" in (case.query or {}):
+                case.query["wait"] = 0
+        assume(mode == "positive" or not lists_for_texts(case, DOCUMENT))
+        answer = case.call(headers=served.headers)
+        case.validate_response(answer, headers=served.headers, checks=checks())
+
+    asked()
+
+
+def test_sequences_of_requests_over_http_meet_no_fault(served: Served) -> None:
+    class Sequences(served.schema.as_state_machine()):  # type: ignore[misc]
+        def get_call_kwargs(self, case: Any) -> dict[str, Any]:
+            case.path_parameters["tenant"] = "default"
+            return {"headers": served.headers}
+
+        def validate_response(self, response: Any, case: Any, **given: Any) -> None:
+            case.validate_response(response, headers=served.headers, checks=checks()[:-2])
+
+    Sequences.run(settings=settings(quietly(5), stateful_step_count=6, phases=[Phase.generate]))
