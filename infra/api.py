@@ -66,6 +66,7 @@ class ApiSettings:
     iam: requests signed with AWS credentials (SigV4), of roles that may ``execute-api:Invoke``.
     jwt: people and CI with a token of this issuer.
     keys: API keys; the gateway lets everybody through to the function, which checks the key.
+    console: pages for people at the URL for keys, below ``/console/``, which they open with an API key.
     rate, burst: requests a second, and at once, that the gateway lets through to each URL, whoever sends them.
     reserved: functions at once that the account keeps for it, and their maximum; None: no limit of its own.
     memory: MB of the function.
@@ -74,6 +75,7 @@ class ApiSettings:
     iam: bool = False
     jwt: JwtIssuer | None = None
     keys: bool = False
+    console: bool = False
     rate: int = 100
     burst: int = 200
     reserved: int | None = None
@@ -82,8 +84,11 @@ class ApiSettings:
     def __post_init__(self) -> None:
         check_flag("iam", self.iam)
         check_flag("keys", self.keys)
+        check_flag("console", self.console)
         if not (self.iam or self.keys or self.jwt):
             raise InvalidInput("api", self, "lets nobody in", "say iam=True, jwt=JwtIssuer(…) or keys=True")
+        if self.console and not self.keys:
+            raise InvalidInput("console", True, "has no URL that a browser can ask", "say keys=True as well")
         for name, value in ("rate", self.rate), ("burst", self.burst):
             if not 1 <= value <= _MOST_RATE:
                 raise InvalidInput(name, value, "is out of range", f"use 1 to {_MOST_RATE:,} requests")
@@ -124,6 +129,7 @@ class ApiFunction(Construct):
                 "MINUTEHAND_BUCKET": store.bucket.bucket_name,
                 **store.archive_environment,
                 **({"MINUTEHAND_LOG_GROUPS": ",".join(installation.log_groups)} if installation.log_groups else {}),
+                **({"MINUTEHAND_CONSOLE": "on"} if settings.console else {}),
             },
         )
         allow_scheduling(self.function, store, queues, None, prompt=True)
@@ -143,6 +149,11 @@ class ApiFunction(Construct):
     def urls(self) -> Mapping[str, str]:
         """By way in."""
         return {way: api.api_endpoint for way, api in self.apis.items()}
+
+    @property
+    def console_url(self) -> str | None:
+        """Where people open the console; None if there is none."""
+        return f"{self.urls['keys']}/console/" if self._settings.console else None
 
     def _api(self, way: str) -> apigateway.HttpApi:
         """An HTTP API whose only route takes every request. Without CORS: no page of another site may read an answer."""

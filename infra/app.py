@@ -37,11 +37,11 @@ def _flag(text: str) -> bool:
 
 
 def _api(text: str) -> ApiSettings:
-    """The ways in, as in ``iam,keys``; a token's issuer and audience can be given in an app of one's own only."""
+    """The ways in, as in ``iam,keys``, and ``console``; a token's issuer and audience can be given in an app of one's own only."""
     ways = text.split(",")
-    if not {"iam", "keys"}.issuperset(ways):
+    if not {"iam", "keys", "console"}.issuperset(ways):
         raise ValueError(text)
-    return ApiSettings(iam="iam" in ways, keys="keys" in ways)
+    return ApiSettings(iam="iam" in ways, keys="keys" in ways, console="console" in ways)
 
 
 # Names in the context, the construct's argument that each sets, and its conversion.

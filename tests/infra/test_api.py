@@ -80,6 +80,7 @@ def test_the_function(template: Template) -> None:
     assert function["ReservedConcurrentExecutions"] == 5
     assert function["Timeout"] == 29
     assert "MINUTEHAND_BUCKET" in function["Environment"]["Variables"]
+    assert "MINUTEHAND_CONSOLE" not in function["Environment"]["Variables"]
     codes = {name: json.dumps(found["Code"]) for name, found in functions(template).items()}
     assert [name for name, code in codes.items() if code == codes["minutehand-api"]] == ["minutehand-api"]
 
@@ -116,6 +117,13 @@ def test_without_keys_it_reads_none(with_knobs: Callable[..., Template]) -> None
     assert tenants == ["dynamodb:BatchGetItem"]
 
 
+def test_the_console_is_at_the_url_for_keys_if_it_is_asked_for(with_knobs: Callable[..., Template]) -> None:
+    template = with_knobs(api=ApiSettings(keys=True, console=True))
+    assert functions(template)["minutehand-api"]["Environment"]["Variables"]["MINUTEHAND_CONSOLE"] == "on"
+    (output,) = (found for name, found in template.find_outputs("*").items() if name == "ConsoleUrl")
+    assert json.dumps(output["Value"]).count("/console/") == 1
+
+
 @pytest.mark.parametrize(
     ("make", "field"),
     [
@@ -123,6 +131,7 @@ def test_without_keys_it_reads_none(with_knobs: Callable[..., Template]) -> None
         (lambda: ApiSettings(iam=True, rate=0), "rate"),
         (lambda: ApiSettings(iam=True, burst=10_001), "burst"),
         (lambda: ApiSettings(keys=True, reserved=0), "reserved"),
+        (lambda: ApiSettings(iam=True, console=True), "console"),
         (lambda: JwtIssuer(issuer="http://acme.example", audience=["a"]), "issuer"),
         (lambda: JwtIssuer(issuer="https://acme.example", audience=[]), "audience"),
         (lambda: JwtIssuer(issuer="https://acme.example", audience="a"), "audience"),

@@ -282,7 +282,7 @@ def test_the_handlers_are_where_the_bundle_looks_for_them() -> None:
 def test_the_apis_bundle_has_its_framework_and_stays_under_15_megabytes(tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", for_api(AWS))
-    for needed in ("fastapi", "mangum", "pydantic", "jsonschema_rs"):
+    for needed in ("fastapi", "jinja2", "mangum", "pydantic", "jsonschema_rs", "minutehand/console/static"):
         assert (tmp_path / "bundle" / needed).exists(), needed
     for left_out in ("uvicorn", "httpx", "rich", "typer"):
         assert not (tmp_path / "bundle" / left_out).exists(), left_out
@@ -295,10 +295,9 @@ def test_the_apis_bundle_has_its_framework_and_stays_under_15_megabytes(tmp_path
 def test_the_api_finds_all_that_it_imports_and_asks_in_its_bundle(tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", for_api(COMPLETE))
-    clients = "[services().__class__, it._adapter()]"
-    _run_in(
-        tmp_path / "bundle", f"import functions.api.handler as it; from functions.observe import services; {clients}"
-    )
+    clients = "[services().__class__, it._application(), gateway_front_door(services())]"
+    imports = "from functions.observe import services; from minutehand.console.gateway import gateway_front_door"
+    _run_in(tmp_path / "bundle", f"import functions.api.handler as it; {imports}; {clients}")
 
 
 def _fits(tag: str) -> bool:

@@ -5,6 +5,6 @@ Reading order: ``app`` mounts it beside the API, ``sign_in`` knows a browser aga
 """
 
 from minutehand.console.app import add_console
-from minutehand.console.sign_in import BrowserSession
+from minutehand.console.sign_in import ApiKeySession, BrowserSession
 
-__all__ = ["BrowserSession", "add_console"]
+__all__ = ["ApiKeySession", "BrowserSession", "add_console"]

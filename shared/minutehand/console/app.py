@@ -22,7 +22,7 @@ from minutehand.console.pages.runs.routes import ROUTES as RUNS
 from minutehand.console.pages.schedules.routes import ROUTES as SCHEDULES
 from minutehand.console.pages.tenants.routes import ROUTES as TENANTS
 from minutehand.console.rendering import ROOT
-from minutehand.console.sign_in import BrowserSession, sign_in_form, sign_in_now, sign_out
+from minutehand.console.sign_in import Session, sign_in_form, sign_in_now, sign_out
 from minutehand.domain.names import check_tenant
 from minutehand.errors import MinutehandError
 from minutehand.web.app import PAGES
@@ -31,7 +31,7 @@ from minutehand.web.problems import RefusedRequest
 _IN_TENANT = "/t/{tenant}"
 
 
-def add_console(app: FastAPI, *, tenant: str = "default", session: BrowserSession | None = None) -> FastAPI:
+def add_console(app: FastAPI, *, tenant: str = "default", session: Session | None = None) -> FastAPI:
     """Mount the console into an application of ``create_app``, and return the application.
 
     ``tenant`` is shown to an actor who names none. With a ``session`` people sign in here; without one the host application signs them in,

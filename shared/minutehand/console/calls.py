@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from minutehand.console.checkups import Checkups
 from minutehand.console.rendering import ROOT, rendered
-from minutehand.console.sign_in import BrowserSession, check_same_site
+from minutehand.console.sign_in import Session, check_same_site
 from minutehand.domain.audit import Via
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
@@ -35,7 +35,7 @@ class Console:
 
     front: FrontDoor  # of the API beside it
     tenant: str  # of an actor who names none
-    session: BrowserSession | None = None  # None: the host application signs people in
+    session: Session | None = None  # None: the host application signs people in
     checkups: Checkups = field(default_factory=Checkups)  # of the doctor
 
 

@@ -1,20 +1,44 @@
-"""How ``minutehand serve`` knows a browser again: its key opens a session, whose cookie is sent to the console alone."""
+"""How a browser is known again where no application signs people in: a key opens a session, whose cookie the console alone is sent."""
 
 from __future__ import annotations
 
 import hmac
 import secrets
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from minutehand.console.rendering import ROOT, rendered
+from minutehand.sdk.scheduler import Scheduler
 from minutehand.web.actors import Actor
+from minutehand.web.authentication import ApiKeyAccess
 from minutehand.web.problems import RefusedRequest
 
 COOKIE = "minutehand_session"
 _BYTES = 32  # of chance in a session
+_LONGEST_KEY = 1_000  # characters
+
+
+class Session(Protocol):
+    """An ``Access`` for browsers: what a key opens, and who its cookie is."""
+
+    asks: str  # for which key
+    wrong: str  # what is said of another one
+
+    def __call__(self, request: Request) -> Actor | None:
+        """Whose cookie a request has; None for nobody's."""
+        ...
+
+    def opened_by(self, key: str) -> str | None:
+        """The cookie's value for who has this key; None if it is none. It may ask a table."""
+        ...
+
+    def end(self) -> None:
+        """What signing out does besides taking the cookie back."""
+        ...
 
 
 class BrowserSession:
@@ -23,6 +47,9 @@ class BrowserSession:
     The cookie holds a word of its own, so that a stolen cookie does not tell the key, and is sent below ``/console`` only: no page makes
     a browser call the API.
     """
+
+    asks = "Key that minutehand serve or minutehand local has printed"
+    wrong = "This is not the key of this start of the server. Copy the whole of it, with mhk_local_."
 
     def __init__(self, key: str, actor: Actor | None = None) -> None:
         self._key, self._actor = key.encode(), actor or Actor(operator=True)
@@ -33,23 +60,43 @@ class BrowserSession:
         given = request.cookies.get(COOKIE, "").encode()
         return self._actor if hmac.compare_digest(given, self._word.encode()) else None
 
-    def opened_by(self, key: str) -> bool:
-        """Whether this is the key."""
-        return hmac.compare_digest(key.strip().encode(), self._key)
+    def opened_by(self, key: str) -> str | None:
+        """The session's word, if this is the key."""
+        return self._word if hmac.compare_digest(key.encode(), self._key) else None
 
-    def begin(self, answer: Response, path: str) -> None:
-        """Let an answer give the browser its cookie."""
-        answer.set_cookie(COOKIE, self._word, path=path or "/", httponly=True, samesite="strict")
-
-    def end(self, answer: Response, path: str) -> None:
-        """Let an answer take the cookie back. Other browsers have to sign in again, too."""
+    def end(self) -> None:
+        """Other browsers have to sign in again, too."""
         self._word = secrets.token_urlsafe(_BYTES)
-        answer.delete_cookie(COOKIE, path=path or "/", httponly=True, samesite="strict")
+
+
+class ApiKeySession:
+    """An ``Access``: whoever has signed in with an API key may do what that key says, in any process, until it is revoked.
+
+    No process keeps sessions, so the cookie is the key itself: a browser shows it to no script and sends it to the console alone.
+    """
+
+    asks = "API key of your tenant"
+    wrong = "This is no valid API key. Copy the whole of it, with mh_; it may be revoked or have expired."
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._keys = ApiKeyAccess(scheduler)
+
+    def __call__(self, request: Request) -> Actor | None:
+        """The key's holder, or None. Raises Unavailable."""
+        key = request.cookies.get(COOKIE)
+        return None if not key else self._keys.holder_of(key)
+
+    def opened_by(self, key: str) -> str | None:
+        """The key, if it is valid. Raises Unavailable."""
+        return key if len(key) <= _LONGEST_KEY and self._keys.holder_of(key) else None
+
+    def end(self) -> None:
+        """The key stays valid: to revoke it is another act."""
 
 
 async def sign_in_form(request: Request) -> Response:
     """The page that asks for the key."""
-    return rendered(request, "sign_in.html", refused=False, served=_session(request) is not None)
+    return rendered(request, "sign_in.html", refused=False, session=_session(request))
 
 
 async def sign_in_now(request: Request) -> Response:
@@ -57,10 +104,11 @@ async def sign_in_now(request: Request) -> Response:
     check_same_site(request)
     session, root = _session(request), request.scope[ROOT]
     key = parse_qs((await request.body()).decode(errors="replace")).get("key", [""])[0]
-    if session is None or not session.opened_by(key):
-        return rendered(request, "sign_in.html", 403, refused=True, served=session is not None)
+    word = None if session is None else await run_in_threadpool(session.opened_by, key.strip())
+    if word is None:
+        return rendered(request, "sign_in.html", 403, refused=True, session=session)
     answer = RedirectResponse(f"{root}/", 303)
-    session.begin(answer, root)
+    answer.set_cookie(COOKIE, word, **_cookie(request))
     return answer
 
 
@@ -69,9 +117,16 @@ async def sign_out(request: Request) -> Response:
     check_same_site(request)
     session, root = _session(request), request.scope[ROOT]
     answer = RedirectResponse(f"{root}/sign-in", 303)
-    if session is not None and session(request) is not None:
-        session.end(answer, root)
+    if session is not None and await run_in_threadpool(session, request) is not None:
+        session.end()
+        answer.delete_cookie(COOKIE, **_cookie(request))
     return answer
+
+
+def _cookie(request: Request) -> dict[str, Any]:
+    """Sent below the console alone, by its own pages, and never over a connection that others can read where this one is not."""
+    secure = request.url.scheme == "https"
+    return {"path": request.scope[ROOT] or "/", "httponly": True, "samesite": "strict", "secure": secure}
 
 
 def check_same_site(request: Request) -> None:
@@ -84,6 +139,6 @@ def check_same_site(request: Request) -> None:
         )
 
 
-def _session(request: Request) -> BrowserSession | None:
-    found: BrowserSession | None = request.app.state.console.session
+def _session(request: Request) -> Session | None:
+    found: Session | None = request.app.state.console.session
     return found

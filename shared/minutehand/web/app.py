@@ -105,14 +105,14 @@ def routed(options: GuardOptions) -> FastAPI:
     return app
 
 
-def create_gateway_app(services: Services) -> FastAPI:
-    """The API as it is deployed, behind API Gateway: for API keys, and for whom the gateway's authoriser has let in.
+def create_gateway_app(services: Services, *, also: Access = closed) -> FastAPI:
+    """The API as it is deployed, behind API Gateway: for API keys, for whom the gateway's authoriser let in, and for whom ``also`` finds.
 
     Operators are not served: the function's role may not change what tenants are.
     """
     scheduler = Scheduler(services=services)
     of_tenant = _by_tenant(scheduler)
-    return create_app(of_tenant, access=first_of(ApiKeyAccess(scheduler), gateway_access))
+    return create_app(of_tenant, access=first_of(ApiKeyAccess(scheduler), gateway_access, also))
 
 
 def _add_open_routes(app: FastAPI) -> None:

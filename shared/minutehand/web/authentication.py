@@ -32,7 +32,11 @@ class ApiKeyAccess:
         given = request.headers.get("authorization", "")
         if given[: len(_BEARER)].lower() != _BEARER:
             return None
-        key = authenticate(given[len(_BEARER) :].strip(), self._services, self._clock())
+        return self.holder_of(given[len(_BEARER) :].strip())
+
+    def holder_of(self, text: str) -> Actor | None:
+        """Whose key a text is; None for what is no valid key. Raises Unavailable if the keys cannot be read."""
+        key = authenticate(text, self._services, self._clock())
         if key is None:
             return None
         scope = AccessScope(tenant=key.tenant, grant=key.scope)

@@ -9,14 +9,13 @@ import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mangum import Mangum
 from minutehand.testing import Harness
-from minutehand.web.app import create_gateway_app
 from minutehand.web.urls import name_in_url
 
 from tests.support.api import NIGHTLY, NOON, greeting_jobs
@@ -97,9 +96,8 @@ class Gateway:
 
         self.harness = Harness(greeting_jobs(), at=NOON)
         self.tenants = self.harness.tenants
-        adapter = Mangum(
-            create_gateway_app(self.harness.scheduler._services), lifespan="off", text_mime_types=module._TEXT
-        )
+        monkeypatch.setattr(module, "services", lambda: self.harness.scheduler._services)
+        adapter = Mangum(module._application(), lifespan="off", text_mime_types=module._TEXT)
         monkeypatch.setattr(module, "_adapter", lambda: adapter)
         self._handler = module.handler
 
@@ -188,6 +186,79 @@ def test_nothing_of_a_request_is_logged(gateway: Gateway, monkeypatch: pytest.Mo
     assert gateway.ask("POST", "/v1/tenants/default/runs", body=body, authorization=f"Bearer {key}")[0] == 201
     assert "a-secret-name" not in log.getvalue()
     assert key not in log.getvalue()
+
+
+# The console.
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture
+def pages(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    monkeypatch.setenv("MINUTEHAND_CONSOLE", "on")
+    return Gateway(monkeypatch)
+
+
+def sign_in(gateway: Gateway, key: str) -> dict[str, Any]:
+    request = event("POST", "/console/sign-in", content_type=FORM, sec_fetch_site="same-origin")
+    return gateway.answer(request | {"body": urlencode({"key": key})})
+
+
+def with_cookie(request: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    return request | {"cookies": [each.partition(";")[0] for each in answer["cookies"]]}
+
+
+def test_without_the_setting_there_is_no_console(gateway: Gateway) -> None:
+    assert gateway.answer(event("GET", "/console/sign-in"))["statusCode"] == 404
+
+
+def test_a_person_opens_the_console_with_an_api_key(pages: Gateway) -> None:
+    key = pages.tenants.create_key("acme", "ada", "viewer").text
+    opened = sign_in(pages, key)
+    assert (opened["statusCode"], opened["headers"]["location"]) == (303, "/console/")
+    (cookie,) = opened["cookies"]
+    assert {"HttpOnly", "Path=/console", "SameSite=strict", "Secure"} <= set(cookie.split("; "))
+    home = pages.answer(with_cookie(event("GET", "/console/"), opened))
+    assert home["headers"]["location"] == "/console/t/acme/"
+    page = pages.answer(with_cookie(event("GET", "/console/t/acme/"), opened))
+    assert (page["statusCode"], page["headers"]["content-type"]) == (200, "text/html; charset=utf-8")
+    assert pages.answer(with_cookie(event("GET", "/console/t/default/"), opened))["statusCode"] == 403
+    style = pages.answer(event("GET", "/console/static/console.css"))
+    assert (style["statusCode"], "body" in style["body"]) == (200, True)
+
+
+def test_another_key_a_revoked_one_and_another_site_open_nothing(pages: Gateway) -> None:
+    key = pages.tenants.create_key("acme", "ada", "viewer")
+    opened = sign_in(pages, key.text)
+    for wrong in "", "mh_acme_ada.1_" + "x" * 43, key.text + "x", "k" * 100_000:
+        refused = sign_in(pages, wrong)
+        assert (refused["statusCode"], refused.get("cookies") or []) == (403, [])
+    foreign = event("POST", "/console/sign-in", content_type=FORM, sec_fetch_site="cross-site")
+    assert pages.answer(foreign | {"body": urlencode({"key": key.text})})["statusCode"] == 403
+    pages.tenants.revoke_key("acme", "ada.1")
+    pages.harness.advance(seconds=6)
+    found = pages.answer(with_cookie(event("GET", "/console/t/acme/"), opened))
+    assert (found["statusCode"], found["headers"]["location"]) == (303, "/console/sign-in")
+
+
+def test_who_signs_out_has_no_cookie_any_more(pages: Gateway) -> None:
+    opened = sign_in(pages, pages.tenants.create_key("acme", "ada", "viewer").text)
+    out = pages.answer(with_cookie(event("POST", "/console/sign-out", sec_fetch_site="same-origin"), opened))
+    assert out["statusCode"] == 303
+    assert "Max-Age=0" in out["cookies"][0]
+
+
+def test_the_key_of_a_cookie_is_in_no_log_and_no_page(pages: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    from functions.observe import logger
+
+    monkeypatch.setattr(logger.registered_handler, "stream", log)
+    key = pages.tenants.create_key("acme", "ada", "viewer").text
+    opened = sign_in(pages, key)
+    page = pages.answer(with_cookie(event("GET", "/console/t/acme/schedules"), opened))
+    assert page["statusCode"] == 200
+    assert key not in log.getvalue() + page["body"]
 
 
 NAMES = st.text("abcXYZ019._:@/-", min_size=1, max_size=30).filter(

@@ -156,7 +156,12 @@ def test_bad_calls_are_refused(conditions: dict[str, Any], problem: str) -> None
 
 def test_days_before_1970_have_no_place_in_a_key_and_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(statistics, "daily", lambda tenant, *, first, last, **_: asked.append((first, last)) or {})
+
+    def daily(tenant: str, *, first: int, last: int, **_: Any) -> dict[int, Any]:
+        asked.append((first, last))
+        return {}
+
+    monkeypatch.setattr(statistics, "daily", daily)
     owner = World().owner
     assert owner.stats(until=from_ms(-700 * DAY)) == []
     assert owner.stats(since=from_ms(-3 * DAY), until=from_ms(2 * DAY)) == []
