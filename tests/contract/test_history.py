@@ -140,3 +140,22 @@ def test_pages_are_read_between_two_places(services: Services) -> None:
     bounds = {"first": NOON + 10 * MINUTE, "last": NOON + 30 * MINUTE}
     (pages,) = services.history.pages("acme", Book.ENDED, TODAY, 1, **bounds, meter=ReadMeter())
     assert [(page.last - NOON) // MINUTE for page in pages] == [30, 20, 10]
+
+
+def test_totals_of_hours_are_read_by_hour_and_a_stalled_writer_does_not_replace_a_later_count(
+    services: Services,
+) -> None:
+    history, now = services.history, NOON // HOUR
+    history.put_totals("acme", TODAY, HOUR_OF_DAY, {"SUCCEEDED": 3, "DEAD": 1}, folded=7)
+    history.put_totals("acme", TODAY, HOUR_OF_DAY, {"SUCCEEDED": 2}, folded=6)
+    history.put_totals("acme", TODAY - 1, 23, {"LOST": 1}, folded=7)
+    history.put_totals("globex", TODAY, HOUR_OF_DAY, {"DEAD": 9}, folded=7)
+    meter = ReadMeter()
+    assert history.totals("acme", first=now - 48, last=now, meter=meter) == {
+        TODAY * 24 - 1: {"LOST": 1},
+        now: {"SUCCEEDED": 3, "DEAD": 1},
+    }
+    assert meter.units == 1
+    assert history.totals("acme", first=now, last=now, meter=meter) == {now: {"SUCCEEDED": 3, "DEAD": 1}}
+    assert history.totals("acme", first=now + 1, last=now + 9, meter=meter) == {}
+    assert not history.stats("acme", first=TODAY, last=TODAY, hourly=True, meter=meter)

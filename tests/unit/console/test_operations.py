@@ -142,7 +142,7 @@ def test_a_freeze_is_shown_with_numbers_then_begun_then_ended() -> None:
     browser.scheduler.create_schedule("a", "greet", "0 * * * *", payload={"to": "Ada"})
     assert "Nothing is frozen" in browser.get("freeze")
     page = browser.get("freeze?for=4h")
-    assert "1 active schedule:" in page
+    assert "1 active schedule, with 3 fires before its end" in page  # at 13, 14 and 15 h
     assert "2026-05-04 16:00" in page
     assert browser.scheduler.frozen() is None
     answer = browser.confirm("freeze?for=4h", reason="the database moves")
@@ -160,6 +160,7 @@ def test_the_end_of_a_freeze_is_on_the_clocks_of_a_zone() -> None:
     browser = Browser()
     page = browser.get("freeze?until=2026-05-04T18:00&zone=Europe/Berlin")
     assert "2026-05-04T18:00:00+02:00" in page
+    assert "Until" in browser.get("freeze?until=2027-04-04T18:00")
     assert "2026-05-04 16:00" in page
     assert "is not a time" in browser.get("freeze?until=soon", status=422)
     assert "Europe/Berlin" in browser.get("freeze?until=2026-05-04T18:00&zone=Europe/Berlim", status=422)

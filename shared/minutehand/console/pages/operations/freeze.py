@@ -11,6 +11,7 @@ from minutehand.console.calls import PageCall, chosen
 from minutehand.console.pages.operations.waiting import counts_of
 from minutehand.console.parts import part
 from minutehand.errors import InvalidInput
+from minutehand.sdk.forecasts.views import Forecast
 from minutehand.timing import zone
 
 LENGTHS: Mapping[str, tuple[str, timedelta]] = {
@@ -20,6 +21,9 @@ LENGTHS: Mapping[str, tuple[str, timedelta]] = {
     "1d": ("1 day", timedelta(days=1)),
     "3d": ("3 days", timedelta(days=3)),
 }
+
+_BY_HOUR = timedelta(days=30)  # longer times are counted by the day
+_FORECAST = 100  # schedules whose fires are counted
 
 
 def show(call: PageCall) -> Response:
@@ -33,6 +37,7 @@ def show(call: PageCall) -> Response:
         frozen=part(call.scheduler.frozen),
         until=until,
         thaws=thaws,
+        fires=None if until is None else part(lambda: _held_fires(call, until)),
         counts=counts_of(call.scheduler, call.now) if until is not None or thaws else None,
         lengths=LENGTHS,
         given={word: call.param(word) or "" for word in ("for", "until", "zone")},
@@ -74,3 +79,9 @@ def _moment(text: str, zone_name: str | None) -> datetime:
     if zone_name is None:
         raise InvalidInput("until", text, "has no offset", "send the form of the page")
     return found.replace(tzinfo=zone(zone_name))
+
+
+def _held_fires(call: PageCall, until: datetime) -> Forecast:
+    """The fires that are due before the end of a freeze, of the first schedules."""
+    by_day = until - call.now > _BY_HOUR
+    return call.scheduler.forecast(until=until, by="day" if by_day else "hour", listed=0, limit=_FORECAST)
