@@ -163,6 +163,19 @@ def test_what_cannot_be_read_is_shown_with_its_remedy(query: str, field: str) ->
     assert field in page
 
 
+def test_the_runs_of_a_row_are_linked() -> None:
+    browser = console()
+    page = browser.get("timeline?from=2026-05-04T12:10&span=15m")
+    link = re.search(r'<a href="/console/t/default/(runs\?schedule=team%2Fgood[^"]*)">3 runs', page)
+    assert link
+    runs = browser.get(html.unescape(link[1])).partition("<tbody>")[2]
+    assert [at for at in ("12:05:00", "12:10:00", "12:15:00", "12:20:00", "12:25:00") if at in runs] == [
+        "12:10:00",
+        "12:15:00",
+        "12:20:00",
+    ]
+
+
 def test_labels_are_times_of_the_zone_also_across_a_clock_change() -> None:
     at = datetime(2026, 3, 29, 12, tzinfo=UTC)  # clocks of Berlin went from 2:00 to 3:00 this morning
     window = window_of(at, start="2026-03-29T00:00", span="1d", zone_name="Europe/Berlin", fires=())

@@ -59,10 +59,14 @@ def show(call: PageCall) -> Response:
         more=None
         if page.cursor is None
         else call.address("timeline", **{**kept, "cursor": cursor_in_url(page.cursor)}),
-        since=window.beside(0)["from"],
-        until=window.beside(1)["from"],
+        since=_in_address(window.start),
+        until=_in_address(window.after(window.span.length - timedelta(seconds=1))),
         now_here=call.now.astimezone(window.start.tzinfo),
     )
+
+
+def _in_address(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _found(call: PageCall, q: str | None, cursor: str | None) -> Page:

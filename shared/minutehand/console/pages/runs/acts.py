@@ -113,7 +113,7 @@ def act_on_run(call: PageCall) -> Response:
     word = chosen(call.form.get("do"), RUN_ACTS, "do")
     run_id, token = run_of_url(run_of(call)), call.form.get("token") or new_token()
     try:
-        given = _typed(RUN_ACTS[word], call.form)
+        given = _changed(call, run_id, _typed(RUN_ACTS[word], call.form))
         shown = RUN_ACTS[word].do(call.acting(), run_id, token, given)
     except InvalidInput as problem:
         return _form(call, word, call.form, problem)
@@ -133,6 +133,12 @@ def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInpu
         fault=fault,
         now=call.now,
     )
+
+
+def _changed(call: PageCall, run_id: str, given: Given) -> Given:
+    """Without a payload that is the run's own: it need not be stored again, and a redrive finds the one before."""
+    own = payload_of(call, call.scheduler.get_run(run_id)) if "payload" in given else None
+    return {} if own is not None and given["payload"] == own.value else given
 
 
 def _typed(act: RunAct, form: Mapping[str, str]) -> Given:

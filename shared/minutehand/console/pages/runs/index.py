@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from starlette.responses import Response
@@ -16,6 +17,7 @@ from minutehand.web.fields import tag_of
 from minutehand.web.urls import cursor_in_url, cursor_of_url
 
 _ROWS = 50
+_INSTANT = timedelta(milliseconds=1)
 _FAILED = "failed"  # a state in the form: what failed for good
 _WORDS = ("state", "kind", "job", "schedule", "prefix", "tag", "error_type", "since", "until")
 
@@ -55,10 +57,7 @@ def _found(call: PageCall, given: dict[str, str]) -> Page:
         filters["failed"] = bool(filters.pop("state"))
     name = filters.pop("schedule", None)
     if name is not None and not set(filters) - {"since", "until"}:
-        filters = {
-            "after": filters.get("since"),
-            "before": filters.get("until"),
-            "newest_first": True,
-            "upcoming": False,
-        }
+        since = filters.get("since")
+        after = None if since is None else since - _INSTANT
+        filters = {"after": after, "before": filters.get("until"), "newest_first": True, "upcoming": False}
     return call.scheduler.list_runs(name, **filters, limit=_ROWS, cursor=cursor_of_url(call.param("cursor")))
