@@ -10,7 +10,7 @@ from tests.support.console import Browser
 
 
 def furnished(actor: Actor | None = None) -> Browser:
-    """The console of an operator over a tenant with schedules, runs of all kinds, dead runs, a backfill and a key."""
+    """The console of an operator over a tenant with schedules, runs of all kinds, dead runs, backfills and a key."""
     browser = Browser(actor=actor or Actor(name="boss@acme", operator=True))
     scheduler, now = browser.scheduler, browser.harness.clock.now()
     scheduler.create_schedule("team/good", "greet", "*/5 * * * *", payload={"to": "Ada"}, tags={"team": "a"})
@@ -19,6 +19,8 @@ def furnished(actor: Actor | None = None) -> Browser:
     scheduler.backfill("team/good", now - timedelta(minutes=20), now, current=True, dry_run=False)
     for _ in range(4):
         browser.harness.advance(timedelta(minutes=5))
+    held = scheduler.backfill("team/bad", now - timedelta(minutes=20), now, current=True, dry_run=False, concurrency=1)
+    scheduler.pause_backfill("team/bad", held.id or "")
     browser.harness.tenants.create("default", note="Acme")
     browser.harness.tenants.grant("default", "iam:*", "admin")
     browser.harness.tenants.grant("default", "app:boss@acme", "admin")

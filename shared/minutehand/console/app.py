@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from minutehand.console import refusals
 from minutehand.console.calls import Console, home, page
 from minutehand.console.pages import overview
+from minutehand.console.pages.backfills.routes import ROUTES as BACKFILLS
 from minutehand.console.pages.fires.routes import ROUTES as FIRES
 from minutehand.console.pages.operations.routes import ROUTES as OPERATIONS
 from minutehand.console.pages.runs.routes import ROUTES as RUNS
@@ -71,6 +72,7 @@ def _pages() -> list[Route]:
     return [
         Route("/", page(overview.show)),
         *SCHEDULES,
+        *BACKFILLS,
         *FIRES,
         *RUNS,
         *OPERATIONS,

@@ -20,6 +20,7 @@ NAVIGATION = (
     Entry("Calendar", "calendar"),
     Entry("Runs", "runs"),
     Entry("Dead", "dead"),
+    Entry("Backfills", "backfills"),
     Entry("Queues", "queues"),
     Entry("Workers", "workers"),
     Entry("Jobs", "jobs"),

@@ -23,6 +23,7 @@ LOOKS: Mapping[str, str] = {
     "RETRYING": WAITING,
     "QUEUED": WAITING,
     "ACTIVE": GOOD,
+    "DONE": GOOD,
     "PAUSED": WAITING,
     "BUSY": BUSY,
     "IDLE": GOOD,

@@ -150,15 +150,15 @@ class BackfillMethods(SchedulerBase):
         call = ScheduleCall(tenant=self.tenant, name=name, expected=expected)
         first = control.started_before(_owner(self.tenant, name), token, self._context)
         if first is not None:
-            return _view(first)
+            return backfill_view(first)
         planned, definitions = plan(call, spec, identity, self._context)
         self._check_backfilled(planned, definitions, payload)
         if dry_run:
             existing = count_existing(planned, definitions)
             reasons = why_nothing(planned, definitions, existing, current=current)
-            return _view(planned, there=existing.total(), reasons=reasons)
+            return backfill_view(planned, there=existing.total(), reasons=reasons)
         text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD, planned.owner)
-        return _view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
+        return backfill_view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
 
     def _check_backfilled(self, planned: StoredBackfill, definitions: BackfillMover, payload: Any) -> None:
         """Check the payload for the job of each definition, or each definition's own. Raises InvalidInput."""
@@ -184,12 +184,12 @@ class BackfillMethods(SchedulerBase):
     def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the name of the field)
         """A backfill and its progress. Raises NotFound, also when the retention since its end is over."""
         self._permit_schedule(Verb.READ_RUNS, name)
-        return _view(control.find(_owner(self.tenant, name), check_name(id, "id"), self._services))
+        return backfill_view(control.find(_owner(self.tenant, name), check_name(id, "id"), self._services))
 
     def list_backfills(self, name: str) -> Sequence[Backfill]:
         """The backfills of a schedule, oldest first, also of a deleted schedule. Reads all of them in one query."""
         self._permit_schedule(Verb.READ_RUNS, name)
-        return [_view(backfill) for backfill in backfills_of(_owner(self.tenant, name), self._services)]
+        return [backfill_view(backfill) for backfill in backfills_of(_owner(self.tenant, name), self._services)]
 
     def pause_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Pause a backfill. After the return none of its waiting runs starts; started runs continue, with their retries.
@@ -197,7 +197,7 @@ class BackfillMethods(SchedulerBase):
         Raises NotFound, Conflict (it has ended), Unavailable (then call again to finish).
         """
         self._permit_schedule(Verb.PAUSE, name)
-        return _view(control.pause(_owner(self.tenant, name), check_name(id, "id"), self._context))
+        return backfill_view(control.pause(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def resume_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Resume a paused backfill. Raises NotFound, Conflict (it has ended), JobNotGranted, Unavailable."""
@@ -206,7 +206,7 @@ class BackfillMethods(SchedulerBase):
         stored = control.find(owner, check_name(id, "id"), self._services)
         defining = self._services.schedules.revisions({(owner, span.revision) for span in stored.spans})
         self._may_run(*(revision.definition.job for revision in defining.found.values()))
-        return _view(control.resume(owner, id, context))
+        return backfill_view(control.resume(owner, id, context))
 
     def cancel_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Cancel a backfill. After the return no run and no further attempt of it starts.
@@ -214,7 +214,7 @@ class BackfillMethods(SchedulerBase):
         Running attempts continue; ended runs stay as they are. Raises NotFound, Unavailable (then call again to finish).
         """
         self._permit_schedule(Verb.CANCEL, name)
-        return _view(control.cancel(_owner(self.tenant, name), check_name(id, "id"), self._context))
+        return backfill_view(control.cancel(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
         """The runs of a backfill, sorted by time. It reads all runs of the interval, so a page may be short and not the last."""
@@ -247,7 +247,8 @@ def _owner(tenant: str, name: str) -> str:
     return schedule_owner(tenant, check_name(name))
 
 
-def _view(backfill: StoredBackfill, *, there: int | None = None, reasons: Sequence[str] = ()) -> Backfill:
+def backfill_view(backfill: StoredBackfill, *, there: int | None = None, reasons: Sequence[str] = ()) -> Backfill:
+    """The public form of a backfill; with ``there`` of one that is only planned."""
     planned = there is not None
     return views.view_of(
         Backfill,

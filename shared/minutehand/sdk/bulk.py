@@ -48,8 +48,7 @@ Act = Callable[["BulkMethods", Head, str], object]  # with the idempotency key o
 OnProgress = Callable[["BulkProgress"], object]
 
 BulkAction = Literal["pause", "resume", "delete", "retag", "trigger"]
-# Which arguments an action takes.
-ACTIONS: Mapping[str, tuple[str, ...]] = {
+ACTIONS: Mapping[str, tuple[str, ...]] = {  # which arguments an action takes
     "pause": ("note", "until", "drain"),
     "resume": (),
     "delete": ("drain",),
@@ -101,6 +100,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         tag: TagFilter | None = None,
         failing: bool | None = None,
         managed_by: str | None = None,
+        names: Sequence[str] | None = None,
         note: str | None = None,
         until: datetime | None = None,
         drain: bool = False,
@@ -115,12 +115,12 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
     ) -> BulkResult:
         """Pause, resume, delete, retag or trigger every schedule that meets all conditions of ``list_schedules``; at least one is needed.
 
-        ``note``, ``until`` and ``drain`` are as in pause_schedule and delete_schedule. A tag in ``tags`` is set, or removed if its
-        value is None. ``payload`` replaces each schedule's own for triggered runs; with a ``client_token`` a second call triggers
-        none twice.
+        ``names`` (1 to 1,000): only these schedules, as far as they exist. ``note``, ``until`` and ``drain`` are as in
+        pause_schedule and delete_schedule. A tag in ``tags`` is set, or removed if its value is None. ``payload`` replaces each
+        schedule's own for triggered runs; with a ``client_token`` a second call triggers none twice.
         At most ``rate`` schedules a second, eight at a time. A failed schedule does not stop the others: ``failed`` has its error.
-        ``on_progress`` is called once before the first schedule and after each one has ended. After ``stop`` (a ``threading.Event``)
-        is set no further schedule begins. To continue then, or after a crash, pass the ``cursor`` of the result or of the last
+        ``on_progress`` is called before the first schedule and after each one has ended. After ``stop`` (a ``threading.Event``) is
+        set no further schedule begins. To continue then, or after a crash, pass the ``cursor`` of the result or of the last
         progress with the same arguments: no schedule is left out, and none is triggered twice. A ``dry_run`` writes nothing; do not
         pass its cursor to the call itself, which would leave out what it only counted.
         Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
@@ -129,10 +129,10 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         if not isinstance(action, str) or action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
         self._permit(BULK_VERBS[action], wanted)
-        place = {"prefix": prefix, "contains": contains, "job": wanted}
+        place = {"prefix": prefix, "contains": contains, "job": wanted, "names": names}
         conditions = checked_filter(**place, state=state, tag=tag, failing=failing, managed_by=managed_by)
         if conditions == Filter():
-            remedy = "say which schedules: prefix, contains, state, job, tag, failing or managed_by"
+            remedy = "say which schedules: names, prefix, contains, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
         words = {"note": note, "until": until, "drain": drain, "tags": tags, "payload": payload}
         words["client_token"] = client_token

@@ -16,6 +16,7 @@ from minutehand.sdk.declarations.declared import DeclarationMethods
 from minutehand.sdk.forecasts.forecast import ForecastMethods
 from minutehand.sdk.history.archive import ArchiveMethods
 from minutehand.sdk.history.audit import AuditMethods
+from minutehand.sdk.history.backfills import BackfillListMethods
 from minutehand.sdk.history.finding import FindMethods
 from minutehand.sdk.history.health import HealthMethods
 from minutehand.sdk.history.run_logs import LogMethods
@@ -38,6 +39,7 @@ class Scheduler(
     FindMethods,
     HistoryMethods,
     BackfillMethods,
+    BackfillListMethods,
     DeadRunMethods,
     ArchiveMethods,
     WhyMethods,

@@ -44,6 +44,7 @@ class BackfillState(StrEnum):
     DONE = "DONE"  # every fire is counted
 
 
+BackfillStateWord = BackfillState | Literal["RUNNING", "PAUSED", "CANCELLED", "DONE"]
 ENDED = frozenset({BackfillState.CANCELLED, BackfillState.DONE})
 
 

@@ -133,6 +133,7 @@ LOG_LINES = page_model(
     missing=(str | None, Field(description="why lines may be missing, and what to do; null: none is known to be")),
 )
 SCHEDULES = page_model(LISTED.model)
+BACKFILLS = page_model(BACKFILL.model)
 DEAD_RUNS = page_model(DEAD_RUN.model)
 WORKERS = page_model(WORKER.model)
 AUDIT = page_model(AUDIT_LINE.model)

@@ -194,6 +194,7 @@ CASES: tuple[Case, ...] = (
     case("backfill", V.BACKFILL, lambda on, of: on.backfill(of.name, *HOUR, current=True)),
     case("get_backfill", V.READ_RUNS, lambda on, of: on.get_backfill(of.name, of.backfill)),
     case("list_backfills", V.READ_RUNS, lambda on, of: on.list_backfills(of.name)),
+    case("backfills", V.READ_RUNS, lambda on, _: on.backfills(), about_job=False),
     case("backfill_runs", V.READ_RUNS, lambda on, of: on.backfill_runs(of.name, of.backfill)),
     case("pause_backfill", V.PAUSE, lambda on, of: on.pause_backfill(of.name, of.backfill)),
     case("resume_backfill", V.RESUME, lambda on, of: on.resume_backfill(of.name, of.backfill)),

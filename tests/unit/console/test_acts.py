@@ -110,3 +110,23 @@ def test_dead_runs_are_counted_and_repeated_and_one_is_replayed() -> None:
     answer = browser.confirm("dead/redrive?job=fail", reason="the cause is gone")
     assert "repeated" in answer.text
     assert browser.get("dead/redrive?job=fail").count("Nothing to do") == 1
+
+
+def test_ticked_schedules_are_shown_and_changed_and_no_others() -> None:
+    browser = console()
+    page = browser.get("schedules")
+    assert page.count('type="checkbox" name="name"') == 3
+    preview = "schedules/act?name=team/a&name=team/c&do=pause"
+    assert "Pause 2 schedules?" in browser.get(preview)
+    answer = browser.confirm(preview, reason="migration")
+    assert "Pause: 2 schedules done" in answer.text
+    assert [state(browser, f"team/{name}") for name in "abc"] == ["PAUSED", "ACTIVE", "PAUSED"]
+    assert "Nothing to do" in browser.get("schedules/act?name=nobody&do=pause")
+
+
+def test_work_on_ticked_schedules_goes_on_by_a_button() -> None:
+    browser = console()
+    short = Browser(scheduler=browser.scheduler, longest=0.0)
+    action, fields = post_form(short.confirm("schedules/act?name=team/a&name=team/c&do=pause").text)
+    assert fields["names"] == "team/a team/c"
+    assert "Pause: 2 schedules done" in Browser(scheduler=browser.scheduler).send(action, fields).text

@@ -42,6 +42,33 @@ def test_who_may_only_read_is_refused_every_form() -> None:
     assert state(boss) == before
 
 
+def test_who_may_only_read_is_refused_what_a_form_offers_after_its_preview() -> None:
+    """Buttons that only an answer to a preview has."""
+    boss = furnished()
+    boss.harness.tenants.grant("default", "app:eve@acme", "viewer")
+    eve, before, root = (
+        Browser(scheduler=boss.scheduler, actor=Actor(name="eve@acme")),
+        state(boss),
+        "/console/t/default/",
+    )
+    definition = {"job": "greet", "expression": "1 2 * * *", "revision": "1", "payload": '{"to": "x"}', "do": "save"}
+    span = {
+        "start": "2026-05-04T10:00",
+        "end": "2026-05-04T11:00",
+        "order": "oldest",
+        "concurrency": "1",
+        "current": "yes",
+    }
+    forms = {
+        "schedules/new": {**definition, "name": "team/new"},
+        "schedule/team~good/edit": definition,
+        "schedule/team~good/backfill": {**span, "do": "begin"},
+    }
+    assert {path: eve.send(root + path, form).status_code for path, form in forms.items()} == dict.fromkeys(forms, 403)
+    assert state(boss) == before
+    assert {path: boss.send(root + path, form).status_code for path, form in forms.items()} == dict.fromkeys(forms, 303)
+
+
 def test_the_crawl_finds_every_page() -> None:
     boss = furnished()
     assert set(crawl(boss).pages.values()) == set(get_routes())

@@ -14,8 +14,9 @@ from minutehand.concurrency.rate_limits import TokenBucket
 from minutehand.domain.schedule import ClosedBy, Head
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.sdk.bulk import AT_ONCE, BulkAction, BulkProgress
-from minutehand.testing import Detail, Hook, ManualClock
+from minutehand.testing import Detail, Harness, Hook, ManualClock
 
+from tests.support.api import NOON, greeting_jobs
 from tests.support.hostile.pools import Mute
 from tests.support.scenes.world import START, Faults, World, fails
 
@@ -297,3 +298,29 @@ def test_bad_input_is_refused_before_anything_is_done(call: Callable[[Scheduler]
         call(world.owner(faults))
     assert refused.value.field == field
     assert faults.calls == []
+
+
+def test_only_schedules_of_these_names_in_two_calls() -> None:
+    harness = Harness(greeting_jobs(), at=NOON)
+    for name in ("a", "b", "c", "d"):
+        harness.scheduler.create_schedule(name, "greet", "0 * * * *", payload={"to": "x"}, tags={"team": name})
+    found = harness.scheduler.bulk("pause", names=["d", "b", "b", "nobody"], dry_run=True)
+    assert found.done == ["b", "d"]
+    stop = threading.Event()
+
+    def after_one(progress: BulkProgress) -> None:
+        if progress.done:
+            stop.set()
+
+    first = harness.scheduler.bulk("pause", names=["d", "b"], on_progress=after_one, stop=stop, rate=1)
+    assert first.cursor is not None
+    rest = harness.scheduler.bulk("pause", names=["b", "d"], cursor=first.cursor)
+    assert sorted([*first.done, *rest.done]) == ["b", "d"]
+    assert [one.name for one in harness.scheduler.list_schedules(state="PAUSED").items] == ["b", "d"]
+    assert harness.scheduler.bulk("pause", names=["a", "b"], tag=("team", "a"), dry_run=True).done == ["a"]
+
+
+@pytest.mark.parametrize("names", [[], ["a"] * 1_001, "a", ["a b"]])
+def test_names_are_a_list_of_fitting_length(names: Any) -> None:
+    with pytest.raises(InvalidInput, match="names"):
+        Harness(greeting_jobs(), at=NOON).scheduler.bulk("pause", names=names)

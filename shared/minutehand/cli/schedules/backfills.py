@@ -24,6 +24,7 @@ from minutehand.cli.shell import Shell, stop_on_signals
 from minutehand.cli.spoken import lateness
 from minutehand.cli.tables import Column
 from minutehand.cli.typed import PAST
+from minutehand.errors import InvalidInput
 from minutehand.sdk.backfills import Backfill
 from minutehand.state.backfill import ENDED, BackfillState
 
@@ -44,6 +45,7 @@ _LISTED = (
     Column("start", drop=1),
     Column("end", drop=1),
 )
+_OF_ALL = (Column("schedule"), *_LISTED)
 _RUNS = (
     Column("due"),
     Column("state"),
@@ -94,9 +96,23 @@ def start(
 
 
 @app.command("list")
-@matching("the schedule has no backfill")
-def list_(shell: Shell, name: Name) -> None:
-    """List the backfills of a schedule, oldest first."""
+@matching("there is no such backfill")
+def list_(
+    shell: Shell,
+    name: Annotated[str | None, typer.Argument(help="Name of the schedule; left out: of all schedules.")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Of all schedules: only RUNNING, PAUSED, CANCELLED or DONE ones.")
+    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> None:
+    """List the backfills of a schedule, oldest first, or those of all schedules, newest first."""
+    if name is None:
+        shell.page(shell.scheduler.backfills(state=state, limit=limit, cursor=cursor), _OF_ALL)  # type: ignore[arg-type]
+        return
+    if state is not None or cursor is not None:
+        given = ("state", state) if state is not None else ("cursor", cursor)
+        raise InvalidInput(*given, "is for the backfills of all schedules", "leave it or the schedule's name out")
     found = shell.scheduler.list_backfills(name)
     shell.list(found, _LISTED)
     shell.matched(len(found))

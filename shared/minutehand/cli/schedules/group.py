@@ -237,6 +237,7 @@ def bulk(
     removed: Annotated[list[str] | None, typer.Option("--remove", help="retag: key; may be repeated.")] = None,
     rate: Annotated[float, typer.Option(help="Maximum number of schedules per second.")] = 500.0,
     cursor: Cursor = None,
+    names: Annotated[list[str] | None, typer.Option("--name", help="Only this schedule; may be repeated.")] = None,
     *,
     drain: Drain = False,
     dry_run: DryRun = False,
@@ -255,6 +256,7 @@ def bulk(
         "client_token": client_token,
         "rate": rate,
         "cursor": cursor,
+        "names": names or None,
     }
     conditions |= payload_of(payload)
     if tags or removed:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
+from minutehand.owner.backfill import index
 from minutehand.owner.backfill.advance import (
     ROUNDS,
     BackfillMover,
@@ -127,6 +129,8 @@ def _moved(owner: str, identity: str, to: BackfillState, context: FireContext) -
         line = line_of(_ACTS[to], _target(backfill), context)
         moved = write_backfill(backfill.in_state(to, now=context.clock(), reason=reason), context.services, line)
         if moved is not None:
+            with suppress(MinutehandError):  # it only lets the line expire later
+                index.note(moved, context.services, now=context.clock())
             return moved
     raise Conflict(f"id={identity!r}: others changed it {_RACES} times meanwhile; try again")
 
@@ -137,6 +141,7 @@ def _target(backfill: StoredBackfill) -> str:
 
 
 def _created(backfill: StoredBackfill, context: FireContext) -> StoredBackfill:
+    index.note(backfill, context.services, now=context.clock())
     span: Mapping[str, Any] = {"start": backfill.start, "end": backfill.end, "total": backfill.total}
     line = line_of(AuditAct.BACKFILL, _target(backfill), context, **span)
     created = write_backfill(backfill, context.services, line)

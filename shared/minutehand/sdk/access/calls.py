@@ -89,6 +89,7 @@ CALLS: Mapping[str, Call] = {
     "backfill": _call(About.SCHEDULE, Verb.BACKFILL, when="of the jobs of all revisions that it runs"),
     "get_backfill": _call(About.SCHEDULE, Verb.READ_RUNS),
     "list_backfills": _call(About.SCHEDULE, Verb.READ_RUNS),
+    "backfills": _call(About.ALL, Verb.READ_RUNS),
     "backfill_runs": _call(About.SCHEDULE, Verb.READ_RUNS),
     "pause_backfill": _call(About.SCHEDULE, Verb.PAUSE),
     "resume_backfill": _call(About.SCHEDULE, Verb.RESUME),

@@ -156,6 +156,7 @@ class AsyncScheduler(AsyncBase):
     backfill = awaited(Scheduler.backfill)
     get_backfill = awaited(Scheduler.get_backfill)
     list_backfills = awaited(Scheduler.list_backfills)
+    backfills = awaited(Scheduler.backfills)
     pause_backfill = awaited(Scheduler.pause_backfill)
     resume_backfill = awaited(Scheduler.resume_backfill)
     cancel_backfill = awaited(Scheduler.cancel_backfill)

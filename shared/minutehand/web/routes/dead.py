@@ -70,6 +70,9 @@ class ScheduleFilter(ApiBody):
     tag: str | None = Field(None, description="`key=value`, or `key` for any value", examples=["team=billing"])
     failing: Flag | None = None
     managed_by: str | None = Field(None, pattern=NAME)
+    names: list[str] | None = Field(
+        None, min_length=1, max_length=1_000, description="only these, as far as they exist"
+    )
 
 
 class BulkRequest(ApiBody):

@@ -9,7 +9,7 @@ from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
 
-from minutehand.state.backfill import BackfillOrder
+from minutehand.state.backfill import BackfillOrder, BackfillStateWord
 from minutehand.web import views
 from minutehand.web.calls import (
     BackfillId,
@@ -21,7 +21,7 @@ from minutehand.web.calls import (
     answers,
     header_named,
 )
-from minutehand.web.fields import ApiBody, Flag, Moment, PageQuery, Payload, Whole
+from minutehand.web.fields import ApiBody, Flag, Limit, Moment, PageQuery, Payload, Whole
 from minutehand.web.routes.schedules import expected_of
 from minutehand.web.urls import name_in_url, run_in_url
 
@@ -41,6 +41,13 @@ class ScheduleRunsQuery(PageQuery):
     before: Moment | None = None
     newest_first: bool = True
     upcoming: bool = Field(False, description="with those that are not due yet")
+
+
+class BackfillsQuery(PageQuery):
+    """Which backfills, the newest first."""
+
+    limit: Limit = 50
+    state: BackfillStateWord | None = Field(None, description="left out: any")
 
 
 class CancelRequest(ApiBody):
@@ -118,6 +125,12 @@ def start_backfill(
 def list_backfills(call: Call, name: ScheduleName) -> Response:
     """Its backfills, oldest first; also of a deleted schedule."""
     return call.answer({"items": call.scheduler.list_backfills(name)})
+
+
+@router.get("/backfills", responses=answers(views.BACKFILLS))
+def list_all_backfills(call: Call, query: Annotated[BackfillsQuery, InQuery()]) -> Response:
+    """The backfills of all schedules, the newest first. A page may be short, even empty, and not the last."""
+    return call.answer(views.page_document(call.scheduler.backfills(**query.arguments())))
 
 
 @router.get("/schedules/{name}/backfills/{backfill}", responses=answers(views.BACKFILL.model))

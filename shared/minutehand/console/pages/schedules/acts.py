@@ -16,6 +16,7 @@ from minutehand.console.calls import PageCall, chosen, new_token, schedule_of
 from minutehand.console.pages.schedules.search import conditions
 from minutehand.console.parts import part
 from minutehand.domain.run import WAITING, RunState
+from minutehand.errors import InvalidInput
 from minutehand.sdk.reading import MOST_FIRES
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.web.urls import cursor_in_url, cursor_of_url
@@ -134,17 +135,28 @@ def act_on_one(call: PageCall) -> Response:
 def preview_many(call: PageCall) -> Response:
     """What an act would do to all schedules that a search finds: a dry run."""
     word, text = chosen(call.param("do"), MANY, "do"), call.param("q")
+    names = " ".join(call.request.query_params.getlist("name"))
     with call.in_time() as stop:
-        found = call.scheduler.bulk(word, **conditions(text), dry_run=True, stop=stop)  # type: ignore[arg-type]
+        found = call.scheduler.bulk(word, **_which(text, names), dry_run=True, stop=stop)  # type: ignore[arg-type]
     return call.render(
         "schedules/act_many.html",
         title=MANY[word],
         word=word,
         q=text or "",
+        names=names,
         found=found,
         shown=found.done[:_SHOWN],
         token=new_token(),
     )
+
+
+def _which(text: str | None, names: str) -> dict[str, Any]:
+    """The schedules that a search finds, or those that were ticked, as conditions of ``bulk``. Raises InvalidInput."""
+    if names:
+        return {"names": names.split()}
+    if not text:
+        raise InvalidInput("name", None, "names no schedule", "tick some in the list, or search for them first")
+    return conditions(text)
 
 
 def act_on_many(call: PageCall) -> Response:
@@ -155,7 +167,7 @@ def act_on_many(call: PageCall) -> Response:
     with call.in_time() as stop:
         done = call.acting().bulk(
             word,  # type: ignore[arg-type]
-            **conditions(text),
+            **_which(text, form.get("names", "")),
             **of_act.get(word, {}),
             cursor=cursor_of_url(form.get("cursor") or None),
             stop=stop,
@@ -166,6 +178,7 @@ def act_on_many(call: PageCall) -> Response:
         title=MANY[word],
         word=word,
         q=text or "",
+        names=form.get("names", ""),
         done=done,
         total=done.count + (int(before) if before.isdigit() else 0),
         cursor=cursor_in_url(done.cursor),

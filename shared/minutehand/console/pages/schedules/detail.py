@@ -25,6 +25,7 @@ CHARTED = 100  # runs that the charts and the strip are drawn of: one query
 LISTED = 10  # of these in the table
 _FIRES = 10
 _LINES = 20  # of the audit
+_BACKFILLS = 5  # the last ones
 _DONE = {
     **{word: act.done for word, act in ONE.items()},
     "create": "Created: it is active, and fires as listed below.",
@@ -59,6 +60,7 @@ def show(call: PageCall) -> Response:
         facts=definition_facts(found.schedule.definition),
         revisions=[RevisionRow(one, differences(one.differences)) for one in found.revisions],
         changes=part(lambda: call.scheduler.audit(schedule=name, limit=_LINES)),
+        backfills=part(lambda: list(call.scheduler.list_backfills(name))[-_BACKFILLS:][::-1]),
         acts=offered(found.schedule.state),
         done=_DONE.get(call.param("done") or ""),
         now=call.now,
