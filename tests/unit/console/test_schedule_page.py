@@ -123,6 +123,6 @@ def test_parts_that_are_refused_leave_the_others() -> None:
     tenants.grant("default", browser.scheduler._services.identity(), "admin")
     tenants.grant("default", "app:eve@acme", "read-schedules")
     page = browser.get(PAGE)
-    assert page.count("You have no grant to see this.") == 2  # runs, and who did what
+    assert page.count("You have no grant to see this.") == 3  # runs, backfills, and who did what
     assert "Hidden: you have no grant to read payloads." in page
     assert "<code>0 * * * *</code>" in page

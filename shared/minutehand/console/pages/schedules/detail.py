@@ -24,7 +24,7 @@ from minutehand.timing import PreviewRow, Rule, rows, rule_words
 CHARTED = 100  # runs that the charts and the strip are drawn of: one query
 LISTED = 10  # of these in the table
 _FIRES = 10
-_LINES = 20  # of the audit
+_LINES, _DAYS = 20, timedelta(days=7)  # of the audit: a query a day
 _BACKFILLS = 5  # the last ones
 _DONE = {
     **{word: act.done for word, act in ONE.items()},
@@ -59,7 +59,7 @@ def show(call: PageCall) -> Response:
         charts=charts(runs.value or ()),
         facts=definition_facts(found.schedule.definition),
         revisions=[RevisionRow(one, differences(one.differences)) for one in found.revisions],
-        changes=part(lambda: call.scheduler.audit(schedule=name, limit=_LINES)),
+        changes=part(lambda: call.scheduler.audit(schedule=name, since=call.now - _DAYS, limit=_LINES)),
         backfills=part(lambda: list(call.scheduler.list_backfills(name))[-_BACKFILLS:][::-1]),
         acts=offered(found.schedule.state),
         done=_DONE.get(call.param("done") or ""),
