@@ -78,6 +78,18 @@ def test_a_fire_has_the_payload_of_its_revision_while_that_is_current() -> None:
     assert ("Ada&#34;\n" in page, "Bob" in page, "is not the current one" in page) == (False, False, True)
 
 
+def test_a_run_of_a_backfill_leads_to_it() -> None:
+    browser = console(1)
+    browser.scheduler.backfill("good", NOON - timedelta(hours=3), NOON, current=True, dry_run=False)
+    browser.harness.advance(3 * MINUTE)
+    run = next(one for one in browser.scheduler.list_runs("good", upcoming=False).items if one.backfill)
+    link = re.search(
+        r'<a class="wrap" href="/console/t/default/(schedule/good/backfills/[^"]+)"', browser.get(of_run(run.id))
+    )
+    assert link
+    assert "Backfill" in browser.get(link[1])
+
+
 def test_a_running_run_shows_how_far_it_is() -> None:
     jobs, seen = Registry(), list[str]()
 
