@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from httpx import Response
-from minutehand import Registry, Scheduler
+from minutehand import Registry, Scheduler, Settings
 from minutehand.console import BrowserSession, add_console
+from minutehand.console.checkups import Checkups
 from minutehand.testing import Harness
 from minutehand.web import Actor, create_app
 
@@ -64,6 +65,12 @@ class Browser:
         page = self.get(preview)
         action, hidden = post_form(page)
         return self.send(action, {**hidden, **fields})
+
+
+def give_doctor(browser: Browser, examine: Callable[[Settings], Iterable[Any]]) -> None:
+    """Let the console ask this instead of the doctor, whose checks ask AWS. The browser needs ``settings``, too."""
+    mounted: Any = next(route for route in browser.app.routes if getattr(route, "path", "") == "/console")
+    vars(mounted.app._app.state.console)["checkups"] = Checkups(examine)
 
 
 def post_form(page: str) -> tuple[str, dict[str, str]]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from minutehand import Settings
+from minutehand.doctor.context import warn
 from minutehand.web import Actor
 
-from tests.support.console import Browser
+from tests.support.console import Browser, give_doctor
 
 
 def furnished(actor: Actor | None = None) -> Browser:
     """The console of an operator over a tenant with schedules, runs of all kinds, dead runs, backfills and a key."""
-    browser = Browser(actor=actor or Actor(name="boss@acme", operator=True))
+    browser = Browser(actor=actor or Actor(name="boss@acme", operator=True), settings=Settings())
+    give_doctor(browser, lambda settings: [warn("no alarm watches the dead letters", "deploy it with alarms")])
     scheduler, now = browser.scheduler, browser.harness.clock.now()
     scheduler.create_schedule("team/good", "greet", "*/5 * * * *", payload={"to": "Ada"}, tags={"team": "a"})
     scheduler.create_schedule("team/bad", "fail", "*/10 * * * *")

@@ -14,7 +14,7 @@ from minutehand.doctor.context import Finding, Severity, fail, ok, warn
 from minutehand.web import Actor
 
 from tests.support.api import NOON
-from tests.support.console import Browser
+from tests.support.console import Browser, give_doctor
 
 SETTINGS = Settings(tenant="default")
 
@@ -46,9 +46,7 @@ def over() -> None:
 
 def with_doctor(doctor: Doctor, **given: Any) -> Browser:
     browser = Browser(settings=SETTINGS, **given)
-    mounted: Any = next(route for route in browser.app.routes if getattr(route, "path", "") == "/console")
-    console = mounted.app._app.state.console
-    vars(console)["checkups"] = Checkups(doctor)
+    give_doctor(browser, doctor)
     return browser
 
 
