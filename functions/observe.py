@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -41,11 +42,20 @@ def _share_format() -> None:
     """Let every logger write in our format, those of jobs included: JSON with the keys of the current run."""
     root = logging.getLogger()
     root.setLevel(logging.INFO)
+    if not root.handlers:  # Lambda's runtime has one; that of a local cloud has none, and lines would be lost
+        root.addHandler(_handler_of_others())
     for handler in (*root.handlers, logger.registered_handler):
         handler.setFormatter(logger.registered_formatter)
         handler.addFilter(_keep_run_fields)
         handler.handleError = log_unwritable  # type: ignore[method-assign]
     log_unhandled()
+
+
+def _handler_of_others() -> logging.Handler:
+    """Writes the lines of all loggers but ours, which has a handler of its own."""
+    made = logging.StreamHandler(sys.stdout)
+    made.addFilter(lambda record: record.name != logger.name)
+    return made
 
 
 @contextmanager

@@ -312,14 +312,23 @@ def _audit(deployment: Deployment) -> str:
 def _ask_api(deployment: Deployment) -> str:
     """Submit a run with an API key and read it. Raises TimeoutError if the API answers anything else, or lets in who has none."""
     scheduler = deployment.scheduler
-    key = Tenants(settings=deployment.settings).create_key(scheduler.tenant, "deploy-local", ["submit", "read-runs"])
+    key = Tenants(settings=deployment.settings).create_key(
+        scheduler.tenant, "deploy-local", ["submit", "read-runs", "read-logs"]
+    )
     run = _request(deployment, "keys", 201, key.text, {"job": "starter.hello", "payload": {"to": "the API"}})
     found = _request(deployment, "keys", 200, key.text, below=f"/{run['url_id']}?wait=20")
     if found["state"] != "SUCCEEDED":
         raise TimeoutError(f"the run that the API was given is {found['state']}")
+    _wait_for("the log of that run", PATIENCE, lambda: "run.ended" in _log_of(deployment, key.text, run["url_id"]))
     for way, status in ("keys", 401), ("iam", 403):
         _request(deployment, way, status, None, {"job": "starter.hello"})
-    return "took a run from an API key and waited for its end; nobody without credentials was let in"
+    return "took a run from an API key, waited for its end and has its log lines; nobody without credentials was let in"
+
+
+def _log_of(deployment: Deployment, key: str, run: str) -> set[str]:
+    """The events that the API finds in a run's log. The cloud has the lines once the function's invocation is over."""
+    lines = _request(deployment, "keys", 200, key, below=f"/{run}/logs")["items"]
+    return {line["event"] for line in lines if line["source"] == "worker"}
 
 
 def _request(

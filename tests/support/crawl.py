@@ -107,7 +107,16 @@ def crawl(browser: Browser) -> Crawl:
                 elif (target := route_of(action, "POST")) is not None:
                     sent = SentForm(target.path, action, typed)
                     found.forms.setdefault(sent.act, sent)
+    _add_unseen(found)
     return found
+
+
+def _add_unseen(found: Crawl) -> None:
+    """Forms that pages show only at times, such as when a check-up is over: sent without any field."""
+    seen = {form.route for form in found.forms.values()}
+    for route in post_routes():
+        if route not in seen and "{" not in route:
+            found.forms[route] = SentForm(route, _BASE + route, {})
 
 
 def elsewhere(address: str, tenant: str) -> str:
