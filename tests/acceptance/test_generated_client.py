@@ -1,0 +1,92 @@
+"""A typed client that a generator makes from the document of the HTTP API, against ``minutehand serve`` on the local cloud."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx import Timeout
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.processes import variables
+from minutehand.testing.cloud import fresh_settings
+from minutehand.web.app import openapi_document
+
+from tests.support.api import Api
+from tests.support.generated_client import PACKAGE, generate, importable
+
+pytestmark = [pytest.mark.check, pytest.mark.cloud]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What the generator said. The client can be imported."""
+    folder = tmp_path_factory.mktemp("client")
+    said = generate(openapi_document(Api().app), folder)
+    with importable(folder):
+        yield said
+
+
+@pytest.fixture
+def client(generated: str, local_cloud: LocalCloud) -> Iterator[Any]:
+    environ = {**os.environ, **local_cloud.environment, **variables(fresh_settings(local_cloud))}
+    environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "shared"), str(ROOT)])
+    words = [sys.executable, "-m", "minutehand", "--json", "serve", "--port", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ) as server:
+        assert server.stdout is not None
+        try:
+            said = json.loads(server.stdout.readline())
+            made = import_module(PACKAGE).AuthenticatedClient(
+                base_url=said["url"], token=said["key"], httpx_args={"trust_env": False}, timeout=Timeout(60)
+            )
+            with made:
+                yield made
+        finally:
+            server.terminate()
+            assert server.wait(timeout=60) == 0
+
+
+def function(path: str) -> Any:
+    return import_module(f"{PACKAGE}.api.{path}").sync
+
+
+def test_the_generator_understands_the_whole_document(generated: str) -> None:
+    assert "arning" not in generated, generated
+
+
+def test_a_schedule_is_made_read_paused_and_deleted_and_a_run_submitted(client: Any) -> None:
+    models = import_module(f"{PACKAGE}.models")
+    body = models.CreateScheduleBody.from_dict(
+        {"name": "reports/nightly", "job": "reports.nightly", "expression": "30 2 * * *", "payload": {"to": "Ada"}}
+    )
+    made = function("schedules.create_schedule")("default", client=client, body=body)
+    assert (made.name, made.revision) == ("reports/nightly", 1)
+    read = function("schedules.get_schedule")("default", "reports~nightly", client=client)
+    assert read.definition.to_dict()["payload"] == {"to": "Ada"}
+    listed = function("schedules.list_schedules")("default", client=client)
+    assert [each.name for each in listed.items] == ["reports/nightly"]
+    submit = import_module(f"{PACKAGE}.api.runs.submit")
+    run = submit.sync(
+        "default", client=client, body=models.SubmitRequest.from_dict({"job": "greet", "delay": 1_000_000})
+    )
+    found = function("runs.get_run")("default", run.url_id, client=client)
+    assert (found.id, found.job) == (run.id, "greet")
+    delete = import_module(f"{PACKAGE}.api.schedules.delete_schedule")
+    assert delete.sync_detailed("default", "reports~nightly", client=client).status_code == 204
+
+
+def test_a_refusal_is_a_problem_with_field_value_and_remedy(client: Any) -> None:
+    models = import_module(f"{PACKAGE}.models")
+    body = models.CreateScheduleBody.from_dict({"name": "a", "job": "greet", "expression": "61 * * * *"})
+    refused = function("schedules.create_schedule")("default", client=client, body=body)
+    assert isinstance(refused, models.Problem)
+    assert (refused.status, refused.field, refused.value) == (422, "expression", "61 * * * *")
+    assert refused.remedy
