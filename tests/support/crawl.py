@@ -21,7 +21,7 @@ _BASE = "/console/t/default"
 _EACH = 2  # addresses of a route and an act
 _MOST = 400  # pages
 # What a person would type, by the name of the field. Others keep what the page has in them.
-_TYPED = {
+TYPED = {
     "can": "viewer",
     "end": "2026-05-04T11:00",
     "expires": "90d",
@@ -44,6 +44,7 @@ _TYPED = {
 class SentForm:
     """A form that changes something, filled in."""
 
+    page: str  # the address of the page that has it
     route: str  # its path, as the table of routes has it
     address: str
     fields: Mapping[str, str]
@@ -99,13 +100,13 @@ def crawl(browser: Browser) -> Crawl:
         for form in read.forms:
             for action, method, fields in form.sent():
                 typed = {
-                    name: value or (name in form.required and _TYPED.get(name, "x")) or ""
+                    name: value or (name in form.required and TYPED.get(name, "x")) or ""
                     for name, value in fields.items()
                 }
                 if method == "get":
                     waiting.append(f"{action}?{urlencode({name: value for name, value in typed.items() if value})}")
                 elif (target := route_of(action, "POST")) is not None:
-                    sent = SentForm(target.path, action, typed)
+                    sent = SentForm(address, target.path, action, typed)
                     found.forms.setdefault(sent.act, sent)
     _add_unseen(found)
     return found
