@@ -13,19 +13,47 @@ class Entry:
     path: str  # below the tenant's address
 
 
+@dataclass(frozen=True)
+class Group:
+    """Pages about the same."""
+
+    title: str
+    entries: tuple[Entry, ...]
+
+
 NAVIGATION = (
-    Entry("Overview", ""),
-    Entry("Schedules", "schedules"),
-    Entry("Timeline", "timeline"),
-    Entry("Calendar", "calendar"),
-    Entry("Runs", "runs"),
-    Entry("Dead", "dead"),
-    Entry("Backfills", "backfills"),
-    Entry("Queues", "queues"),
-    Entry("Workers", "workers"),
-    Entry("Jobs", "jobs"),
-    Entry("Audit", "audit"),
-    Entry("Doctor", "doctor"),
-    Entry("Tenants", "tenants"),
-    Entry("API keys", "keys"),
+    Group(
+        "Work",
+        (
+            Entry("Overview", ""),
+            Entry("Schedules", "schedules"),
+            Entry("Runs", "runs"),
+            Entry("Dead", "dead"),
+        ),
+    ),
+    Group(
+        "Time",
+        (
+            Entry("Timeline", "timeline"),
+            Entry("Calendar", "calendar"),
+            Entry("Backfills", "backfills"),
+        ),
+    ),
+    Group(
+        "Machinery",
+        (
+            Entry("Queues", "queues"),
+            Entry("Workers", "workers"),
+            Entry("Jobs", "jobs"),
+            Entry("Doctor", "doctor"),
+        ),
+    ),
+    Group(
+        "Access",
+        (
+            Entry("Tenants", "tenants"),
+            Entry("API keys", "keys"),
+            Entry("Audit", "audit"),
+        ),
+    ),
 )
