@@ -18,7 +18,7 @@ def furnished(actor: Actor | None = None) -> Browser:
     scheduler, now = browser.scheduler, browser.harness.clock.now()
     scheduler.create_schedule("team/good", "greet", "*/5 * * * *", payload={"to": "Ada"}, tags={"team": "a"})
     scheduler.create_schedule("team/bad", "fail", "*/10 * * * *")
-    scheduler.submit("greet", {"to": "Eve"}, delay=7_200)
+    scheduler.submit("greet", {"to": "Eve"}, delay=7_200, idempotency_key="eve")
     scheduler.backfill("team/good", now - timedelta(minutes=20), now, current=True, dry_run=False)
     for _ in range(4):
         browser.harness.advance(timedelta(minutes=5))

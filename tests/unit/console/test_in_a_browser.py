@@ -165,7 +165,8 @@ def test_every_act_is_carried_out(new_page: Pages, site: Site, found: Crawl, jav
         if status >= 400:
             refused[act] = (status, page.locator("main").inner_text()[:300])
         page.context.close()
-    assert refused == {}
+    assert refused.keys() == {"/tenant/{holder}/revoke"}, refused
+    assert "nobody who may grant" in refused["/tenant/{holder}/revoke"][1], "the last admin's grant"
 
 
 def sent(page: Page, form: SentForm) -> int:
