@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from functools import cached_property
 from typing import Literal
@@ -249,6 +250,12 @@ def dead_run_row(run: RunRow) -> DeadRunRow:
 def dead_owner(tenant: str, day: int) -> str:
     """The partition of a tenant's dead runs of one day (days since 1970, UTC). ``#`` is in no tenant's or schedule's name."""
     return f"{tenant}#dead#{from_ms(day * DAY).date().isoformat()}"
+
+
+def dead_day_over(owner: str) -> str:
+    """The key after which a reader of a tenant's dead runs goes on with the day before that of a partition."""
+    begin = (date.fromisoformat(owner.rpartition("#")[2]) - date(1970, 1, 1)).days * DAY
+    return f"#{stamp(max(begin - 1, 0))}#~#~"
 
 
 def parse_dead_key(key: str) -> tuple[int, RunRef]:

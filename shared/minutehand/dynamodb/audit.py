@@ -24,7 +24,7 @@ from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import AUDIT, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
 from minutehand.errors import Unavailable, Unreadable
 from minutehand.ports.audit import StoredClose, StoredLine
-from minutehand.ports.records import RowPage
+from minutehand.ports.records import OnRead, RowPage
 from minutehand.state.transition import Absent, Condition
 
 _DONE = "~done"
@@ -73,7 +73,17 @@ class RowAudit:
         if not transact(self._tables, "write_line", [], f"the audit of {line.tenant}", line):
             raise Unavailable(f"the line {line.key} of the audit of {line.tenant} was not written; try again")
 
-    def page(self, tenant: str, day: int, *, first: str, last: str, only: Condition | None, limit: int) -> RowPage:
+    def page(
+        self,
+        tenant: str,
+        day: int,
+        *,
+        first: str,
+        last: str,
+        only: Condition | None,
+        limit: int,
+        on_read: OnRead | None = None,
+    ) -> RowPage:
         query = RowQuery(
             table=AUDIT,
             partition=_partition(tenant, day),
@@ -82,6 +92,7 @@ class RowAudit:
             only=only,
             newest_first=True,
             limit=limit,
+            on_read=on_read,
         )
         rows, reached = self._tables.page("audit", query)
         whole = (row for row in rows if "erased" not in row)

@@ -33,6 +33,7 @@ from minutehand.state.transition import (
 
 _OPERATIONS = {"put": "put_item", "update": "update_item", "delete": "delete_item"}
 _PARTS = {"put": "Put", "update": "Update", "delete": "Delete", "check": "ConditionCheck"}  # of a transaction
+_ROW, _UNIT = 500, 4_096  # bytes of a row, about; and of one read unit
 # Every claim has these values. They are literals in the statement's text, which is made once, and not parameters, which
 # are serialised one by one: a tenth of a tick's processor time.
 _LITERALS: Mapping[str, tuple[Value, str]] = {"state": ("QUEUED", "'QUEUED'"), "fence": (0, "0"), "attempt": (0, "0")}
@@ -50,14 +51,21 @@ class DynamoTables(RowTables):
     def page(self, verb: str, query: RowQuery) -> tuple[list[Row], Any]:
         del verb
         table = query.table
-        arguments: dict[str, Any] = {"ConsistentRead": True, "ScanIndexForward": not query.newest_first}
+        arguments: dict[str, Any] = {
+            "ConsistentRead": not query.eventual,
+            "ScanIndexForward": not query.newest_first,
+        }
         arguments |= expressions(KeyConditionExpression=query, FilterExpression=query.only)
         if query.limit is not None:
             arguments["Limit"] = query.limit
         if query.after is not None:
             start = {table.hash_key: query.partition, table.range_key: query.after}
             arguments["ExclusiveStartKey"] = to_item(start)
+        if query.on_read is not None:
+            arguments["ReturnConsumedCapacity"] = "TOTAL"
         answer = self._call("query", table, **arguments)
+        if query.on_read is not None:
+            query.on_read(_units_of(answer))
         end = answer.get("LastEvaluatedKey")
         return [to_row(item) for item in answer["Items"]], to_row(end)[table.range_key] if end else None
 
@@ -318,3 +326,9 @@ def _operand(value: Value, parameters: list[dict[str, Any]]) -> str:
         return f"'{value}'"
     parameters.append(encode(value))
     return "?"
+
+
+def _units_of(answer: Mapping[str, Any]) -> float:
+    """Read units of a query; of an engine that does not say, an estimate."""
+    known = answer.get("ConsumedCapacity", {}).get("CapacityUnits")
+    return float(known) if known is not None else max(1.0, answer.get("ScannedCount", 0) * _ROW / _UNIT)

@@ -210,10 +210,18 @@ class RowLedger:
     def page(
         self, owner: str, *, after: int | None, upto: int | None, limit: int, cursor: str | None, newest_first: bool
     ) -> RowPage:
-        rows = self._between("page", owner, (after, upto), newest_first=newest_first, after=cursor)
+        # Rows of a run's payload or result lie elsewhere: so many rows are so many runs.
+        span = {"newest_first": newest_first, "after": cursor, "limit": limit + 1}
+        rows = self._between("page", owner, (after, upto), **span)
         taken = list(islice(rows, limit + 1))
         more = taken[limit - 1]["key"] if len(taken) > limit else None
         return RowPage(items=list(readable_runs(taken[:limit])), cursor=more)
+
+    def last_runs(self, owners: Sequence[str], *, upto: int, limit: int) -> Mapping[str, Sequence[RunRow]]:
+        how: dict[str, Any] = {"first": _FIRST, "last": stamp(upto) + _BEYOND, "newest_first": True}
+        queries = [RowQuery(table=RUNS, partition=owner, limit=limit, eventual=True, **how) for owner in owners]
+        found = self._tables.first_pages("last_runs", queries) if queries else []
+        return {owner: list(readable_runs(rows)) for owner, (rows, _) in zip(owners, found, strict=True)}
 
     def _runs(self, verb: str, owner: str, after: int | None, upto: int | None, **how: Any) -> Iterator[RunRow]:
         return readable_runs(self._between(verb, owner, (after, upto), **how))

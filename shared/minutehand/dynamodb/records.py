@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from minutehand.domain.audit import AuditLineRow
-from minutehand.domain.run import DeadRunRow, RunState, parse_dead_key, partitions
+from minutehand.domain.run import DeadRunRow, RunState, dead_day_over, parse_dead_key, partitions
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import RUNS, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
-from minutehand.ports.records import Record
+from minutehand.ports.records import OnRead, Record
 from minutehand.state.transition import Absent, Compare, Condition, any_of
 
 
@@ -94,6 +95,36 @@ class RowDeadIndex:
             rows = (row for row in self._tables.rows("read_dead", days) if row["key"] != before)
             found = readable(rows, dead_of, "dead.unreadable")
             yield from (dead for dead in found if dead.run.tenant == tenant)  # the key names the run, and who writes it
+
+    def pages(
+        self,
+        tenant: str,
+        *,
+        after: int,
+        upto: int,
+        only: Condition | None,
+        before: str | None,
+        rows: int,
+        on_read: OnRead,
+    ) -> Iterator[tuple[Sequence[DeadRunRow], str]]:
+        for owner, first, last in partitions(tenant, after=after, upto=upto, before=before):
+            query = RowQuery(
+                table=RUNS,
+                partition=owner,
+                first=first,
+                last=last,
+                only=only,
+                newest_first=True,
+                limit=rows,
+                on_read=on_read,
+            )
+            while True:
+                lines, reached = self._tables.page("read_dead", query)
+                found = readable((row for row in lines if row["key"] != before), dead_of, "dead.unreadable")
+                yield [dead for dead in found if dead.run.tenant == tenant], reached or dead_day_over(owner)
+                if reached is None:
+                    break
+                query = replace(query, after=reached)
 
     def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:
         row, is_there = _key(dead) | {"redriven_as": redriven_as}, Compare("owner", "=", dead.owner)

@@ -32,7 +32,7 @@ from minutehand.dynamodb.rows import readable, reads
 from minutehand.dynamodb.tables import REVISIONS, SCHEDULES, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
 from minutehand.dynamodb.tenants.profiles import RowTenants
 from minutehand.errors import Unavailable, Unreadable
-from minutehand.ports.records import Record, RowPage
+from minutehand.ports.records import OnRead, Record, RowPage
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
 from minutehand.state.transition import Absent, Compare, Plus, all_of, any_of
 from minutehand.timing.rule import from_json
@@ -76,9 +76,11 @@ class RowSchedules:
         query = RowQuery(table=REVISIONS, partition=owner, first=0, last=_LAST, newest_first=True, limit=_HISTORY)
         return readable(self._tables.rows("history", query), revision_of, "revision.unreadable")
 
-    def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> RowPage:
+    def page(
+        self, tenant: str, *, prefix: str, limit: int, cursor: str | None, on_read: OnRead | None = None
+    ) -> RowPage:
         rows, last = self._tables.page(
-            "page", begins_with(SCHEDULES, tenant, prefix, limit=limit, after=cursor or None)
+            "page", begins_with(SCHEDULES, tenant, prefix, limit=limit, after=cursor or None, on_read=on_read)
         )
         return RowPage(items=list(_heads(rows)), cursor=last)
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from minutehand.ports.records import OnRead
 from minutehand.state.transition import Absent, Change, Condition
 from minutehand.values import value
 
@@ -99,6 +100,8 @@ class RowQuery:
     newest_first: bool = False  # in descending order
     limit: int | None = None  # rows that one request reads; None: as many as fit
     after: str | int | None = None  # the range key beyond which to begin
+    eventual: bool = False  # may miss what was written within the last second, at half the cost
+    on_read: OnRead | None = None  # gets the read units of each request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +123,7 @@ def begins_with(table: TableDefinition, partition: str, prefix: str, **how: Any)
 
 
 class RowTables(ABC):
-    """The tables of one installation, as one process sees them. Reads are strongly consistent; errors are those of ``ports``."""
+    """The tables of one installation, as one process sees them. Reads are strong, but ``eventual`` queries; errors are those of ``ports``."""
 
     def rows(self, verb: str, query: RowQuery) -> Iterator[Row]:
         """The rows of a query, page by page as they are asked for."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from minutehand.domain.audit import CLAIMED, AuditAct, AuditLineRow
 from minutehand.domain.times import DAY, STAMP_DIGITS, stamp
-from minutehand.ports.records import RowPage
+from minutehand.ports.records import ReadBudget, RowPage
 from minutehand.ports.services import Services
 from minutehand.state.transition import Compare, Condition, all_of, any_of
 
-_QUERIES = 100  # of one page of a listing: a day without lines takes one
-_ROWS = 500  # of one query where not all may match
+_UNITS = 150.0  # read units of one page of a listing: a day without lines takes one
+_ROWS = 250  # of one query where not all may match: about 30 units
 _BEYOND = "$"  # sorts after all lines of an instant
 
 
@@ -44,26 +44,27 @@ class AuditFilter:
 def list_lines(tenant: str, wanted: AuditFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
     """A page of lines, newest first; a cursor is the key of the last line, or how far back has been read.
 
-    Reads day by day, at most 100 queries, so a page may be short and not the last. Raises Unavailable.
+    Reads day by day until it has cost enough, so a page may be short and not the last. Raises Unavailable.
     """
     found: list[AuditLineRow] = []
-    for number, (lines, reached) in enumerate(_queries(tenant, wanted, services, limit, cursor), 1):
+    budget = ReadBudget(_UNITS)
+    for lines, reached in _queries(tenant, wanted, services, limit, cursor, budget):
         found += lines
         if len(found) > limit:
             return RowPage(items=found[:limit], cursor=found[limit - 1].key)
-        if number == _QUERIES and reached is not None:
+        if budget.is_over and reached is not None:
             return RowPage(items=found, cursor=reached)
     return RowPage(items=found)
 
 
 def _queries(
-    tenant: str, wanted: AuditFilter, services: Services, limit: int, cursor: str | None
+    tenant: str, wanted: AuditFilter, services: Services, limit: int, cursor: str | None, budget: ReadBudget
 ) -> Iterator[tuple[list[AuditLineRow], str | None]]:
     """Of each query the lines, and the key down to which all lines have been read; None at the end."""
     first, last, only = stamp(wanted.since), cursor or stamp(wanted.until) + _BEYOND, wanted.clause
     day, rows, seen = int(last[:STAMP_DIGITS]) // DAY, limit + 2 if only is None else _ROWS, cursor
     while day >= (oldest := wanted.since // DAY):
-        page = services.audit.page(tenant, day, first=first, last=last, only=only, limit=rows)
+        page = services.audit.page(tenant, day, first=first, last=last, only=only, limit=rows, on_read=budget.spend)
         lines = [line for line in page.items if line.key != seen]
         if page.cursor is not None:
             last = seen = page.cursor  # the next query begins with the row that this one ended with

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from minutehand.domain.audit import AuditLineRow, DayClose
-from minutehand.ports.records import RowPage
+from minutehand.ports.records import OnRead, RowPage
 from minutehand.state.transition import Condition
 
 
@@ -39,7 +39,17 @@ class Audit(Protocol):
     def write(self, line: AuditLineRow) -> None:
         """A line of an act that writes nothing else. Raises Unavailable, also if its day is closed."""
 
-    def page(self, tenant: str, day: int, *, first: str, last: str, only: Condition | None, limit: int) -> RowPage:
+    def page(
+        self,
+        tenant: str,
+        day: int,
+        *,
+        first: str,
+        last: str,
+        only: Condition | None,
+        limit: int,
+        on_read: OnRead | None = None,
+    ) -> RowPage:
         """Lines of a day with keys in ``[first, last]``, newest first, that meet ``only``, in one query of ``limit`` rows.
 
         A line that was erased or cannot be read is left out. The page's cursor is the key of the last row that was read, None at the

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.run import DeadRunRow
+from minutehand.ports.records import OnRead
 from minutehand.state.transition import Condition
 
 
@@ -22,6 +23,22 @@ class DeadIndex(Protocol):
         """A tenant's runs that died in ``(after, upto]`` (UTC ms), newest first. Pages are read as the iterator advances.
 
         ``only``: a condition on the line. ``before``: only lines beyond this key. ``page``: lines of one query; None: as many as fit.
+        """
+
+    def pages(
+        self,
+        tenant: str,
+        *,
+        after: int,
+        upto: int,
+        only: Condition | None,
+        before: str | None,
+        rows: int,
+        on_read: OnRead,
+    ) -> Iterator[tuple[Sequence[DeadRunRow], str]]:
+        """As ``read``, a query of so many ``rows`` at a time: the runs that meet ``only``, and the key from which the next query goes on.
+
+        ``on_read`` gets the read units of each query.
         """
 
     def mark(self, dead: DeadRunRow, *, redriven_as: str) -> bool:

@@ -124,6 +124,12 @@ class Ledger(Protocol):
     ) -> RowPage:
         """One page of a schedule's runs in order of fire time. ``cursor`` is the key of the last run that was read."""
 
+    def last_runs(self, owners: Sequence[str], *, upto: int, limit: int) -> Mapping[str, Sequence[RunRow]]:
+        """Of each schedule the last runs that were due by ``upto`` (UTC ms), newest first: a query each, all at the same time.
+
+        Eventually consistent: a run's last change within a second may be missing. Raises Unavailable.
+        """
+
     def submit(self, run: RunRow, line: AuditLineRow | None = None) -> RunRow | None:
         """Put a one-off with its payload, and the ``line`` of the act, unless its key exists: None, or the run that exists."""
 

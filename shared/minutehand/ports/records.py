@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minutehand.domain.audit import AuditLineRow
+
+OnRead = Callable[[float], object]  # gets the read units of a request
+
+
+@dataclass
+class ReadBudget:
+    """What one page of a listing may read: it ends after the request that reaches ``most``, with a cursor."""
+
+    most: float  # read units
+    units: float = 0.0  # so far
+
+    def spend(self, units: float) -> None:
+        """Count one request."""
+        self.units += units
+
+    @property
+    def is_over(self) -> bool:
+        return self.units >= self.most
 
 
 @dataclass(frozen=True, kw_only=True)

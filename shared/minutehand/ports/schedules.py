@@ -10,7 +10,7 @@ from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.run import AgendaEntry, DeadRunRow
 from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState
 from minutehand.domain.tenants.profile import Governance
-from minutehand.ports.records import Record, RowPage
+from minutehand.ports.records import OnRead, Record, RowPage
 
 RevisionKey = tuple[str, int]  # owner, number
 
@@ -108,7 +108,9 @@ class ScheduleStore(Protocol):
     def history(self, owner: str) -> Iterator[Revision]:
         """A schedule's revisions, newest first. Pages are read as the iterator advances."""
 
-    def page(self, tenant: str, *, prefix: str, limit: int, cursor: str | None) -> RowPage:
+    def page(
+        self, tenant: str, *, prefix: str, limit: int, cursor: str | None, on_read: OnRead | None = None
+    ) -> RowPage:
         """At most ``limit`` heads of a tenant in order of name, deleted ones included, in one query."""
 
     def all_heads(self) -> Iterator[Head]:

@@ -13,9 +13,9 @@ from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, c
 from minutehand.concurrency.rate_limits import StopSignal
 from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name, one_off_ref
-from minutehand.domain.run import RunRow
+from minutehand.domain.run import RunRow, parse_dead_key
 from minutehand.domain.tenants.access import Verb
-from minutehand.domain.times import DAY, to_ms
+from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.runs import redrive as redriving
 from minutehand.owner.runs.redrive import DeadRunFilter, Redriving, replay
@@ -40,7 +40,8 @@ class DeadRunMethods(SchedulerBase):
         """Runs that failed for good (DEAD, LOST or EXPIRED) from ``since`` to ``until`` (aware; default: the last 24 hours), newest first.
 
         ``job``, ``schedule`` and ``error_type`` (the exception's class name) filter the runs. Redriven runs are left out unless
-        ``include_redriven``. Costs a query for each day of the interval, and reads all dead runs of these days.
+        ``include_redriven``. Costs a query for each day of the interval. A page ends after ``limit`` runs, or once it has read about
+        150 read units, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked.
         Raises InvalidInput, Unavailable.
         """
         name = self._named_job(job)
@@ -56,7 +57,9 @@ class DeadRunMethods(SchedulerBase):
         listing = self._listing("list_dead", conditions, since, until)
         position, most = listing.position(cursor), checked_limit(limit)
         page = redriving.list_dead(self.tenant, conditions, self._services, limit=most, cursor=position)
-        return Page(items=[self._dead_view(dead) for dead in page.items], cursor=listing.next(page.cursor))
+        items, reached = [self._dead_view(dead) for dead in page.items], page.cursor
+        searched = None if reached is None else from_ms(parse_dead_key(reached)[0])
+        return Page(items=items, cursor=listing.next(reached), searched_to=searched)
 
     def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
         """Repeat an ended run as a new one-off with the same job, payload, policies and ``ctx.scheduled_at``, also if its

@@ -20,7 +20,7 @@ from minutehand.fires.context import revision_of
 from minutehand.owner.schedules import chain_health as chain
 from minutehand.owner.schedules.chain_health import ChainHealth
 from minutehand.owner.schedules.client_tokens import RACES
-from minutehand.ports.records import RowPage
+from minutehand.ports.records import OnRead, ReadBudget, RowPage
 from minutehand.ports.services import Services
 from minutehand.sdk.base import SchedulerBase
 from minutehand.sdk.cursors import Listing
@@ -37,9 +37,10 @@ from minutehand.timing import fires, timetable, zone
 
 _T = TypeVar("_T")
 TagFilter = tuple[str, str] | str  # key and value, or a key with any value
-CHUNK = 250  # heads in one query of a filtered listing
 MOST_NAMES = 1_000  # of one filter
-LOOKED_AT = 2_000  # heads that one call of list_schedules reads at the most: about 1 MB
+CHUNK = 250  # heads in one query of a bulk call, or of a forecast
+_SEARCHED = 125  # heads in one query of a filtered listing
+_UNITS = 80.0  # read units after which a page of list_schedules ends: 650 heads of half a KB
 MOST_FIRES = 1_000  # that preview shows
 _UPCOMING = 5  # next fires that get_schedule shows
 _DESCRIBED = 10  # next fires and last runs that describe_schedule shows
@@ -110,18 +111,31 @@ def _checked_names(names: object) -> tuple[str, ...]:
     return tuple(sorted({check_name(name, "names") for name in names}))
 
 
-def walk(tenant: str, conditions: Filter, services: Services, *, cursor: str | None, chunk: int) -> Iterator[RowPage]:
-    """The matching heads sorted by name, one page for each query; its cursor is the last name that was read. Raises Unavailable."""
+def walk(
+    tenant: str,
+    conditions: Filter,
+    services: Services,
+    *,
+    cursor: str | None,
+    chunk: int,
+    on_read: OnRead | None = None,
+) -> Iterator[RowPage]:
+    """The matching heads sorted by name, one page for each query; its cursor is the last name that was read.
+
+    ``on_read`` gets the read units of each query. Raises Unavailable.
+    """
     if conditions.names is not None:
         left = [name for name in conditions.names if cursor is None or name > cursor]
         for at in range(0, len(left), chunk):
             some = left[at : at + chunk]
             heads = sorted(services.schedules.heads((tenant, name) for name in some), key=lambda head: head.name)
             fitting = [head for head in heads if head.name.startswith(conditions.prefix) and conditions.matches(head)]
+            if on_read is not None:
+                on_read(len(some))
             yield RowPage(items=fitting, cursor=some[-1] if some[-1] != left[-1] else None)
         return
     while True:
-        page = services.schedules.page(tenant, prefix=conditions.prefix, limit=chunk, cursor=cursor)
+        page = services.schedules.page(tenant, prefix=conditions.prefix, limit=chunk, cursor=cursor, on_read=on_read)
         yield replace(page, items=[head for head in page.items if conditions.matches(head)])
         cursor = page.cursor
         if cursor is None:
@@ -221,7 +235,8 @@ class ReadMethods(SchedulerBase):
         incident is open; ``managed_by``: the package or file that declares it; ``next_fires``: how many
         (0 to 10) each schedule's ``next_fires`` gets, which takes one more read for every 100 schedules.
         Only the prefix limits which schedules are read (about half a KB each); the other conditions filter the schedules read.
-        One call reads at most 2,000, so a page may be short, even empty, and still have a ``cursor``: only None is the end.
+        A page ends after ``limit`` schedules, or once it has read about 80 read units, so it may hold fewer or none: ``cursor``
+        goes on (only None is the end), and ``searched_name`` says up to which name it has looked.
         Raises InvalidInput, Unavailable.
         """
         self._permit(Verb.READ_SCHEDULES, self._named_job(job))
@@ -237,16 +252,17 @@ class ReadMethods(SchedulerBase):
         count = check_whole("next_fires", next_fires, 0, _DESCRIBED)
         listing = Listing("list_schedules", self.tenant, conditions)
         position = listing.position(cursor)
-        chunk = max(checked_limit(limit), _READ if conditions == Filter(prefix=conditions.prefix) else CHUNK)
+        chunk = max(checked_limit(limit), _READ if conditions == Filter(prefix=conditions.prefix) else _SEARCHED)
         heads: list[Head] = []
-        for calls, part in enumerate(walk(self.tenant, conditions, self._services, cursor=position, chunk=chunk), 1):
+        budget = ReadBudget(_UNITS)
+        for part in walk(self.tenant, conditions, self._services, cursor=position, chunk=chunk, on_read=budget.spend):
             heads += part.items
-            if len(heads) >= limit or calls * chunk >= LOOKED_AT:
+            if len(heads) >= limit or budget.is_over:
                 break
         last = part.cursor if len(heads) <= limit else heads[limit - 1].name
         upcoming = self._next_fires(heads[:limit], count)
         items = [schedule_view(head, upcoming=upcoming.get(head.owner, ())) for head in heads[:limit]]
-        return Page(items=items, cursor=listing.next(last))
+        return Page(items=items, cursor=listing.next(last), searched_name=last)
 
     def _next_fires(self, heads: Sequence[Head], count: int) -> Mapping[str, Sequence[int]]:
         """The next fires by owner. A schedule whose revision was not answered, or changes meanwhile, has none."""

@@ -164,7 +164,10 @@ class Page:
 
     items: Sequence[Any]
     cursor: str | None = None
-    searched_to: datetime | None = None  # list_runs over all schedules: all runs that ended later were looked at
+    searched_to: datetime | None = (
+        None  # list_runs over all schedules, list_dead, audit: all that is later was looked at
+    )
+    searched_name: str | None = None  # list_schedules: all schedules up to this name were looked at
 
 
 def view_of(kind: Callable[..., _T], row: object, /, **given: Any) -> _T:

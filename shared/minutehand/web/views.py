@@ -122,6 +122,7 @@ def items_model(of: type[BaseModel]) -> type[BaseModel]:
     return made
 
 
+_LATER = "all that is later was looked at; null: this is the end"
 RUNS = page_model(
     RUN.model,
     searched_to=(str | None, Field(description="all runs that ended later were looked at; null: not a search")),
@@ -132,11 +133,17 @@ LOG_LINES = page_model(
     sources=(list[str], Field(description="names of the logs that there are")),
     missing=(str | None, Field(description="why lines may be missing, and what to do; null: none is known to be")),
 )
-SCHEDULES = page_model(LISTED.model)
+SCHEDULES = page_model(
+    LISTED.model,
+    searched_name=(
+        str | None,
+        Field(description="all schedules up to this name were looked at; null: this is the end"),
+    ),
+)
 BACKFILLS = page_model(BACKFILL.model)
-DEAD_RUNS = page_model(DEAD_RUN.model)
+DEAD_RUNS = page_model(DEAD_RUN.model, searched_to=(str | None, Field(description=_LATER)))
 WORKERS = page_model(WORKER.model)
-AUDIT = page_model(AUDIT_LINE.model)
+AUDIT = page_model(AUDIT_LINE.model, searched_to=(str | None, Field(description=_LATER)))
 
 
 def page_document(page: Page, **more: Any) -> Mapping[str, Any]:

@@ -125,15 +125,19 @@ def test_one_call_reads_no_more_than_so_many() -> None:
     world, faults = World(), Faults()
     for number in range(4_400):
         world.memory.put_head(a_head(name=f"s{number:04d}", job="rare" if number in (7, 4_321) else "note"))
-    owner, pages, cursor = world.owner(faults), [], None
+    owner, pages, searched, cursor = world.owner(faults), [], [], None
     while True:
         page = owner.list_schedules(job="rare", cursor=cursor)
         pages.append([schedule.name for schedule in page.items])
+        searched.append(page.searched_name)
         cursor = page.cursor
         if cursor is None:
             break
-    assert pages == [["s0007"], [], ["s4321"]]
-    assert faults.count("Query") == 4_400 // 250 + 1
+    assert [name for page in pages for name in page] == ["s0007", "s4321"]
+    assert len(pages) > 2
+    assert searched[-1] is None
+    assert searched[:-1] == sorted(searched[:-1])  # each says up to which name all were looked at
+    assert faults.count("Query") == 4_400 // 125 + 1
 
 
 # Schedules.

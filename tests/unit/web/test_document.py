@@ -26,6 +26,7 @@ ELSEWHERE = {
     "acting_as": "the caller of each request",
     "strictly": "an option of the server",
     "wait_for": "GET /runs/{run}?wait=",
+    "last_runs": "GET /schedules/{name}/runs of each; the console's own strips",
     "list_running": "GET /runs?state=RUNNING",
     "compare_schedule": "POST /declarations/plan with one schedule",
     "update_schedule": "PATCH merges, and replaces by upsert_schedule",

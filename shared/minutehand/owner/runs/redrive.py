@@ -12,19 +12,21 @@ from minutehand.domain.audit import AuditAct
 from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import RunRef, one_off_ref
 from minutehand.domain.payload import size
-from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row
+from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row, parse_dead_key
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.errors import AlreadyExists, Conflict, KeyReused, MinutehandError, NotFound, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
 from minutehand.owner.runs.submit import submit
-from minutehand.ports.records import RowPage
+from minutehand.ports.records import ReadBudget, RowPage
 from minutehand.ports.services import Services
 from minutehand.state.transition import Absent, Compare, Condition, all_of
 
 Check = Callable[[RunRow], object]
 AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
 LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
+_UNITS = 150.0  # read units of one page of a listing: a day without dead runs takes one
+_ROWS = 250  # lines of one query where most may not match: about 30 units
 _REMOVED_AT_ONCE = 98  # lines: a transaction has 100 actions, and two are the audit's
 
 
@@ -55,13 +57,29 @@ def oldest(now: int, services: Services) -> int:
 
 
 def list_dead(tenant: str, wanted: DeadRunFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
-    """Dead runs, newest first. Reads as many days as it must to fill the page; a cursor is the key of the last run. Raises Unavailable."""
-    # Where most lines may not match, a query reads as many as fit.
+    """Dead runs, newest first; a cursor is the key of the last run, or how far back has been read. Raises Unavailable.
+
+    Reads day by day until it has cost enough, so a page may be short and not the last.
+    """
     is_narrow = any(value is not None for value in (wanted.job, wanted.schedule, wanted.error_type))
-    page = None if is_narrow else limit + 1
-    lines = dead_runs(tenant, wanted, services, before=cursor, page=page)
-    taken = list(islice(lines, limit + 1))
-    return RowPage(items=taken[:limit], cursor=taken[limit - 1].key if len(taken) > limit else None)
+    found: list[DeadRunRow] = []
+    budget = ReadBudget(_UNITS)
+    queries = services.dead_index.pages(
+        tenant,
+        after=wanted.after,
+        upto=wanted.upto,
+        only=wanted.clause,
+        before=cursor,
+        rows=_ROWS if is_narrow else limit + 1,
+        on_read=budget.spend,
+    )
+    for lines, reached in queries:
+        found += lines
+        if len(found) > limit:
+            return RowPage(items=found[:limit], cursor=found[limit - 1].key)
+        if budget.is_over and parse_dead_key(reached)[0] > wanted.after:
+            return RowPage(items=found, cursor=reached)
+    return RowPage(items=found)
 
 
 def dead_runs(

@@ -180,6 +180,7 @@ class AsyncScheduler(AsyncBase):
     # What an owner asks about the past, and what runs now.
 
     list_runs = awaited(Scheduler.list_runs)
+    last_runs = awaited(Scheduler.last_runs)
     stats = awaited(Scheduler.stats)
     hourly_outcomes = awaited(Scheduler.hourly_outcomes)
     rebuild_history = awaited(Scheduler.rebuild_history)

@@ -13,7 +13,7 @@ from minutehand.domain.names import check_flag, check_name, parse_run_id
 from minutehand.domain.policies import word
 from minutehand.domain.tenants.access import Verb
 from minutehand.domain.tenants.profile import INSTALLATION
-from minutehand.domain.times import DAY, to_ms
+from minutehand.domain.times import DAY, STAMP_DIGITS, from_ms, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.sdk import views
 from minutehand.sdk.base import SchedulerBase
@@ -67,7 +67,8 @@ class AuditMethods(SchedulerBase):
 
         ``actor`` is a name as the application gives it ("alice@acme"), or as a line shows it. ``call`` is the id of a call whose
         acts are wanted. ``installation``: acts on the profile of the installation, instead of this tenant's. A query for each day of
-        the interval, 100 a page: a page may be short, or empty, and not the last.
+        the interval. A page ends after ``limit`` lines, or once it has read about 150 read units, so it may hold fewer or none:
+        ``cursor`` goes on, and ``searched_to`` says how far back it has looked.
         Raises InvalidInput, Unavailable.
         """
         if check_flag("installation", installation):
@@ -105,7 +106,8 @@ class AuditMethods(SchedulerBase):
         most, position = checked_limit(limit), listing.position(cursor)
         page = list_lines(self.tenant, wanted, self._services, limit=most, cursor=position)
         items = [views.view_of(AuditLine, line, act=str(line.act), via=str(line.via)) for line in page.items]
-        return Page(items=items, cursor=listing.next(page.cursor))
+        searched = None if page.cursor is None else from_ms(int(page.cursor[:STAMP_DIGITS]))
+        return Page(items=items, cursor=listing.next(page.cursor), searched_to=searched)
 
     def verify_audit(
         self,

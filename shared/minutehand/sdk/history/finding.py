@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from time import monotonic
@@ -20,7 +20,7 @@ from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.history.workers import InstallationMethods
 from minutehand.sdk.reading import TagFilter, checked_tag
-from minutehand.sdk.views import Page
+from minutehand.sdk.views import Page, Run
 
 if TYPE_CHECKING:
     from minutehand.ports.history.pages import ReadMeter
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # After so much a page of an answer ends. What is under way then ends within 250 units and 0.3 s: the pages of a folded part (400 KB at
 # the most) or the first pages of each partition, and fifty rows of the ledger.
 MOST_UNITS = 100  # read units
+MOST_STRIPS = 100  # schedules of last_runs, and runs of each
 MOST_SECONDS = 0.2  # of the wall clock
 _FAR = 200 * 365 * DAY  # ms ahead: no run is due later
 _Word = TypeVar("_Word", RunState, RunKind)
@@ -118,6 +119,23 @@ class FindMethods(InstallationMethods):
         if name is not None and not every and cursor is None and not page.items:
             self._check_known(name)
         return page
+
+    def last_runs(self, names: Sequence[str], count: int = 30) -> Mapping[str, Sequence[Run]]:
+        """The last ``count`` runs (1 to 100) of each of at most 100 schedules, by name, newest first: to look at, not to act on.
+
+        A query for each schedule, all at the same time, with eventual consistency, so that a change within the last second may be
+        missing. A schedule without runs, or without a right to read them, has none. Raises InvalidInput, Unavailable.
+        """
+        owners = {schedule_owner(self.tenant, check_name(name)): name for name in names}
+        if len(owners) > MOST_STRIPS:
+            raise InvalidInput("names", len(owners), f"are more than {MOST_STRIPS}", "ask for some at a time")
+        self._permit_some(Verb.READ_RUNS)
+        now, most = self._clock(), checked_limit(count, MOST_STRIPS, "count")
+        found = self._services.ledger.last_runs(list(owners), upto=now, limit=most)
+        return {
+            owners[owner]: [self._run_view(run, now=now) for run in self._visible_of_all(runs, Verb.READ_RUNS)]
+            for owner, runs in found.items()
+        }
 
     def _check_known(self, name: str) -> None:
         """Raises NotFound if no schedule ever had this name."""

@@ -156,10 +156,7 @@ class Memory:
         single items of a batch ``rounds`` times.
         """
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
-        tables, receiver = (
-            MemoryTables(calls, self._tables, self._commit_items),
-            Receiver(calls, self._clock, self._idle),
-        )
+        tables, receiver = self._tables_of(calls), Receiver(calls, self._clock, self._idle)
         tenants = RowTenants(tables)
         return Services(
             schedules=RowSchedules(tables, tenants),
@@ -193,6 +190,10 @@ class Memory:
             schedule_events=self.schedule_events,
             limits=self._limits,
         )
+
+    def _tables_of(self, calls: Calls) -> MemoryTables:
+        """The tables as one process sees them."""
+        return MemoryTables(calls, self._tables, self._commit_items)
 
     def _commit_items(self, items: Sequence[Mapping[str, Any]]) -> frozenset[int]:
         return no_tables(items) if self.dynamodb is None else commit_items(self.dynamodb, items)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
+from math import ceil
 from typing import Any
 from zlib import crc32
 
 from minutehand.domain.names import RunRef
 from minutehand.dynamodb.dynamo_tables import statement
+from minutehand.dynamodb.history.rows import size_of
 from minutehand.dynamodb.rows import present
 from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
 from minutehand.dynamodb.tables import (
@@ -24,6 +26,7 @@ from minutehand.dynamodb.tables import (
     TableDefinition,
     TableRow,
 )
+from minutehand.ports.history.pages import UNIT
 from minutehand.state.transition import Change, Condition, Once, Plus, holds
 from minutehand.testing.memory.calls import Calls, MemoryTable
 from minutehand.testing.memory.job_tables import no_tables
@@ -49,6 +52,8 @@ class MemoryTables(RowTables):
         read = partial(self._content[query.table].page, query.partition, query.first, query.last)
         how = {"limit": query.limit or PAGE, "after": query.after, "backwards": query.newest_first}
         found = self._calls.one("Query", query.table.suffix, verb, partial(read, **how))
+        if query.on_read is not None:
+            query.on_read(max(1, ceil(sum(size_of(row) for _, row in found.items) / UNIT)))
         return [row for _, row in found.items if query.only is None or holds(query.only, row)], found.last
 
     def scan(

@@ -92,7 +92,8 @@ class BulkRequest(ApiBody):
 @router.get("/dead", responses=answers(views.DEAD_RUNS))
 def list_dead(call: Call, query: Annotated[DeadQuery, InQuery()]) -> Response:
     """Runs that failed for good (DEAD, LOST, EXPIRED), newest first."""
-    return call.answer(views.page_document(call.scheduler.list_dead(**query.arguments())))
+    page = call.scheduler.list_dead(**query.arguments())
+    return call.answer(views.page_document(page, searched_to=page.searched_to))
 
 
 @router.post("/dead/redrive", responses=answers(views.REDRIVEN.model))

@@ -87,7 +87,8 @@ def list_audit(call: Call, query: Annotated[AuditQuery, InQuery()]) -> Response:
     if given.get("run") is not None:
         given["run"] = run_of_url(given["run"])
     given = {"run_id" if name == "run" else name: value for name, value in given.items()}
-    return call.answer(views.page_document(call.scheduler.audit(**given)))
+    page = call.scheduler.audit(**given)
+    return call.answer(views.page_document(page, searched_to=page.searched_to))
 
 
 @router.get("/stats", responses=answers(views.items_model(views.DAY_STATS.model)))
