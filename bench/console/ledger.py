@@ -40,8 +40,8 @@ from bench.console.read_units import CountedMemory
 TENANT, JOBS, TEAMS = "acme", 20, 20
 FAILING = 0.02  # of the runs, and of the schedules
 PERIODS = (MINUTE, 5 * MINUTE, HOUR, DAY)  # ms between the fires of a schedule
+KEPT = (1_000, 300, 100, 30)  # runs of it in the ledger
 _ERRORS = ("ValueError", "TimeoutError", "ConnectionError")
-_KEPT = 100  # runs of a schedule in the ledger
 _FRESH = 2 * HOUR  # ms: of these the history has the small pages of a historian that follows closely
 
 
@@ -52,6 +52,7 @@ class LedgerSize:
     schedules: int = 10_000
     runs: int = 1_000_000  # that ended, in the history
     days: int = 7  # in which they did
+    dead: int = 20_000  # runs in the index of dead runs
     audit_lines: int = 20_000
 
 
@@ -80,7 +81,7 @@ def runs_of(owner: str, number: int, now: int) -> Iterator[RunRow]:
     """The last runs of a schedule."""
     random, period = Random(number), PERIODS[number % len(PERIODS)]
     last = now // period * period
-    for back in range(_KEPT):
+    for back in range(KEPT[number % len(PERIODS)]):
         yield ended_run(random, owner, number, last - back * period)
 
 
@@ -218,7 +219,7 @@ class _Maker:
 
     def dead(self) -> None:
         """The index of runs that failed for good."""
-        count, random, now = int(self.size.runs * FAILING), Random(3), self.clock()
+        count, random, now = self.size.dead, Random(3), self.clock()
         for number in range(count):
             end = now - number * self.size.days * DAY // max(count, 1) - SECOND
             of = random.randrange(self.size.schedules)

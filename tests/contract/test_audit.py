@@ -117,7 +117,7 @@ def test_lines_are_read_backwards_by_conditions(services: Services) -> None:
     made = [a_line(at=NOON + i * MINUTE, actor=f"app:u{i % 2}", id=f"{i:016x}") for i in range(9)]
     for number, line in enumerate(made):
         services.records.write(Record(owner=OWNER, key=f"~r{number}", version=1, body={}), line)
-    span = {"first": "0", "last": "9"}
+    span: dict[str, Any] = {"first": "0", "last": "9"}
     page = services.audit.page("acme", TODAY, only=None, limit=4, **span)
     assert page.items == made[:-5:-1]
     assert page.cursor == made[5].key

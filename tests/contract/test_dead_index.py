@@ -149,6 +149,28 @@ def test_going_on_from_a_key_leaves_no_gap_and_repeats_nothing(
     assert seen == [dead for dead in deaths[::-1] if dead.job == "pay"]
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("queries", [1, 3])
+def test_queries_can_stop_anywhere_and_say_where_to_go_on(services: Services, rows: int, queries: int) -> None:
+    """Also after a query that met nothing, and between two days."""
+    deaths = [a_death(MIDNIGHT + i * MINUTE, job="pay" if i % 3 else "report") for i in range(-6, 6)]
+    put(services, *deaths)
+    seen: list[DeadRunRow] = []
+    spent: list[float] = []
+    only, before = Compare("job", "=", "pay"), None
+    span: dict[str, Any] = {"after": MIDNIGHT - DAY, "upto": MIDNIGHT + DAY, "only": only, "on_read": spent.append}
+    while True:
+        some = list(islice(services.dead_index.pages("acme", before=before, rows=rows, **span), queries))
+        if not some:
+            break
+        assert all(len(lines) <= rows for lines, _ in some)
+        seen += [dead for lines, _ in some for dead in lines]
+        before = some[-1][1]
+    assert seen == [dead for dead in deaths[::-1] if dead.job == "pay"]
+    assert spent
+    assert all(units > 0 for units in spent)
+
+
 def test_a_redriven_run_is_marked(services: Services) -> None:
     put(services, a_death())
     assert services.dead_index.mark(a_death(), redriven_as="acme/~again#once")

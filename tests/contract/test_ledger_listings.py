@@ -65,6 +65,16 @@ def test_a_full_last_page_has_no_cursor(services: Services, runs: list[RunRow]) 
     assert page(services, limit=12)[1] is None
 
 
+def test_the_last_runs_of_several_schedules(services: Services, runs: list[RunRow]) -> None:
+    found = services.ledger.last_runs([OWNER, OWNER + "2", "acme/none"], upto=FIRES[5], limit=3)
+    assert {owner: [run.due for run in some] for owner, some in found.items()} == {
+        OWNER: FIRES[5:2:-1],
+        OWNER + "2": [NOON],
+        "acme/none": [],
+    }
+    assert services.ledger.last_runs([], upto=NOON, limit=3) == {}
+
+
 def test_never_leased_finds_what_waits(services: Services, runs: list[RunRow]) -> None:
     lease_of(services, runs[1])
     lease_of(services, runs[4])

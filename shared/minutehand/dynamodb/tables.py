@@ -123,7 +123,7 @@ def begins_with(table: TableDefinition, partition: str, prefix: str, **how: Any)
 
 
 class RowTables(ABC):
-    """The tables of one installation, as one process sees them. Reads are strong, but ``eventual`` queries; errors are those of ``ports``."""
+    """The tables of one installation, as one process sees them. Reads are strong, but ``eventual`` queries. Raises errors of ``ports``."""
 
     def rows(self, verb: str, query: RowQuery) -> Iterator[Row]:
         """The rows of a query, page by page as they are asked for."""

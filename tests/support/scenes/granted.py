@@ -215,6 +215,7 @@ CASES: tuple[Case, ...] = (
     case("holds", V.READ_SCHEDULES, lambda on, _: on.holds(), about_job=False),
     case("ticker", V.READ_INSTALLATION, lambda on, _: on.ticker(), about_job=False),
     case("hourly_outcomes", V.READ_HISTORY, lambda on, _: on.hourly_outcomes(), about_job=False),
+    case("last_runs", V.READ_RUNS, lambda on, of: on.last_runs([of.name]), about_job=False),
     case("frozen", V.READ_SCHEDULES, lambda on, _: on.frozen(), about_job=False),
     case("jobs", V.READ_INSTALLATION, lambda on, _: on.jobs(), about_job=False),
     case("queues", V.READ_INSTALLATION, lambda on, _: on.queues(), about_job=False),

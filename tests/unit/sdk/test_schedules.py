@@ -124,18 +124,20 @@ def test_one_call_reads_no_more_than_so_many() -> None:
     """A filter that hardly anything meets: pages come back short, and each goes on where the last one ended."""
     world, faults = World(), Faults()
     for number in range(4_400):
-        world.memory.put_head(a_head(name=f"s{number:04d}", job="rare" if number in (7, 4_321) else "note"))
+        world.memory.put_head(
+            a_head(name=f"s{number:04d}", job="rare" if number in (7, 4_321) else "note", description="x" * 200)
+        )
     owner, pages, searched, cursor = world.owner(faults), [], [], None
     while True:
         page = owner.list_schedules(job="rare", cursor=cursor)
         pages.append([schedule.name for schedule in page.items])
-        searched.append(page.searched_name)
+        searched.append(page.searched_name or "")
         cursor = page.cursor
         if cursor is None:
             break
     assert [name for page in pages for name in page] == ["s0007", "s4321"]
     assert len(pages) > 2
-    assert searched[-1] is None
+    assert searched[-1] == ""
     assert searched[:-1] == sorted(searched[:-1])  # each says up to which name all were looked at
     assert faults.count("Query") == 4_400 // 125 + 1
 

@@ -1,0 +1,105 @@
+"""Every page of the console and every read of the API, as addresses of a large ledger: they follow from the tables of routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from minutehand.console import add_console
+from minutehand.sdk.tenants.tenants import Tenants
+from minutehand.web import Actor, create_app
+from minutehand.web.actors import KeyAccess
+from minutehand.web.urls import name_in_url, run_in_url
+from starlette.routing import Mount, Route
+
+from bench.console.ledger import TENANT, LargeLedger
+
+KEY = "mhk_bench"
+# No reading: the first two look at each run that they would act on, 1,000 at the most; the third needs a grant that is there.
+PREVIEWS = ("/dead/redrive", "/dead/dismiss", "/tenant/{holder}/revoke")
+# What an address needs besides its path, of pages that ask for something: the act, or whose.
+QUERIES = {
+    "/schedules/act": "do=pause&q=prefix:team-01/",
+    "/schedule/{name}/act": "do=pause",
+    "/run/{run}/act": "do=replay",
+    "/tenant/{holder}/act": "do=suspend",
+    "/tenants/switch": f"to={TENANT}",
+}
+# Filters that hardly anything meets, or nothing, besides the plain addresses.
+FILTERED = (
+    "schedules?q=schedule-04711",
+    "schedules?q=failing:yes",
+    "schedules?q=nothing-of-this-name",
+    "schedules?q=job:jobs.job_3",
+    "runs?state=DEAD",
+    "runs?job=jobs.nothing",
+    "runs?error_type=NoSuchError",
+    "dead?days=30",
+    "dead?days=30&job=jobs.nothing",
+    "dead?days=30&error_type=NoSuchError",
+    "audit?days=30&actor=nobody",
+    "audit?days=30&schedule=team-03/schedule-00003",
+)
+READS = (  # of the API
+    "schedules",
+    "schedules?limit=100&contains=nothing-of-this-name",
+    "schedules/{name}",
+    "schedules/{name}/status",
+    "schedules/{name}/runs",
+    "runs",
+    "runs?job=jobs.nothing",
+    "runs/{run}",
+    "dead",
+    "dead?job=jobs.nothing",
+    "audit",
+    "audit?actor=nobody",
+    "queues",
+    "workers",
+    "jobs",
+)
+
+
+def application(ledger: LargeLedger) -> FastAPI:
+    """API and console of the ledger, for whoever sends the key, without a limit."""
+    operator = Actor(name="bench@acme", operator=True)
+    tenants = Tenants(services=ledger.memory.connect(), clock=ledger.clock, via="api")
+    app = create_app(ledger.scheduler, access=KeyAccess(KEY, operator), rate=None, tenants=tenants)
+    return add_console(app, tenant=TENANT)
+
+
+def values_of(ledger: LargeLedger) -> Mapping[str, str]:
+    """What stands in addresses for their parameters."""
+    sample = ledger.sample
+    return {
+        "name": name_in_url(sample["name"]),
+        "run": run_in_url(sample["run"]),
+        "job": name_in_url(sample["job"]),
+        "holder": name_in_url(TENANT),
+    }
+
+
+def page_paths(app: FastAPI) -> list[str]:
+    """The paths of all GET routes of the console below the tenant's address, with their parameters' names."""
+    (console,) = (route for route in app.routes if isinstance(route, Mount) and route.path == "/console")
+    pages: Any = console.app
+    (tenant,) = (route for route in pages._app.routes if isinstance(route, Mount) and route.path.startswith("/t/"))
+    return list(_gets(tenant.routes))
+
+
+def _gets(routes: Iterable[Any]) -> Iterator[str]:
+    for route in routes:
+        if isinstance(route, Route) and "GET" in (route.methods or ()):
+            yield route.path
+
+
+def addresses(app: FastAPI, ledger: LargeLedger) -> list[str]:
+    """Addresses below the tenant's: of each page one, where its parameters are known, and those with narrow filters."""
+    values = values_of(ledger)
+    found = []
+    for path in page_paths(app):
+        if path not in PREVIEWS and set(re.findall(r"{(\w+)}", path)) <= set(values):
+            query = QUERIES.get(path, "")
+            found.append(path.format(**values).removeprefix("/") + (f"?{query}" if query else ""))
+    return [*found, *FILTERED]
