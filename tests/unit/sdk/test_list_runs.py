@@ -412,17 +412,3 @@ def test_what_waits_for_another_attempt_of_one_schedule_is_listed_once(world: Wo
     waiting = [run.id for run in world.owner.list_runs("stubborn", kind="fire").items if run.state == "RETRYING"]
     assert len(waiting) == len(set(waiting)) >= 2
     assert set(waiting) <= {run.id for run in world.owner.list_runs(prefix="stubborn", state="RETRYING").items}
-
-
-def test_the_last_runs_of_some_schedules() -> None:
-    world = World()
-    for name in ("a", "b"):
-        world.scheduler.create_schedule(name, "note", "* * * * *")
-    world.live(200)
-    found = world.scheduler.last_runs(["a", "b", "none"], 2)
-    assert found["a"] == world.scheduler.list_runs("a", newest_first=True, upcoming=False, limit=2).items
-    assert [len(found[name]) for name in ("a", "b", "none")] == [2, 2, 0]
-    with pytest.raises(InvalidInput, match="more than 100"):
-        world.scheduler.last_runs([f"s{number}" for number in range(101)])
-    with pytest.raises(InvalidInput, match="count"):
-        world.scheduler.last_runs(["a"], 101)

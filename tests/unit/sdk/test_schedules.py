@@ -328,3 +328,17 @@ def test_the_state_of_a_new_schedule_is_what_it_says() -> None:
         [],
         None,
     )
+
+
+def test_the_last_runs_of_some_schedules() -> None:
+    world = World()
+    for name in ("a", "b"):
+        world.scheduler.create_schedule(name, "note", "* * * * *")
+    world.live(200)
+    found = world.scheduler.last_runs(["a", "b", "none"], 2)
+    assert found["a"] == world.scheduler.list_runs("a", newest_first=True, upcoming=False, limit=2).items
+    assert [len(found[name]) for name in ("a", "b", "none")] == [2, 2, 0]
+    with pytest.raises(InvalidInput, match="more than 100"):
+        world.scheduler.last_runs([f"s{number}" for number in range(101)])
+    with pytest.raises(InvalidInput, match="count"):
+        world.scheduler.last_runs(["a"], 101)
