@@ -117,7 +117,7 @@ def _add_unseen(found: Crawl) -> None:
     seen = {form.route for form in found.forms.values()}
     for route in post_routes():
         if route not in seen and "{" not in route:
-            found.forms[route] = SentForm(_BASE + "/", route, _BASE + route, {})
+            found.forms[route] = SentForm(_BASE + route, route, _BASE + route, {})
 
 
 def elsewhere(address: str, tenant: str) -> str:
