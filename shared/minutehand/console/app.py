@@ -7,6 +7,7 @@ from importlib.resources import files
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -22,7 +23,7 @@ from minutehand.console.pages.operations.routes import ROUTES as OPERATIONS
 from minutehand.console.pages.runs.routes import ROUTES as RUNS
 from minutehand.console.pages.schedules.routes import ROUTES as SCHEDULES
 from minutehand.console.pages.tenants.routes import ROUTES as TENANTS
-from minutehand.console.rendering import ROOT
+from minutehand.console.rendering import ROOT, asset
 from minutehand.console.sign_in import Session, sign_in_form, sign_in_now, sign_out
 from minutehand.domain.names import check_tenant
 from minutehand.errors import MinutehandError
@@ -30,6 +31,8 @@ from minutehand.web.app import PAGES
 from minutehand.web.problems import RefusedRequest
 
 _IN_TENANT = "/t/{tenant}"
+_SMALL, _LEVEL = 1_000, 6  # bytes that are not worth compressing; of gzip: the next levels take longer and gain 1 %
+_FOR_EVER = "public, max-age=31536000, immutable"
 
 
 def add_console(app: FastAPI, *, tenant: str = "default", session: Session | None = None) -> FastAPI:
@@ -40,8 +43,19 @@ def add_console(app: FastAPI, *, tenant: str = "default", session: Session | Non
     """
     pages = Starlette(routes=_routes(), exception_handlers=_HANDLERS)
     pages.state.console = Console(front=app.state.front, tenant=check_tenant(tenant), session=session)
-    app.mount(PAGES, _Rooted(pages))
+    app.mount(PAGES, _Rooted(GZipMiddleware(pages, minimum_size=_SMALL, compresslevel=_LEVEL)))
     return app
+
+
+class _Assets(StaticFiles):
+    """Files that may be kept for ever where the address has the mark of their content."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """See Starlette."""
+        answer = await super().get_response(path, scope)
+        kept = answer.status_code < 400 and asset(path).partition("?")[2].encode() == scope["query_string"]
+        answer.headers["Cache-Control"] = _FOR_EVER if kept else "no-cache"
+        return answer
 
 
 class _Rooted:
@@ -56,7 +70,7 @@ class _Rooted:
 
 
 def _routes() -> list[Route | Mount]:
-    static = StaticFiles(directory=str(files("minutehand.console") / "static"))
+    static = _Assets(directory=str(files("minutehand.console") / "static"))
     return [
         Route("/", home),
         Route("/sign-in", sign_in_form, methods=["GET"]),

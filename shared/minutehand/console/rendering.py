@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,7 +16,6 @@ from minutehand.console.bars import run_bars
 from minutehand.console.hours import hour_bars
 from minutehand.console.load import load_bars
 from minutehand.console.navigation import NAVIGATION
-from minutehand.version import VERSION
 
 ROOT = "console_root"  # of the ASGI scope: the path that the console is mounted at
 HEADERS = {
@@ -28,6 +29,13 @@ HEADERS = {
 
 
 @cache
+def asset(path: str) -> str:
+    """The address of a file below the folder of static files, with a mark of its content: a browser may keep it for ever."""
+    content = (files("minutehand.console") / "static" / path).read_bytes()
+    return f"{path}?{sha256(content).hexdigest()[:12]}"
+
+
+@cache
 def environment() -> Environment:
     """Jinja2 with the words and pictures of the pages."""
     made = Environment(
@@ -37,10 +45,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(words.FILTERS)
-    made.globals.update(
-        run_bars=run_bars, hour_bars=hour_bars, load_bars=load_bars, version=VERSION, navigation=NAVIGATION
-    )
+    made.filters.update(words.FILTERS, asset=asset)
+    made.globals.update(run_bars=run_bars, hour_bars=hour_bars, load_bars=load_bars, navigation=NAVIGATION)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,6 +21,8 @@ NARROW, USUAL, WIDE = 360, 1280, 3840
 WIDTHS = (NARROW, USUAL, WIDE)  # CSS pixels
 HEIGHTS = {NARROW: 740, USUAL: 800, WIDE: 2160}
 IMAGES = ROOT / "docs" / "images"
+QUALITY = 55  # of 100
+STILL = "document.activeElement?.blur(); document.getAnimations().forEach(one => { one.cancel(); })"
 NOT_AN_ERROR_OF_THE_PAGE = "Failed to load resource"  # an answer of 4xx or 5xx, which a test may want to see
 
 
@@ -91,10 +94,16 @@ class Pages:
             self.errors.append(f"{page.url}: {message.text}")
 
 
-def picture(page: Page) -> bytes:
-    """The whole page as PNG, without motion and caret, once its fonts are there. The same page gives the same bytes."""
+def picture(page: Page, tallest: int | None = None) -> bytes:
+    """The page as WebP, whole or its upper part, without motion and caret, once its fonts are there. The same page gives the same bytes."""
     page.wait_for_load_state("load")
-    return bytes(page.screenshot(full_page=True, animations="disabled", caret="hide", scale="css"))
+    page.evaluate(STILL)
+    devtools = page.context.new_cdp_session(page)
+    size = devtools.send("Page.getLayoutMetrics")["cssContentSize"]
+    height = min(size["height"], tallest or size["height"])
+    clip = {"x": 0, "y": 0, "width": size["width"], "height": height, "scale": 1}
+    how = {"format": "webp", "quality": QUALITY, "clip": clip, "captureBeyondViewport": True}
+    return b64decode(devtools.send("Page.captureScreenshot", how)["data"])
 
 
 class Pictures:
@@ -104,12 +113,12 @@ class Pictures:
         self._folder = folder
         self._taken = set[str]()
 
-    def __call__(self, page: Page, name: str) -> bytes:
-        """PNG, in ``docs/images/NAME.png`` if asked for; a name is used once in a test."""
+    def __call__(self, page: Page, name: str, tallest: int | None = None) -> bytes:
+        """WebP, in ``docs/images/NAME.webp`` if asked for; a name is used once in a test. ``tallest``: CSS pixels that are kept."""
         assert name not in self._taken, f"two pictures are named {name}; give each a name of its own"
         self._taken.add(name)
-        taken = picture(page)
+        taken = picture(page, tallest)
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / f"{name}.png").write_bytes(taken)
+            (self._folder / f"{name}.webp").write_bytes(taken)
         return taken

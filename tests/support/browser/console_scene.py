@@ -1,0 +1,132 @@
+"""A console with something on each of its pages: what the browser tests visit, and what the pictures of the docs show."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from minutehand import Registry
+from minutehand.domain.times import MINUTE
+from minutehand.errors import Permanent
+from minutehand.ports.records import Record
+from minutehand.state.worker_record import KEY as WORKER
+from minutehand.state.worker_record import JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
+from minutehand.testing.clock import ManualClock
+from minutehand.web.urls import run_in_url
+
+from tests.support.console import KEY, Browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+HOME = "/console/t/default/"
+BERLIN = "Europe/Berlin"
+EUROPE = {"team": "data", "region": "eu"}
+SCHEDULES: tuple[tuple[str, str, str, dict[str, str]], ...] = (
+    ("billing/invoices", "billing.invoice", "0 6 * * MON-FRI", {"team": "billing"}),
+    ("billing/reminders", "billing.remind", "15 9 * * *", {"team": "billing"}),
+    ("exports/hourly", "export.orders", "7 * * * *", EUROPE),
+    ("exports/nightly", "export.orders", "30 2 * * *", EUROPE),
+    ("mail/digest", "mail.send", "0 7 * * MON-FRI", {"team": "growth"}),
+    ("search/reindex", "search.reindex", "*/20 * * * *", {"team": "search"}),
+    ("sync/warehouse", "sync.warehouse", "*/10 * * * *", EUROPE),
+)
+
+
+FAULT = "index orders-7 is read-only: free some disk space, then unlock it"
+
+
+class TimedJobs:
+    """Jobs that take some time by the clock of the harness, more or less of it from run to run, of which one fails."""
+
+    def __init__(self) -> None:
+        self.registry, self._calls = Registry(), 0
+        self.clock: ManualClock | None = None
+        for name, seconds in (("billing.invoice", 40), ("billing.remind", 12), ("export.orders", 95), ("mail.send", 8)):
+            self._add(name, seconds)
+        self._add("search.reindex", 30, FAULT)
+        self._add("sync.warehouse", 25)
+
+    def _add(self, name: str, seconds: int, fault: str | None = None) -> None:
+        @self.registry.job(name)
+        def work(ctx: Any, payload: Any) -> Any:
+            ctx.logger.info("orders read", extra={"rows": 1_200})
+            self._calls += 1
+            if self.clock is not None:
+                self.clock.advance(timedelta(seconds=seconds * (4 + self._calls * 7 % 5) / 6))
+            if fault is not None and payload["round"] == 1:
+                raise Permanent(fault)
+            return {"rows": 1_200}
+
+
+def busy() -> Browser:
+    """Two days of an installation that is used. In a thread: a browser that runs here would keep the scheduler's client from it."""
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(_made).result()
+
+
+def _made() -> Browser:
+    jobs = TimedJobs()
+    browser = Browser(jobs=jobs.registry)
+    jobs.clock = browser.harness.clock
+    for name, job, expression, tags in SCHEDULES:
+        browser.scheduler.acting_as("ada@acme", reason="as agreed").create_schedule(
+            name, job, expression, timezone=BERLIN, payload={"round": 1}, tags=tags
+        )
+    browser.harness.advance(timedelta(hours=5, minutes=3))
+    bob = browser.scheduler.acting_as("bob@acme", reason="the warehouse moves")
+    bob.pause_schedule("exports/nightly")
+    bob.update_schedule("mail/digest", expression="30 7 * * MON-FRI")
+    browser.scheduler.submit("mail.send", {"round": 2}, delay=5 * 3600)
+    now = browser.harness.clock.now()
+    bob.backfill("sync/warehouse", now - timedelta(hours=9), now - timedelta(hours=6), current=True, dry_run=False)
+    _tenants(browser)
+    _workers(browser)
+    return browser
+
+
+def _tenants(browser: Browser) -> None:
+    tenants = browser.harness.tenants
+    tenants.create("acme", note="the first customer")
+    tenants.grant("acme", "iam:*", "admin")
+    tenants.grant("acme", "app:bob@acme", "operator")
+    tenants.create("globex", note="on trial")
+    tenants.create_key("default", "crm", "submit")
+
+
+def _workers(browser: Browser) -> None:
+    for name, queues in (("worker-1", {"default": 1}), ("worker-2", {"default": 1})):
+        identity = WorkerIdentity(
+            name=name,
+            kind=WorkerKind.PROCESS,
+            host=f"host-{name[-1]}",
+            version="1",
+            started_at=browser.harness.clock() - 90 * MINUTE,
+            queues=queues,
+            jobs=JobNames.of(["billing.*", "export.*", "mail.send"]),
+        )
+        row = WorkerRow(identity=identity, seen_at=browser.harness.clock(), at_hand=0, runs=(), stopped_at=None)
+        record = Record(owner=owner_of(name), key=WORKER + name, version=1, body=record_body(row), expires=row.expires)
+        assert browser.harness.memory.connect().records.write(record)
+
+
+def ids(browser: Browser) -> dict[str, str]:
+    """What addresses of the pages name and only the scene knows: runs that failed, succeeded and are due; an API key."""
+    scheduler = browser.scheduler
+    return {
+        "DEAD": run_in_url(scheduler.list_dead(limit=1).items[0].id),
+        "GOOD": run_in_url(
+            scheduler.list_runs("sync/warehouse", newest_first=True, upcoming=False, limit=1).items[0].id
+        ),
+        "DUE": run_in_url(next(run.id for run in browser.harness.runs() if run.schedule is None)),
+        "BACKFILL": str(scheduler.list_backfills("sync/warehouse")[0].id),
+        "APIKEY": browser.harness.tenants.keys("default")[0].id,
+    }
+
+
+def sign_in(page: Page, url: str) -> None:
+    """Through the form, as a person does it."""
+    page.goto(f"{url}/console/sign-in")
+    page.fill("input[name=key]", KEY)
+    page.click("main button")
