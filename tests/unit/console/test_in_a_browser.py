@@ -18,8 +18,9 @@ from tests.support.visited import furnished
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.check
+
 OVERVIEW = "/console/t/default/"
-EVERYWHERE = pytest.mark.check  # the others are the smoke of `make test`
 PERFORMANCE = 95  # of 100, by Lighthouse
 
 
@@ -112,7 +113,6 @@ def test_a_schedule_is_found_paused_and_shown_paused(new_page: Pages, site: Site
     assert site.console.scheduler.get_schedule("team/good").state == "PAUSED"
 
 
-@EVERYWHERE
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_has_nothing_against_any_page(new_page: Pages, site: Site, one_of_each: list[str], theme: Theme) -> None:
     site.begin()
@@ -125,7 +125,6 @@ def test_axe_has_nothing_against_any_page(new_page: Pages, site: Site, one_of_ea
     assert wrong == {}
 
 
-@EVERYWHERE
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_page_is_wider_than_its_window(new_page: Pages, site: Site, one_of_each: list[str], width: int) -> None:
     site.begin()
@@ -138,7 +137,6 @@ def test_no_page_is_wider_than_its_window(new_page: Pages, site: Site, one_of_ea
     assert wider == {}
 
 
-@EVERYWHERE
 def test_a_page_says_the_same_without_javascript(new_page: Pages, site: Site, one_of_each: list[str]) -> None:
     """But for parts that come later: they are links then."""
     site.begin()
@@ -153,7 +151,6 @@ def test_a_page_says_the_same_without_javascript(new_page: Pages, site: Site, on
     assert said[True] == said[False]
 
 
-@EVERYWHERE
 @pytest.mark.parametrize("javascript", [True, False])
 def test_every_act_is_carried_out(new_page: Pages, site: Site, found: Crawl, javascript: bool) -> None:
     refused = {}
@@ -187,7 +184,6 @@ def sent(page: Page, form: SentForm) -> int:
     return int(answer.status)
 
 
-@EVERYWHERE
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(new_page: Pages, site: Site) -> None:
     site.begin()
     page = site.page(new_page)
@@ -211,7 +207,6 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(new_page: Pages, 
     assert {"team/good", "team/bad"} <= seen
 
 
-@EVERYWHERE
 @pytest.mark.parametrize(
     ("path", "desktop"), [("", False), ("schedules", True), ("schedule/team~good", False), ("calendar", True)]
 )

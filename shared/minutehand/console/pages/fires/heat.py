@@ -83,16 +83,19 @@ def _row(
 
 def _cells(by_hour: Mapping[tuple[date, int], Sequence[Any]]) -> Mapping[tuple[date, int], HeatCell]:
     counts = {key: sum(span.fires for span in spans) for key, spans in by_hour.items()}
-    most = max(counts.values(), default=0)
+    busy = [count for count in counts.values() if count]
+    least, most = min(busy, default=0), max(busy, default=0)
     return {
-        key: HeatCell(spans[0].start, spans[-1].end, counts[key], _level(counts[key], most))
+        key: HeatCell(spans[0].start, spans[-1].end, counts[key], _level(counts[key], least, most))
         for key, spans in by_hour.items()
     }
 
 
-def _level(fires: int, most: int) -> int:
-    """By the root of the share, so that few fires beside many are told from none."""
-    return 0 if not fires else max(1, math.ceil(LEVELS * math.sqrt(fires / most)))
+def _level(fires: int, least: int, most: int) -> int:
+    """From the least to the most of an hour that has any, by the root of the share, so that few fires beside many are told apart."""
+    if not fires or least == most:
+        return min(fires, 1)
+    return 1 + round((LEVELS - 1) * math.sqrt((fires - least) / (most - least)))
 
 
 def peaks(spans: Sequence[Any]) -> Sequence[Any]:
