@@ -7,6 +7,7 @@ from importlib.resources import files
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -41,9 +42,10 @@ def add_console(app: FastAPI, *, tenant: str = "default", session: Session | Non
     ``tenant`` is shown to an actor who names none. With a ``session`` people sign in here; without one the host application signs them in,
     and ``access`` of ``create_app`` finds out who they are.
     """
-    pages = Starlette(routes=_routes(), exception_handlers=_HANDLERS)
+    compressed = Middleware(GZipMiddleware, minimum_size=_SMALL, compresslevel=_LEVEL)
+    pages = Starlette(routes=_routes(), exception_handlers=_HANDLERS, middleware=[compressed])
     pages.state.console = Console(front=app.state.front, tenant=check_tenant(tenant), session=session)
-    app.mount(PAGES, _Rooted(GZipMiddleware(pages, minimum_size=_SMALL, compresslevel=_LEVEL)))
+    app.mount(PAGES, _Rooted(pages))
     return app
 
 
