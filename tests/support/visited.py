@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from unittest.mock import patch
+from uuid import UUID
 
 from minutehand import Settings
 from minutehand.doctor.context import warn
@@ -22,7 +24,10 @@ def furnished(actor: Actor | None = None) -> Browser:
     scheduler.backfill("team/good", now - timedelta(minutes=20), now, current=True, dry_run=False)
     for _ in range(4):
         browser.harness.advance(timedelta(minutes=5))
-    held = scheduler.backfill("team/bad", now - timedelta(minutes=20), now, current=True, dry_run=False, concurrency=1)
+    with patch("minutehand.sdk.backfills.uuid.uuid4", lambda: UUID(int=1)):  # each time of the same address
+        held = scheduler.backfill(
+            "team/bad", now - timedelta(minutes=20), now, current=True, dry_run=False, concurrency=1
+        )
     scheduler.pause_backfill("team/bad", held.id or "")
     browser.harness.tenants.create("default", note="Acme")
     browser.harness.tenants.grant("default", "iam:*", "admin")
