@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from minutehand.console import words
-from minutehand.console.bars import run_bars
-from minutehand.console.hours import hour_bars
-from minutehand.console.load import load_bars
+from minutehand.console.charts.bars import run_bars
+from minutehand.console.charts.hours import hour_bars
+from minutehand.console.charts.load import load_bars
 from minutehand.console.navigation import NAVIGATION
 
 ROOT = "console_root"  # of the ASGI scope: the path that the console is mounted at

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from minutehand import Rule
-from minutehand.console.load import load_bars, load_words, short_count
+from minutehand.console.charts.load import load_bars, load_words, short_count
 from minutehand.console.pages.fires import asked
 from minutehand.sdk.forecasts.views import ForecastSpan
 

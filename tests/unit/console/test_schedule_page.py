@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from minutehand import Tenants
-from minutehand.console.dots import Dot, DotChart, percentile
+from minutehand.console.charts.dots import Dot, DotChart, percentile
 from minutehand.console.pages.schedules.definition import differences
 from minutehand.console.pages.schedules.detail import charts
 from minutehand.timing import Rule

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall
-from minutehand.console.hours import by_look
+from minutehand.console.charts.hours import by_look
 from minutehand.console.pages.operations.doctor import last_checkup
 from minutehand.console.parts import part
 from minutehand.sdk.history.day_stats import HourlyOutcomes

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall
-from minutehand.console.load import short_count
+from minutehand.console.charts.load import short_count
 from minutehand.console.pages.fires.asked import (
     day_of,
     fires_address,

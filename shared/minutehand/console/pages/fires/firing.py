@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall
-from minutehand.console.load import load_bars
+from minutehand.console.charts.load import load_bars
 from minutehand.console.pages.fires.asked import (
     forecast_conditions,
     in_address,

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, schedule_of
-from minutehand.console.dots import Dot, DotChart
+from minutehand.console.charts.dots import Dot, DotChart
 from minutehand.console.pages.schedules.acts import ONE
 from minutehand.console.pages.schedules.definition import Difference, definition_facts, differences
 from minutehand.console.pages.schedules.index import BARS

@@ -1,0 +1,1 @@
+"""Charts as inline SVG: one path for each outcome, colour and shape, and the same in words."""
