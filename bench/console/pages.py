@@ -17,8 +17,7 @@ from starlette.routing import Mount, Route
 from bench.console.ledger import TENANT, LargeLedger
 
 KEY = "mhk_bench"
-# No reading: the first two look at each run that they would act on, 1,000 at the most; the third needs a grant that is there.
-PREVIEWS = ("/dead/redrive", "/dead/dismiss", "/tenant/{holder}/revoke")
+PREVIEWS = ("/tenant/{holder}/revoke",)  # needs a grant that is there
 # What an address needs besides its path, of pages that ask for something: the act, or whose.
 QUERIES = {
     "/schedules/act": "do=pause&q=prefix:team-01/",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -9,11 +10,12 @@ from starlette.responses import Response
 from minutehand.console.calls import PageCall
 from minutehand.console.inputs import json_typed
 from minutehand.console.pages.runs.dead import dead_filter
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.web.urls import cursor_in_url, cursor_of_url
 
 _SHOWN = 100  # runs of a preview
 _READ = 1_000  # dead runs that a preview counts
+_CHECKED = 20  # runs of which a preview says whether they can be repeated: each is read by itself
 
 
 def preview_redrive(call: PageCall) -> Response:
@@ -50,11 +52,14 @@ def redrive(call: PageCall) -> Response:
 def preview_dismissal(call: PageCall) -> Response:
     """How many dead runs would leave the list, and which are the newest."""
     given, conditions = dead_filter(call, call.request.query_params)
-    with call.in_time() as stop:
-        count = call.scheduler.purge(**conditions, dry_run=True, limit=_READ, stop=stop)
-    newest = call.scheduler.list_dead(**conditions, include_redriven=True, limit=_SHOWN).items
+    page = call.scheduler.list_dead(**conditions, include_redriven=True, limit=_READ)
     return call.render(
-        "runs/dismiss.html", given=given, count=count, more=count >= _READ or stop.is_set(), shown=newest, now=call.now
+        "runs/dismiss.html",
+        given=given,
+        count=len(page.items),
+        more=page.cursor is not None,
+        shown=page.items[:_SHOWN],
+        now=call.now,
     )
 
 
@@ -76,18 +81,31 @@ def dismiss(call: PageCall) -> Response:
 def _preview(call: PageCall, fault: InvalidInput | None) -> Response:
     words: Any = call.form or call.request.query_params
     given, conditions = dead_filter(call, words)
-    with call.in_time() as stop:
-        found = call.scheduler.redrive(**conditions, dry_run=True, limit=_READ, stop=stop)
+    page = call.scheduler.list_dead(**conditions, limit=_READ)
     return call.render(
         "runs/redrive.html",
         200 if fault is None else 422,
         given=given,
-        found=found,
-        shown=found.runs[:_SHOWN],
+        count=len(page.items),
+        more=page.cursor is not None,
+        shown=page.items[:_SHOWN],
+        checked=min(len(page.items), _CHECKED),
+        failed=_not_repeated(call, page.items[:_CHECKED]),
         payload=words.get("payload", ""),
         fault=fault,
         now=call.now,
     )
+
+
+def _not_repeated(call: PageCall, runs: Sequence[Any]) -> Mapping[str, str]:
+    """Which of some runs cannot be repeated, and why: what carrying it out would say."""
+    problems: dict[str, str] = {}
+    for run in runs:
+        try:
+            call.scheduler.redrive(run.id, dry_run=True)
+        except MinutehandError as problem:
+            problems[run.id] = str(problem)
+    return problems
 
 
 def _whole(text: str | None) -> int:
