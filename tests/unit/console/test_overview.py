@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Settings
+from minutehand import Scheduler, Settings
 from minutehand.console.checkups import Checkup, Checkups
 from minutehand.doctor.context import Finding, Severity, fail, ok, warn
+from minutehand.sdk.views import Page
 from minutehand.web import Actor
 
 from tests.support.api import NOON
@@ -197,3 +200,20 @@ def test_a_part_that_a_table_does_not_answer_leaves_the_others(monkeypatch: pyte
     page = browser.get("")
     assert page.count("the table does not answer") >= 4
     assert "Failing schedules" in page
+
+
+def test_it_says_when_not_all_schedules_were_searched_for_failing_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That none fails among the first ones by name is no good news."""
+    browser, listed = Browser(), Scheduler.list_schedules
+
+    def bounded(self: Scheduler, **given: Any) -> Page:
+        page = listed(self, **given)
+        return replace(page, cursor="next", searched_name="m") if given.get("failing") else page
+
+    browser.scheduler.create_schedule("nightly", "greet", "0 2 * * *", payload={"to": "Ada"})
+    assert "all is well" in browser.get("")
+    monkeypatch.setattr(Scheduler, "list_schedules", bounded)
+    page = browser.get("")
+    assert "all is well" not in page
+    assert "not all were searched" in page
+    assert re.search(r'up to <strong class="wrap">m</strong>.*cursor=', page)

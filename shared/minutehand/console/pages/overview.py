@@ -15,6 +15,7 @@ from minutehand.console.charts.hours import by_look
 from minutehand.console.pages.operations.doctor import last_checkup
 from minutehand.console.parts import part
 from minutehand.sdk.history.day_stats import HourlyOutcomes
+from minutehand.web.urls import cursor_in_url
 
 _FAILING, _DEAD, _JOBS = 10, 100, 8  # rows that are shown, runs that are looked at, and jobs that are shown
 _HOURS = 24
@@ -52,6 +53,7 @@ class _Hours:
 def show(call: PageCall) -> Response:
     """The overview. A question that is refused, or that a table does not answer, leaves the others."""
     scheduler, now = call.scheduler, call.now
+    failing = part(lambda: scheduler.list_schedules(failing=True, limit=_FAILING))
     return call.render(
         "overview.html",
         now=now,
@@ -60,7 +62,8 @@ def show(call: PageCall) -> Response:
         hours=part(lambda: _Hours.of(scheduler.hourly_outcomes(_HOURS))),
         coming=part(lambda: scheduler.forecast(listed=0, limit=_FORECAST)),
         checkup=part(lambda: last_checkup(call)),
-        failing=part(lambda: scheduler.list_schedules(failing=True, limit=_FAILING)),
+        failing=failing,
+        failing_on=None if failing.problem else cursor_in_url(failing.value.cursor),
         dead=part(lambda: _by_error(scheduler.list_dead(since=now - timedelta(days=1), limit=_DEAD).items)),
         queues=part(scheduler.queues),
         workers=part(lambda: scheduler.workers(limit=_DEAD).items),
