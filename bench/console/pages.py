@@ -40,6 +40,7 @@ FILTERED = (
     "dead?days=30&error_type=NoSuchError",
     "audit?days=30&actor=nobody",
     "audit?days=30&schedule=team-03/schedule-00003",
+    "audit/verify?days=30",
 )
 READS = (  # of the API
     "schedules",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 
 from minutehand.auditor.closing import document_of
 from minutehand.domain.audit import DayClose, anchor_key, anchors_of, closes_at, date_of, root_of
@@ -47,6 +48,8 @@ class AuditVerdict:
     erased: int = 0  # of these, without their text: their digests stand for them
     closes: int = 0  # of all days: the chain is verified from its beginning
     anchored: int = 0  # of these, equal to their object in the archive's bucket
+    too_long: str | None = None  # a day with more lines than the limit, of which none was verified
+    rest: str | None = None  # with a limit: the newest day of the interval that it did not come to
     problems: list[AuditProblem] = field(default_factory=list)
 
     def add(self, kind: ProblemKind, text: str, *, day: int | None = None, key: str | None = None) -> None:
@@ -54,16 +57,25 @@ class AuditVerdict:
         self.problems.append(AuditProblem(kind=kind, day=date, key=key, text=text))
 
 
-def verify(tenant: str, first: int, last: int, services: Services, *, now: int) -> AuditVerdict:
-    """Verify all closes of a tenant, and the lines of the days from ``first`` to ``last`` (since 1970). Raises Unavailable, Unreadable."""
+def verify(
+    tenant: str, first: int, last: int, services: Services, *, now: int, limit: int | None = None
+) -> AuditVerdict:
+    """Verify all closes of a tenant, and the lines of the days from ``first`` to ``last`` (since 1970). Raises Unavailable, Unreadable.
+
+    With a ``limit`` of lines the newest days come first, each whole: a day is verified by all of its lines or not at all.
+    """
     verdict, audit = AuditVerdict(), services.audit
     stored = audit.closes(tenant)
     _check_chain(stored, verdict)
     _check_anchors(tenant, [each.close for each in stored], services, verdict)
     closes = {each.close.day: each.close for each in stored}
     shut = audit.shut_days(tenant, first, last)
-    for day in range(first, last + 1):
-        lines, close = list(audit.lines(tenant, day)), closes.get(day)
+    for day in range(first, last + 1) if limit is None else range(last, first - 1, -1):
+        left = None if limit is None else limit - verdict.lines
+        lines, close = list(islice(audit.lines(tenant, day), None if left is None else left + 1)), closes.get(day)
+        if left is not None and len(lines) > left:
+            _stop(day, first, verdict)
+            break
         verdict.days += bool(lines or close)
         _check_lines(day, lines, verdict)
         if close is not None:
@@ -71,6 +83,15 @@ def verify(tenant: str, first: int, last: int, services: Services, *, now: int) 
         elif (lines or day in shut) and now > closes_at(day) + PATIENCE:
             verdict.add(ProblemKind.UNCLOSED, f"it has {len(lines)} lines and no close", day=day)
     return verdict
+
+
+def _stop(day: int, first: int, verdict: AuditVerdict) -> None:
+    """Say where it stops: before a day that did not fit, or after one that never will."""
+    if verdict.lines:
+        verdict.rest = date_of(day)
+        return
+    verdict.too_long = date_of(day)
+    verdict.rest = date_of(day - 1) if day > first else None
 
 
 def _check_chain(stored: Sequence[StoredClose], verdict: AuditVerdict) -> None:

@@ -396,12 +396,41 @@ def test_an_erased_line_leaves_its_digest_and_the_day_verifies() -> None:
         ("since", {"since": START + timedelta(days=9)}),
         ("since", {"since": "yesterday"}),
         ("day", {"day": date(1960, 1, 1)}),
+        ("limit", {"limit": 0}),
     ],
 )
 def test_what_to_verify_is_checked(field: str, span: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as problem:
         World().scheduler.verify_audit(**span)
     assert problem.value.field == field
+
+
+def test_a_limit_stops_before_a_day_that_does_not_fit_and_says_where_to_go_on() -> None:
+    story = Story()  # 1, 2, 2 and 1 lines
+    story.pass_time(26)
+    story.close()
+    story.delete(story.lines(1)[0])
+    upto, found, steps = story.world.now(), list[AuditVerdict](), []
+    while True:
+        found.append(verdict := story.verify(since=START, until=upto, limit=3))
+        steps.append((verdict.lines, verdict.rest, verdict.too_long))
+        if verdict.rest is None:
+            break
+        upto = datetime.combine(date.fromisoformat(verdict.rest), datetime.max.time(), UTC)
+    assert steps == [(3, day(1), None), (2, None, None)]
+    assert [kinds(verdict) for verdict in found] == [[], [("removed", day(1))]]
+
+
+def test_a_day_with_more_lines_than_the_limit_is_passed_over_and_named() -> None:
+    story = Story()
+    story.pass_time(26)
+    story.close()
+    story.delete(story.lines(1)[0])
+    end = datetime.combine(FIRST + timedelta(days=2), datetime.max.time(), UTC)
+    verdict = story.verify(since=START, until=end, limit=1)
+    assert (verdict.too_long, verdict.rest, verdict.lines, verdict.days) == (day(2), day(1), 0, 0)
+    verdict = story.verify(day=FIRST + timedelta(days=2), limit=1)
+    assert (verdict.too_long, verdict.rest) == (day(2), None)
 
 
 def test_one_day_can_be_verified_alone() -> None:

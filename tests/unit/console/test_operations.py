@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -206,6 +208,26 @@ def test_the_audit_is_verified() -> None:
     assert "As it was written" not in browser.get("audit/verify")
     assert "As it was written" in browser.get("audit/verify?days=7")
     browser.get("audit/verify?days=2", status=422)
+    browser.get("audit/verify?days=7&upto=yesterday", status=422)
+
+
+def test_the_audit_is_verified_so_many_lines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day that does not fit is the next page's; one that never will is named, with the command that verifies it."""
+    monkeypatch.setattr("minutehand.console.pages.operations.audit._LINES", 1)
+    browser = Browser()
+    browser.scheduler.create_schedule("a", "greet", "0 * * * *", payload={"to": "Ada"})
+    browser.harness.clock.advance(timedelta(days=1))
+    browser.scheduler.pause_schedule("a")
+    browser.scheduler.resume_schedule("a")
+    browser.harness.clock.advance(timedelta(days=1))
+    browser.scheduler.pause_schedule("a")
+    page, told = browser.get("audit/verify?days=7"), 0
+    assert "As it was written" in page
+    while links := re.findall(r'href="([^"]*upto=[^"]*)"', page):
+        page = browser.get(unescape(links[0]).split("/t/default/")[-1])
+        told += "minutehand audit verify --day" in page
+    assert told == 1
+    assert "unclosed" in page  # the first day: no auditor came
 
 
 def test_an_empty_installation_says_what_to_do_next() -> None:

@@ -116,18 +116,20 @@ class AuditMethods(SchedulerBase):
         since: datetime | None = None,
         until: datetime | None = None,
         installation: bool = False,
+        limit: int | None = None,
     ) -> AuditVerdict:
         """Whether the audit is as it was written: of one UTC ``day``, or from ``since`` to ``until`` (aware; default: the last 30 days).
 
         Finds lines that were changed, removed or added since their day was closed, days without a close, and closes that were
         changed or removed; with the archive's bucket also those that were replaced together. An open day has no close yet: of its
         lines only a change is found. Reads all lines of the interval and all closes. ``installation``: that of the installation's
-        profile, instead of this tenant's. Raises InvalidInput, Unavailable.
+        profile, instead of this tenant's. ``limit``: most lines (1 to 1,000), the newest days first and each whole; ``rest`` is then
+        the day to go on with, and ``too_long`` one that has more lines than that. Raises InvalidInput, Unavailable.
         """
         if check_flag("installation", installation):
-            return self._copy(tenant=INSTALLATION).verify_audit(day=day, since=since, until=until)
+            return self._copy(tenant=INSTALLATION).verify_audit(day=day, since=since, until=until, limit=limit)
         self._permit(Verb.READ_AUDIT)
-        now = self._clock()
+        now, most = self._clock(), None if limit is None else checked_limit(limit)
         if day is not None:
             if since is not None or until is not None:
                 raise InvalidInput("day", day, "was given together with an interval", "give one of the two")
@@ -144,4 +146,4 @@ class AuditMethods(SchedulerBase):
             raise InvalidInput(field, value, "leaves nothing to verify", remedy)
         from minutehand.auditor.verification import verify  # noqa: PLC0415 (`import minutehand` need not take its time)
 
-        return verify(self.tenant, first, last, self._services, now=now)
+        return verify(self.tenant, first, last, self._services, now=now, limit=most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from starlette.responses import Response
@@ -14,6 +14,7 @@ from minutehand.sdk.views import Page
 from minutehand.web.urls import cursor_in_url, cursor_of_url, run_of_url
 
 _ROWS = 50
+_LINES = 1_000  # that one page verifies
 _WORDS = ("schedule", "actor", "act", "run", "call")
 SPANS = {"1": "24 hours", "7": "7 days", "30": "30 days", "90": "90 days", "365": "a year"}  # by days
 VERIFIED = {"1": "today and yesterday", "7": "7 days", "30": "30 days"}
@@ -74,12 +75,30 @@ def _found(call: PageCall, given: dict[str, str], days: str) -> Page:
 
 
 def verify(call: PageCall) -> Response:
-    """Whether the lines are as they were written. Without ``days`` it asks which: it reads all lines of the time."""
+    """Whether the lines are as they were written. Without ``days`` it asks which. A page verifies so many lines, then goes on."""
     days, of = call.param("days"), chosen(call.param("of") or "", WHOSE, "of")
-    verdict = None
+    verdict, upto = None, call.param("upto")
     if days is not None:
         since = call.now - timedelta(days=int(chosen(days, VERIFIED, "days")))
-        verdict = call.scheduler.verify_audit(since=since, installation=of == "installation")
+        verdict = call.scheduler.verify_audit(
+            since=since, until=_end_of(upto), installation=of == "installation", limit=_LINES
+        )
     return call.render(
-        "operations/verify.html", verdict=verdict, days=days or "7", of=of, spans=VERIFIED, whose=WHOSE, now=call.now
+        "operations/verify.html",
+        verdict=verdict,
+        most=_LINES,
+        days=days or "7",
+        upto=upto,
+        of=of,
+        spans=VERIFIED,
+        whose=WHOSE,
+        now=call.now,
     )
+
+
+def _end_of(day: str | None) -> datetime | None:
+    """The last instant of a UTC day, which the link to the rest names."""
+    try:
+        return None if day is None else datetime.combine(date.fromisoformat(day), time.max, UTC)
+    except ValueError:
+        raise InvalidInput("upto", day, "is not a date", "give it as in 2026-11-22, or leave it out") from None
