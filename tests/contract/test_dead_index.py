@@ -167,8 +167,8 @@ def test_queries_can_stop_anywhere_and_say_where_to_go_on(services: Services, ro
         seen += [dead for lines, _ in some for dead in lines]
         before = some[-1][1]
     assert seen == [dead for dead in deaths[::-1] if dead.job == "pay"]
-    assert spent
-    assert all(units > 0 for units in spent)
+    assert sum(spent) > 0  # DynamoDB Local says 0 of a query that meets nothing
+    assert all(units >= 0 for units in spent)
 
 
 def test_a_redriven_run_is_marked(services: Services) -> None:

@@ -116,11 +116,12 @@ class RowDeadIndex:
                 only=only,
                 newest_first=True,
                 limit=rows,
+                after=before if last == before else None,  # else a query of one row would read that one for ever
                 on_read=on_read,
             )
             while True:
                 lines, reached = self._tables.page("read_dead", query)
-                found = readable((row for row in lines if row["key"] != before), dead_of, "dead.unreadable")
+                found = readable(lines, dead_of, "dead.unreadable")
                 yield [dead for dead in found if dead.run.tenant == tenant], reached or dead_day_over(owner)
                 if reached is None:
                     break
