@@ -114,7 +114,7 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     },
     "Processes": {
         "local": CommandEntry(
-            "Run everything on this machine: an embedded cloud, a ticker, workers, and examples to watch.",
+            "Run everything on this machine: an embedded cloud, a ticker, workers, the API and the console, and examples to watch.",
             "installation.processes",
         ),
         "serve": CommandEntry(

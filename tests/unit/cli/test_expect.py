@@ -46,7 +46,7 @@ FRUITLESS = [
     ("schedules bulk pause --prefix nothing --yes", "no schedule matches"),
     ("schedules bulk pause --prefix nothing --dry-run", "no schedule matches"),
     ("schedules backfill s -2h -1h", "there is nothing to run"),
-    ("backfills list s", "the schedule has no backfill"),
+    ("backfills list s", "there is no such backfill"),
     ("runs list s", "no run matches"),
     ("runs cancel --schedule s --dry-run", "no run matches that has not ended"),
     ("runs cancel --schedule s --yes", "no run matches that has not ended"),

@@ -32,6 +32,7 @@ class Line:
     """A row of every listing, with values as long as they come."""
 
     at: datetime = NOW
+    first: datetime = NOW + timedelta(hours=6)
     act: str = "cancel-backfill"
     target: str = "acme/a-schedule-with-a-long-name-of-its-own#000001774569600"
     actor: str = ARN

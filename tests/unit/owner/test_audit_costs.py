@@ -55,9 +55,9 @@ def test_an_acts_line_costs_four_units_and_no_request(act: Callable[[Scheduler],
         (lambda owner: owner.cancel_run("acme/~waits#once"), 2, 1),
         (lambda owner: owner.retry_run("acme/~retries#once"), 2, 1),
         (lambda owner: owner.reschedule("acme/~waits#once", delay=9_000), 2 + 2 * AGENDA, 1),
-        (lambda owner: owner.pause_backfill("s", "b"), 2, 0),
-        (lambda owner: owner.resume_backfill("s", "paused"), 2 + 2, 0),  # its entry; and it is over at once
-        (lambda owner: owner.cancel_backfill("s", "b"), 2, 0),
+        (lambda owner: owner.pause_backfill("s", "b"), 2 + 1, 0),  # and its line in the list of all backfills
+        (lambda owner: owner.resume_backfill("s", "paused"), 2 + 2 + 1, 0),  # its entry; and it is over at once
+        (lambda owner: owner.cancel_backfill("s", "b"), 2 + 1, 0),
         (lambda owner: owner.freeze(at(60)), 2, 1),
     ],
     ids=["skip", "trigger", "replay", "cancel", "retry", "reschedule", "pause", "resume", "cancel backfill", "freeze"],

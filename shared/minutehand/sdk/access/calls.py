@@ -76,6 +76,7 @@ CALLS: Mapping[str, Call] = {
     "get_run": _call(About.RUN, Verb.READ_RUNS),
     "wait_for": _call(About.RUN, Verb.READ_RUNS),
     "list_runs": _call(About.FILTER, Verb.READ_RUNS, when="with a name: of the schedule's job"),
+    "last_runs": _call(About.SOME, Verb.READ_RUNS),
     "list_running": _call(About.ALL, Verb.READ_RUNS),
     "cancel_run": _call(About.RUN, Verb.CANCEL),
     "cancel_runs": _call(About.SCHEDULE, Verb.CANCEL),

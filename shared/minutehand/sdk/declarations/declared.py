@@ -94,6 +94,10 @@ class DeclarationMethods(ScheduleMethods):
         An invalid declaration is REFUSED; a job that no worker knows is among the ``warnings``.
         Raises InvalidInput, Forbidden, Unavailable.
         """
+        if not isinstance(declared, Declaration):
+            raise InvalidInput(
+                "declared", declared, "is no Declaration", "make one with declare(), or read a file of them"
+            )
         name = check_name(declared.name, "name")
         try:
             head = self._head(name, Verb.READ_SCHEDULES)
