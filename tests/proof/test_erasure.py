@@ -153,14 +153,22 @@ def _erase(settings: Settings, runs: int) -> Counter[str]:
     while True:
         told: dict[str, Any] = {"cost": {}}
         with subprocess.Popen(
-            command, env={**os.environ, **environment(settings), **GENTLE}, stdout=subprocess.PIPE, text=True
+            command,
+            env={**os.environ, **environment(settings), **GENTLE},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         ) as process:
+            assert process.stdin is not None
             assert process.stdout is not None
             for line in process.stdout:
                 told = json.loads(line)
                 if wanted and told["removed"] >= wanted[0]:
                     process.kill()
                     break
+                if not told["ended"]:
+                    process.stdin.write("\n")
+                    process.stdin.flush()
         cost.update(told["cost"])
         if told.get("ended"):
             assert not wanted
