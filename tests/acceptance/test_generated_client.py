@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
 from httpx import Timeout
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import variables
-from minutehand.testing.cloud import fresh_settings
 from minutehand.web.app import openapi_document
 
 from tests.support.api import Api
 from tests.support.generated_client import PACKAGE, generate, importable
+from tests.support.installation.serving import running_server
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +29,12 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def client(generated: str, local_cloud: LocalCloud) -> Iterator[Any]:
-    environ = {**os.environ, **local_cloud.environment, **variables(fresh_settings(local_cloud))}
-    environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "shared"), str(ROOT)])
-    words = [sys.executable, "-m", "minutehand", "--json", "serve", "--port", "0"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ) as server:
-        assert server.stdout is not None
-        try:
-            said = json.loads(server.stdout.readline())
-            made = import_module(PACKAGE).AuthenticatedClient(
-                base_url=said["url"], token=said["key"], httpx_args={"trust_env": False}, timeout=Timeout(60)
-            )
-            with made:
-                yield made
-        finally:
-            server.terminate()
-            assert server.wait(timeout=60) == 0
+    with running_server(local_cloud) as said:
+        made = import_module(PACKAGE).AuthenticatedClient(
+            base_url=said["url"], token=said["key"], httpx_args={"trust_env": False}, timeout=Timeout(60)
+        )
+        with made:
+            yield made
 
 
 def function(path: str) -> Any:

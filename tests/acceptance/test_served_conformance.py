@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from hypothesis import Phase, assume, given, settings
 from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import variables
-from minutehand.testing.cloud import fresh_settings
 from minutehand.web.app import openapi_document
 
 from tests.support.api import NIGHTLY, Api
 from tests.support.conformance import MODES, checks, generation, lists_for_texts, operations, quietly, schemathesis
+from tests.support.installation.serving import running_server
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
-ROOT = Path(__file__).parents[2]
 DOCUMENT = openapi_document(Api().app)
 
 
@@ -40,24 +33,15 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(local_cloud: LocalCloud) -> Iterator[Served]:
-    environ = {**os.environ, **local_cloud.environment, **variables(fresh_settings(local_cloud))}
-    environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "shared"), str(ROOT)])
-    words = [sys.executable, "-m", "minutehand", "--json", "serve", "--port", "0"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ) as server:
-        assert server.stdout is not None
-        try:
-            said = json.loads(server.stdout.readline())
-            headers = {"Authorization": f"Bearer {said['key']}"}
-            with httpx.Client(base_url=said["url"], headers=headers, timeout=60, trust_env=False) as client:
-                base = "/v1/tenants/default"
-                assert client.put(f"{base}/schedules/hello~x", json=NIGHTLY).status_code == 201
-                run = client.post(f"{base}/runs", json={"job": "greet", "delay": 1_000_000}).json()["url_id"]
-            known = {"tenant": "default", "name": "hello~x", "run": run}
-            schema = schemathesis.openapi.from_url(f"{said['url']}/openapi.json")
-            yield Served(url=said["url"], headers=headers, known=known, schema=schema)
-        finally:
-            server.terminate()
-            assert server.wait(timeout=60) == 0
+    with running_server(local_cloud) as said:
+        headers = {"Authorization": f"Bearer {said['key']}"}
+        with httpx.Client(base_url=said["url"], headers=headers, timeout=60, trust_env=False) as client:
+            base = "/v1/tenants/default"
+            assert client.put(f"{base}/schedules/hello~x", json=NIGHTLY).status_code == 201
+            run = client.post(f"{base}/runs", json={"job": "greet", "delay": 1_000_000}).json()["url_id"]
+        known = {"tenant": "default", "name": "hello~x", "run": run}
+        schema = schemathesis.openapi.from_url(f"{said['url']}/openapi.json")
+        yield Served(url=said["url"], headers=headers, known=known, schema=schema)
 
 
 @pytest.mark.parametrize("mode", MODES)

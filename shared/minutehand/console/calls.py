@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,7 @@ from minutehand.domain.audit import Via
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.web.actors import Actor
-from minutehand.web.calls import FrontDoor, count_request, find_actor
+from minutehand.web.calls import FrontDoor, count_request, find_actor, set_after
 from minutehand.web.problems import RefusedRequest
 from minutehand.web.urls import name_in_url, name_of_url, run_in_url
 
@@ -90,17 +90,9 @@ class PageCall:
         """The scheduler, with the reason that the form gives. Raises InvalidInput."""
         return self.scheduler.acting_as(reason=self.reason)
 
-    @contextmanager
-    def in_time(self) -> Iterator[threading.Event]:
+    def in_time(self) -> AbstractContextManager[threading.Event]:
         """An event that is set when the request has taken long enough."""
-        stop = threading.Event()
-        timer = threading.Timer(self.longest, stop.set)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield stop
-        finally:
-            timer.cancel()
+        return set_after(self.longest)
 
 
 PageFunction = Callable[[PageCall], Response]

@@ -44,7 +44,7 @@ class _Kept:
     times: int = 0  # how many times it was asked for
 
 
-class Tally:
+class FireTally:
     """Counts the fires in ``[edges[n], edges[n + 1])``, UTC milliseconds, of all timetables that it is asked for.
 
     ``steps`` are those that were made, in steps of a cron expression; one timetable makes ``most`` at the most.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -61,6 +61,19 @@ class LetIn:
         return "/".join([root.rstrip("/"), *parts[1:4], *segments])
 
 
+@contextmanager
+def set_after(seconds: float) -> Iterator[threading.Event]:
+    """An event that a timer sets after ``seconds``, unless the block has ended before."""
+    stop = threading.Event()
+    timer = threading.Timer(seconds, stop.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield stop
+    finally:
+        timer.cancel()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ApiCall(LetIn):
     """A request about the schedules and runs of a tenant."""
@@ -68,17 +81,9 @@ class ApiCall(LetIn):
     scheduler: Scheduler  # of the tenant in the address; its acts are the actor's
     longest: float  # seconds
 
-    @contextmanager
-    def in_time(self) -> Iterator[threading.Event]:
+    def in_time(self) -> AbstractContextManager[threading.Event]:
         """An event that is set when the request has taken long enough: work on many ends then, with a cursor."""
-        stop = threading.Event()
-        timer = threading.Timer(self.longest, stop.set)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield stop
-        finally:
-            timer.cancel()
+        return set_after(self.longest)
 
 
 async def caller(request: Request) -> Actor:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minutehand.timing import Rule, Timetable, fires, timetable
-from minutehand.timing.tally import Tally, TooDense
+from minutehand.timing.tally import FireTally, TooDense
 from minutehand.timing.timetables import LATEST, SpreadFires
 
 from tests.support.timing.expressions import at, ms
@@ -49,7 +49,7 @@ def test_the_counts_are_those_of_single_steps(
         edges.append(edges[-1] + length)
     tables = [table_of(text, zone, edges[0] - DAY, **given) for text, given in asked]
     tables = [table for table in tables if is_sparse(table, edges)]
-    tally = Tally(edges, 10**9)
+    tally = FireTally(edges, 10**9)
     for table in [*tables, *tables]:
         found, wanted = tally.add(table), stepped(table, edges)
         assert found.total == sum(wanted)
@@ -94,14 +94,14 @@ def test_a_year_by_the_hour(expression: Any, zone: str, more: dict[str, Any]) ->
     table = timetable(Rule.of(expression, timezone=zone, **more), anchor=begin, key="k")
     parts = [list(range(begin + day * DAY, begin + (day + 13) * DAY + 1, HOUR)) for day in (24, 50, 232)]
     for edges in parts:
-        tally = Tally(edges, 10**9)
+        tally = FireTally(edges, 10**9)
         tally.add(table)
         assert list(tally.sums()) == stepped(table, edges)
 
 
 def test_a_day_is_stepped_once() -> None:
     begin = ms("2026-05-01")
-    tally = Tally([begin + hour * HOUR for hour in range(30 * 24 + 1)], 10**9)
+    tally = FireTally([begin + hour * HOUR for hour in range(30 * 24 + 1)], 10**9)
     for _ in range(1_000):
         tally.add(timetable(Rule(expression="* * * * *", timezone="Europe/Berlin"), anchor=0))
     assert sum(tally.sums()) == 1_000 * 30 * 1_440
@@ -110,7 +110,7 @@ def test_a_day_is_stepped_once() -> None:
 
 def test_what_has_too_many_fires_is_not_counted() -> None:
     begin = ms("2026-05-01")
-    tally = Tally([begin, begin + 30 * DAY], 10_000)
+    tally = FireTally([begin, begin + 30 * DAY], 10_000)
     with pytest.raises(TooDense):
         tally.add(timetable(Rule(expression="* * * * *", exclude=("5 * * * 1",)), anchor=0))
     assert tally.add(timetable(Rule(expression="0 * * * *"), anchor=0)).total == 720
@@ -121,7 +121,7 @@ def test_counts_that_are_not_kept_are_summed_as_well(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("minutehand.timing.tally._SPACE", 30)
     begin = ms("2026-05-01")
     edges = [begin + hour * HOUR for hour in range(25)]
-    tally, tables = Tally(edges, 10**6), [timetable(Rule(expression=f"{n} * * * *"), anchor=0) for n in range(5)]
+    tally, tables = FireTally(edges, 10**6), [timetable(Rule(expression=f"{n} * * * *"), anchor=0) for n in range(5)]
     for table in [*tables, *tables]:
         tally.add(table)
     assert list(tally.sums()) == [10] * 24

@@ -21,17 +21,17 @@ from minutehand.sdk.forecasts.coming import Coming, coming
 from minutehand.sdk.forecasts.spans import LENGTHS, edges_of
 from minutehand.sdk.forecasts.views import ComingSchedule, Forecast, ForecastSpan
 from minutehand.sdk.reading import CHUNK, TagFilter, checked_filter, walk
-from minutehand.timing.tally import Counted, Tally, TooDense
+from minutehand.timing.tally import Counted, FireTally, TooDense
 from minutehand.timing.timetables import moment
 from minutehand.timing.zones import zone as zones
 from minutehand.worker.admission.admit import freeze_of
 
 MOST_SCHEDULES = 10_000  # that one forecast looks at
 MOST_LISTED = 1_000
-LOOKED_AT = 2_000  # unless asked for more: about 250 read units
-_STEPS = 1_500_000  # of one forecast: about 3 s
-_STEPS_OF_ONE = 200_000  # of one schedule
-_UNCOUNTED = 100  # names that are told
+LOOKED_AT = 2_000  # schedules of one forecast by default: about 250 read units
+_STEPS = 1_500_000  # of cron expressions in one forecast: about 3 s
+_STEPS_OF_ONE = 200_000  # likewise for one schedule
+_UNCOUNTED = 100  # names of uncounted schedules in one forecast
 SpanWord = Literal["minute", "hour", "day"]
 
 
@@ -39,7 +39,7 @@ SpanWord = Literal["minute", "hour", "day"]
 class _Found:
     """What a forecast has gathered."""
 
-    tally: Tally
+    tally: FireTally
     firing: list[tuple[int, str, Head, int]] = field(default_factory=list)  # first fire (UTC ms), name, head, fires
     looked_at: int = 0
     paused: int = 0
@@ -90,7 +90,8 @@ class ForecastMethods(SchedulerBase):
         are long. If there are more, or their fires are too many for one call, the forecast has a ``cursor``, which goes on behind the
         last. Raises InvalidInput, Unavailable.
         """
-        self._permit(Verb.READ_SCHEDULES, self._named_job(job))
+        name = self._named_job(job)
+        self._permit(Verb.READ_SCHEDULES, name)
         zones.check_name(timezone)
         rules = zones.table(timezone)
         begin, end = self._time_of_forecast(since, until)
@@ -99,27 +100,27 @@ class ForecastMethods(SchedulerBase):
         rows = check_whole("listed", listed, 0, MOST_LISTED)
         most = checked_limit(limit, MOST_SCHEDULES)
         conditions = checked_filter(
-            prefix=prefix, contains=contains, job=self._named_job(job), tag=tag, failing=failing, managed_by=managed_by
+            prefix=prefix, contains=contains, job=name, tag=tag, failing=failing, managed_by=managed_by
         )
         listing = Listing("forecast", self.tenant, conditions)
         position = listing.position(cursor)
         edges = edges_of(begin, end, by, rules)
         # What is due now was claimed already.
-        found = _Found(Tally([max(begin, self._clock() + 1), *edges[1:]], _STEPS_OF_ONE))
+        found = _Found(FireTally([max(begin, self._clock() + 1), *edges[1:]], _STEPS_OF_ONE))
         last, read = position, 0
         for part in walk(self.tenant, conditions, self._services, cursor=position, chunk=min(CHUNK, most)):
             read += min(CHUNK, most)
             last = _take(found, coming(part.items, end, self._services), part.cursor)
             if last != part.cursor or read >= most:
                 break
-        freeze = freeze_of(self.tenant, self._services, self._clock)
+        freeze, sums = freeze_of(self.tenant, self._services, self._clock), found.tally.sums()
         return Forecast(
             since=moment(begin, timezone),
             until=moment(end, timezone),
             timezone=timezone,
             by=by,
-            spans=_spans(edges, found.tally.sums(), timezone),
-            fires=sum(found.tally.sums()),
+            spans=_spans(edges, sums, timezone),
+            fires=sum(sums),
             firing=len(found.firing),
             schedules=[_schedule(*each) for each in nsmallest(rows, found.firing, key=lambda each: each[:2])],
             looked_at=found.looked_at,

@@ -20,7 +20,7 @@ _INSTANT = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
-class Moment:
+class PathEntry:
     """Something that happened to a run."""
 
     at: datetime
@@ -69,7 +69,7 @@ def _dead_line(call: PageCall, run: Run) -> DeadRun | None:
     return next((one for one in lines if one.id == run.id), None)
 
 
-def path_of(run: Run) -> list[Moment]:
+def path_of(run: Run) -> list[PathEntry]:
     """What happened when, in order."""
     failed = {one.started_at for one in run.failed_attempts}
     moments = [
@@ -85,4 +85,4 @@ def path_of(run: Run) -> list[Moment]:
         then = f"next attempt {one.next_attempt_at:%H:%M:%S} UTC" if one.next_attempt_at else "no further attempt"
         moments.append((one.ended_at, f"Attempt {one.number} failed", f"{one.error_type}, {then}"))
     moments.append((run.ended_at, str(run.state).capitalize(), run.reason or ""))
-    return sorted((Moment(at, title, more) for at, title, more in moments if at is not None), key=lambda one: one.at)
+    return sorted((PathEntry(at, title, more) for at, title, more in moments if at is not None), key=lambda one: one.at)

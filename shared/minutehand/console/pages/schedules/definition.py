@@ -29,7 +29,7 @@ _APART = ("expression", "timezone", "payload", "description", "tags", "job")  # 
 
 
 @dataclass(frozen=True)
-class Difference:
+class WordDifference:
     """A word that differs; None: it has no value, or its default."""
 
     word: str
@@ -42,7 +42,7 @@ def definition_facts(words: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return [(word, shown(word, value)) for word, value in _flat(words) if word.partition(".")[0] not in _APART]
 
 
-def differences(pairs: Mapping[str, tuple[Any, Any]]) -> Sequence[Difference]:
+def differences(pairs: Mapping[str, tuple[Any, Any]]) -> Sequence[WordDifference]:
     """Pairs of values by word, as texts; words below another one each by its path."""
     found = []
     for word, (before, after) in pairs.items():
@@ -58,8 +58,8 @@ def differences(pairs: Mapping[str, tuple[Any, Any]]) -> Sequence[Difference]:
     return found
 
 
-def _difference(word: str, before: Any, after: Any) -> Difference:
-    return Difference(word, *(None if value is None else shown(word, value) for value in (before, after)))
+def _difference(word: str, before: Any, after: Any) -> WordDifference:
+    return WordDifference(word, *(None if value is None else shown(word, value) for value in (before, after)))
 
 
 def shown(word: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from minutehand.console.calls import PageCall, schedule_of
 from minutehand.console.charts.dots import Dot, DotChart
 from minutehand.console.pages.schedules.acts import ONE
-from minutehand.console.pages.schedules.definition import Difference, definition_facts, differences
+from minutehand.console.pages.schedules.definition import WordDifference, definition_facts, differences
 from minutehand.console.pages.schedules.index import BARS
 from minutehand.console.parts import part
 from minutehand.console.words import took
@@ -39,7 +39,7 @@ class RevisionRow:
     """A revision, with what it changed."""
 
     revision: Any
-    differences: Sequence[Difference]
+    differences: Sequence[WordDifference]
 
 
 def show(call: PageCall) -> Response:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from minutehand.apply.fields import read_words
 from minutehand.apply.plan import ApplyAction, PlannedChange
 from minutehand.console.calls import PageCall, new_token, schedule_of
-from minutehand.console.pages.schedules.definition import Difference, differences
+from minutehand.console.pages.schedules.definition import WordDifference, differences
 from minutehand.console.pages.schedules.detail import in_words
 from minutehand.console.pages.schedules.equivalents import command_of, file_of
 from minutehand.console.pages.schedules.fields import CHOICES, fields_of, typed, words_of_form
@@ -38,7 +38,7 @@ class FormPreview:
     in_words: str | None
     fires: Sequence[PreviewRow]
     change: Part  # a PlannedChange
-    differences: Sequence[Difference]
+    differences: Sequence[WordDifference]
     command: str
     file: str
     creates: bool
