@@ -1,4 +1,4 @@
-"""How a browser is known again where no application signs people in: a key opens a session, whose cookie the console alone is sent."""
+"""Signing in where no host application does it: a key opens a session, and the browser sends its cookie to the console alone."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _LONGEST_KEY = 1_000  # characters
 
 
 class Session(Protocol):
-    """An ``Access`` for browsers: what a key opens, and who its cookie is."""
+    """An ``Access`` for browsers. A key opens a session, and the session has a cookie."""
 
-    asks: str  # for which key
-    wrong: str  # what is said of another one
+    asks: str  # label of the field for the key
+    wrong: str  # error message for a key that opens no session
 
     def __call__(self, request: Request) -> Actor | None:
-        """Whose cookie a request has; None for nobody's."""
+        """The actor whose cookie the request has; None without a valid cookie."""
         ...
 
     def opened_by(self, key: str) -> str | None:
-        """The cookie's value for who has this key; None if it is none. It may ask a table."""
+        """The value of the cookie for this key; None if the key opens no session. The call may read a table."""
         ...
 
     def end(self) -> None:
-        """What signing out does besides taking the cookie back."""
+        """What signing out does besides removing the cookie from the browser."""
         ...
 
 

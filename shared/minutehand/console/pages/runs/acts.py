@@ -20,8 +20,9 @@ from minutehand.web.urls import run_in_url, run_of_url
 
 _WAIT = (RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED)
 _ENDED = (*FAILED, RunState.CANCELLED, RunState.SUCCEEDED)
-Given = Mapping[str, Any]  # what was typed, as keywords of the SDK
-Do = Callable[[Scheduler, str, str, Given], str]  # id, token, what was typed; the id of the run to look at then
+Given = Mapping[str, Any]  # fields of the form as keyword arguments of the SDK
+# Run id, token of the form, keyword arguments; returns the id of the run that is shown next.
+Do = Callable[[Scheduler, str, str, Given], str]
 
 
 @dataclass(frozen=True)
