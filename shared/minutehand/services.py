@@ -54,6 +54,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
     session = AwsSession()
     retention, stats = settings.retention_days * DAY, stats or RequestStats()
     dynamodb, sqs = (Client(name, settings, session, waited=stats.record_wait) for name in ("dynamodb", "sqs"))
+    s3 = partial(Client, "s3", settings, session)
 
     def pool() -> RequestPool:  # of one table or queue: what one throttles slows down no other
         return RequestPool(settings.requests, stats=stats, wait=backoff.wait)
@@ -81,22 +82,18 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         leftovers=RowLeftovers(tables),
         history=RowHistory(tables, retention=retention),
         stream=DynamoRunStream(
-            dynamodb, settings.table(RUNS.suffix), lambda: Client("dynamodbstreams", settings, session)
+            dynamodb, settings.table(RUNS.suffix), partial(Client, "dynamodbstreams", settings, session)
         ),
         audit=RowAudit(tables),
         tenants=tenants,
         erasures=RowErasures(tables),
-        objects=BucketVersions(
-            lambda: Client("s3", settings, session), settings.bucket, settings.archive_bucket, pool=pool()
-        ),
+        objects=BucketVersions(s3, settings.bucket, settings.archive_bucket, pool=pool()),
         api_keys=RowApiKeys(tables),
         identity=CallerIdentity(settings, session),
-        payloads=BucketPayloads(lambda: Client("s3", settings, session), settings.bucket),
-        archive=BucketArchive(
-            lambda: Client("s3", settings, session), settings.archive_bucket, inbox=settings.bucket, pool=pool()
-        ),
+        payloads=BucketPayloads(s3, settings.bucket),
+        archive=BucketArchive(s3, settings.archive_bucket, inbox=settings.bucket, pool=pool()),
         notices=SnsNotices(settings),
-        secrets=SsmSecrets(lambda: Client("ssm", settings, session), settings.prefix),
+        secrets=SsmSecrets(partial(Client, "ssm", settings, session), settings.prefix),
         logs=_run_logs(settings, session),
         retention=retention,
         schedule_events=schedule_events(settings.events, settings.event_types),

@@ -135,11 +135,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             remedy = "say which schedules: names, prefix, contains, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
         words = {"note": note, "until": until, "drain": drain, "tags": tags, "payload": payload}
-        words["client_token"] = client_token
-        for name, value in words.items():
-            if name not in ACTIONS[action] and value is not None and value is not False and value is not UNSET:
-                takers = " and ".join(repr(other) for other in ACTIONS if name in ACTIONS[other])
-                raise InvalidInput(name, value, f"is not an argument of {action!r}", f"it is for {takers}")
+        _check_arguments(action, {**words, "client_token": client_token})
         end = end_time(until, self._clock())  # refused before the first is paused
         act = self._act_of(action, note=note, until=until, drain=check_flag("drain", drain), tags=tags, payload=payload)
         check_flag("dry_run", dry_run)
@@ -298,3 +294,11 @@ class _Waiting:
                 return True
             if left <= _LATE:
                 return False
+
+
+def _check_arguments(action: BulkAction, given: Mapping[str, object]) -> None:
+    """Raises InvalidInput for an argument that this action does not take."""
+    for name, value in given.items():
+        if name not in ACTIONS[action] and value is not None and value is not False and value is not UNSET:
+            takers = " and ".join(repr(other) for other in ACTIONS if name in ACTIONS[other])
+            raise InvalidInput(name, value, f"is not an argument of {action!r}", f"it is for {takers}")
