@@ -100,7 +100,7 @@ class StubbedCloud:
         entries = self._pages.get(shard, [])
         after = asked.get("ExclusiveStartKey", {}).get("entry", {}).get("S", "")
         first = self._places[shard][after] + 1 if after else 0
-        page = entries[first : first + asked["Limit"]]
+        page = entries[first : first + asked.get("Limit", len(entries))]
         answer: dict[str, Any] = {"Items": [to_item(entry_row(entry)) for entry in page]}
         if first + len(page) < len(entries):
             answer["LastEvaluatedKey"] = {"shard": {"S": shard}, "entry": {"S": page[-1].key}}

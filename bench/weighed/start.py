@@ -36,12 +36,34 @@ _CONTEXT = SimpleNamespace(
 )
 
 
+_REQUEST = {  # of API Gateway, in format 2.0, signed by IAM
+    "version": "2.0",
+    "routeKey": "$default",
+    "rawPath": "/v1/tenants/default/schedules",
+    "rawQueryString": "",
+    "headers": {"host": "bench", "accept": "application/json"},
+    "requestContext": {
+        "http": {"method": "GET", "path": "/v1/tenants/default/schedules", "protocol": "HTTP/1.1", "sourceIp": "::1"},
+        "authorizer": {"iam": {"userArn": "arn:aws:iam::123456789012:role/bench", "userId": "bench"}},
+        "stage": "$default",
+    },
+    "isBase64Encoded": False,
+}
+
+
 def main(function: str) -> None:
     module = importlib.import_module(f"functions.{function}.handler")
     services = module.services()
     for client in (services.ledger._tables.client, services.work._client):
         client.transport.connections = SimpleNamespace(post=_stop)
-    module.handler({"Records": [_STREAMED if function == "historian" else _RECORD]}, _CONTEXT)
+    module.handler(_event(function), _CONTEXT)
+    raise SystemExit(f"the {function} has not called AWS")
+
+
+def _event(function: str) -> dict[str, Any]:
+    if function == "api":
+        return _REQUEST
+    return {"Records": [_STREAMED if function == "historian" else _RECORD]}
 
 
 def _stop(*_: Any) -> NoReturn:

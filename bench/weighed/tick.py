@@ -26,7 +26,7 @@ class Streamed(StubbedCloud):
             self._numbers[shard_key(shard_of(_owner(number), SHARDS))].append(number)
 
     def _query(self, asked: Any) -> bytes:
-        shard, most = asked["ExpressionAttributeValues"][":shard"]["S"], asked["Limit"]
+        shard, most = asked["ExpressionAttributeValues"][":0"]["S"], asked["Limit"]
         after = asked.get("ExclusiveStartKey", {}).get("entry", {}).get("S", "")
         numbers = self._numbers[shard]
         first = numbers.index(int(after.rpartition("-")[2].partition("#")[0])) + 1 if after else 0

@@ -19,7 +19,8 @@ class Streamed(StubbedCloud):
 
     def _revision(self, owner: str) -> bytes:
         sample = Case(WORK.name, "0 * * * *", payload=WORK.payload)
-        return dump(revision(owner, shard_of(owner, SHARDS), sample)) if "schedule-" in owner else b""
+        found = revision(owner, shard_of(owner, SHARDS), sample) | {"job": {"S": WORK.job}}
+        return dump(found) if "schedule-" in owner else b""
 
 
 def main(runs: int) -> None:
