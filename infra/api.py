@@ -22,6 +22,7 @@ from .bundling import for_api
 from .function import InstallationFunction
 from .grants import allow_scheduling
 from .installation import InstallationSettings
+from .load_balancer import LoadBalancerSettings, SignInLoadBalancer
 from .queues import InstallationQueues
 from .store import InstallationStore
 
@@ -66,7 +67,8 @@ class ApiSettings:
     iam: requests signed with AWS credentials (SigV4), of roles that may ``execute-api:Invoke``.
     jwt: people and CI with a token of this issuer.
     keys: API keys; the gateway lets everybody through to the function, which checks the key.
-    console: pages for people at the URL for keys, below ``/console/``, which they open with an API key.
+    oidc: people who sign in at a load balancer of its own, at the issuer that it names.
+    console: pages for people below ``/console/``, at the URL for keys, which they open with an API key, and at that of ``oidc``.
     rate, burst: requests a second, and at once, that the gateway lets through to each URL, whoever sends them.
     reserved: functions at once that the account keeps for it, and their maximum; None: no limit of its own.
     memory: MB of the function.
@@ -75,6 +77,7 @@ class ApiSettings:
     iam: bool = False
     jwt: JwtIssuer | None = None
     keys: bool = False
+    oidc: LoadBalancerSettings | None = None
     console: bool = False
     rate: int = 100
     burst: int = 200
@@ -85,10 +88,10 @@ class ApiSettings:
         check_flag("iam", self.iam)
         check_flag("keys", self.keys)
         check_flag("console", self.console)
-        if not (self.iam or self.keys or self.jwt):
-            raise InvalidInput("api", self, "lets nobody in", "say iam=True, jwt=JwtIssuer(…) or keys=True")
-        if self.console and not self.keys:
-            raise InvalidInput("console", True, "has no URL that a browser can ask", "say keys=True as well")
+        if not (self.iam or self.keys or self.jwt or self.oidc):
+            raise InvalidInput("api", self, "lets nobody in", "say iam=True, jwt=JwtIssuer(…), keys=True or oidc=…")
+        if self.console and not (self.keys or self.oidc):
+            raise InvalidInput("console", True, "has no URL that a browser can ask", "say keys=True or oidc=… as well")
         for name, value in ("rate", self.rate), ("burst", self.burst):
             if not 1 <= value <= _MOST_RATE:
                 raise InvalidInput(name, value, "is out of range", f"use 1 to {_MOST_RATE:,} requests")
@@ -97,7 +100,7 @@ class ApiSettings:
 
     @property
     def ways(self) -> Sequence[str]:
-        """The ways in, by name."""
+        """The ways in by API Gateway, by name."""
         return [name for name in ("iam", "jwt", "keys") if getattr(self, name)]
 
 
@@ -120,7 +123,7 @@ class ApiFunction(Construct):
             self,
             "api",
             installation=installation,
-            target=for_api(installation.target),
+            target=for_api(installation.target, oidc=settings.oidc is not None),
             description="Minutehand: the HTTP API",
             memory=settings.memory,
             timeout=TIMEOUT,
@@ -144,16 +147,26 @@ class ApiFunction(Construct):
             encryption_key=installation.encryption_key,
         )
         self.apis = {way: self._api(way) for way in settings.ways}
+        if settings.oidc is not None:
+            resource = installation.name("api")
+            self.sign_in = SignInLoadBalancer(
+                self, "SignIn", function=self.function, settings=settings.oidc, resource=resource
+            )
+            for variable, value in self.sign_in.environment.items():
+                self.function.add_environment(variable, value)
 
     @property
     def urls(self) -> Mapping[str, str]:
         """By way in."""
-        return {way: api.api_endpoint for way, api in self.apis.items()}
+        oidc = self._settings.oidc
+        own = {} if oidc is None else {"oidc": f"https://{oidc.domain}"}
+        return {**{way: api.api_endpoint for way, api in self.apis.items()}, **own}
 
     @property
     def console_url(self) -> str | None:
         """Where people open the console; None if there is none."""
-        return f"{self.urls['keys']}/console/" if self._settings.console else None
+        urls = self.urls
+        return f"{urls.get('oidc') or urls['keys']}/console/" if self._settings.console else None
 
     def _api(self, way: str) -> apigateway.HttpApi:
         """An HTTP API whose only route takes every request. Without CORS: no page of another site may read an answer."""

@@ -48,6 +48,7 @@ _PLAIN, _EXECUTABLE = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 _UNIX = 3  # the system that an archive's modes are of
 _CODE = "/var/task"  # the folder of a bundle on Lambda, as tracebacks show it
 API = "api"  # the extra of the HTTP API
+OIDC = "oidc"  # that with the word of a load balancer
 _SERVICES = ("dynamodb", "logs", "s3", "sqs", "ssm", "sts")  # that the API asks; no code of users runs in it
 _NOT_IN_LAMBDA = ("cli", "local", "testing", "infra", "functions")  # folders of the package that no function imports
 
@@ -85,9 +86,9 @@ AWS_COMPILED = replace(
 HERE = BundleTarget(name="here", arguments=(), complete=False)
 
 
-def for_api(target: BundleTarget) -> BundleTarget:
-    """The same platform, with what the HTTP API needs."""
-    return replace(target, extras=(API,))
+def for_api(target: BundleTarget, *, oidc: bool = False) -> BundleTarget:
+    """The same platform, with what the HTTP API needs, and with ``oidc`` what checks a load balancer's signature."""
+    return replace(target, extras=(API, OIDC) if oidc else (API,))
 
 
 def bundle(target: BundleTarget, jobs: JobPackage | None = None) -> lambda_.Code:

@@ -345,7 +345,7 @@ class Minutehand(Construct):
         for way, url in ({} if self._api is None else self._api.urls).items():
             described[f"{way.capitalize()}ApiUrl"] = (f"The HTTP API, for callers by {way}", url)
         if self._api is not None and self._api.console_url is not None:
-            described["ConsoleUrl"] = ("The console, for people with an API key", self._api.console_url)
+            described["ConsoleUrl"] = ("The console, for people who sign in or have an API key", self._api.console_url)
         return {
             name: CfnOutput(self, name, description=description, value=value)
             for name, (description, value) in described.items()

@@ -8,6 +8,8 @@ from typing import Any
 
 from fastapi import FastAPI
 from mangum import Mangum
+from minutehand.clock import system_clock
+from minutehand.web.actors import Access, closed
 from minutehand.web.app import create_gateway_app
 
 from functions.observe import logger, services
@@ -22,14 +24,26 @@ def _adapter() -> Mangum:
 
 def _application() -> FastAPI:
     """The API, and with MINUTEHAND_CONSOLE=on the console beside it, which an API alone does not load."""
+    also = _load_balancer_access()
     if os.environ.get("MINUTEHAND_CONSOLE") != "on":
-        return create_gateway_app(services())
+        return create_gateway_app(services(), also=also)
     from minutehand.console.gateway import gateway_front_door  # noqa: PLC0415 (as the docstring says)
 
-    return gateway_front_door(services())
+    return gateway_front_door(services(), also=also)
+
+
+def _load_balancer_access() -> Access:
+    """Whom the load balancer that MINUTEHAND_LOAD_BALANCER names has signed in; without one, nobody, and nothing is loaded."""
+    arn = os.environ.get("MINUTEHAND_LOAD_BALANCER")
+    if not arn:
+        return closed
+    from minutehand.web.load_balancer import LoadBalancer, LoadBalancerAccess  # noqa: PLC0415 (as the docstring says)
+
+    issuer, client = os.environ["MINUTEHAND_OIDC_ISSUER"], os.environ["MINUTEHAND_OIDC_CLIENT"]
+    return LoadBalancerAccess(LoadBalancer(arn=arn, issuer=issuer, client=client), system_clock)
 
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer a request, an event of an HTTP API in format 2.0."""
+    """Answer a request, an event of an HTTP API in format 2.0, or of a load balancer."""
     return _adapter()(event, context)

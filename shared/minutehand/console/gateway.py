@@ -8,10 +8,12 @@ from minutehand.console.app import add_console
 from minutehand.console.sign_in import ApiKeySession
 from minutehand.ports.services import Services
 from minutehand.sdk.scheduler import Scheduler
+from minutehand.web.actors import Access, closed
 from minutehand.web.app import create_gateway_app
+from minutehand.web.authentication import first_of
 
 
-def gateway_front_door(services: Services) -> FastAPI:
-    """The application of a function. No process keeps sessions: any of them answers any request."""
+def gateway_front_door(services: Services, *, also: Access = closed) -> FastAPI:
+    """The application of a function. No process keeps sessions: any of them answers any request. ``also`` as in ``create_gateway_app``."""
     session = ApiKeySession(Scheduler(services=services))
-    return add_console(create_gateway_app(services, also=session), session=session)
+    return add_console(create_gateway_app(services, also=first_of(session, also)), session=session)

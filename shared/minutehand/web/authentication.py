@@ -66,6 +66,11 @@ def _of_iam(about: Any) -> str | None:
 def _of_token(about: Any) -> str | None:
     claims = about.get("claims") if isinstance(about, Mapping) else None
     issuer, subject = (claims.get(name) if isinstance(claims, Mapping) else None for name in ("iss", "sub"))
+    return principal_of(issuer, subject)
+
+
+def principal_of(issuer: Any, subject: Any) -> str | None:
+    """The principal of an issuer's subject, the same by whichever way it comes; None if one of the two is missing."""
     if not isinstance(issuer, str) or not isinstance(subject, str) or not issuer or not subject:
         return None
     return f"oidc:{issuer.removeprefix('https://').rstrip('/')}/{subject}"

@@ -15,10 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mangum import Mangum
+from minutehand.clock import system_clock
 from minutehand.testing import Harness
 from minutehand.web.urls import name_in_url
 
 from tests.support.api import NIGHTLY, NOON, greeting_jobs
+from tests.unit.web.test_load_balancer import ARN as BALANCER
+from tests.unit.web.test_load_balancer import KEY, KID, OURS, text, token
 
 ARN = "arn:aws:iam::123456789012:user/ada"
 IAM = {
@@ -288,3 +291,46 @@ def test_what_is_no_name_finds_nothing_and_makes_nothing(gateway: Gateway, segme
     gateway.admit(f"iam:{ARN}", "editor")
     assert gateway.ask("PUT", f"{SCHEDULES}/{segment}", IAM, body=NIGHTLY)[0] in (400, 404, 405, 422)
     assert not gateway.harness.scheduler.list_schedules().items
+
+
+# A load balancer, at which people have signed in.
+
+
+def of_load_balancer(method: str, path: str, **headers: str) -> dict[str, Any]:
+    """As a load balancer makes it, with headers of several values."""
+    named = {"host": "jobs.acme.example", "x-forwarded-proto": "https", "x-forwarded-port": "443", **headers}
+    return {
+        "requestContext": {"elb": {"targetGroupArn": BALANCER.replace("loadbalancer/app", "targetgroup")}},
+        "httpMethod": method,
+        "path": path,
+        "multiValueQueryStringParameters": {},
+        "multiValueHeaders": {name.replace("_", "-"): [value] for name, value in headers.items() | named.items()},
+        "body": "",
+        "isBase64Encoded": False,
+    }
+
+
+@pytest.fixture
+def people(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    from minutehand.web import load_balancer
+
+    monkeypatch.setattr(load_balancer, "_fetch_from", lambda url: {KID: text(KEY)}.get)
+    monkeypatch.setenv("MINUTEHAND_LOAD_BALANCER", BALANCER)
+    monkeypatch.setenv("MINUTEHAND_OIDC_ISSUER", OURS.issuer)
+    monkeypatch.setenv("MINUTEHAND_OIDC_CLIENT", OURS.client)
+    monkeypatch.setenv("MINUTEHAND_CONSOLE", "on")
+    return Gateway(monkeypatch)
+
+
+def test_people_whom_a_load_balancer_signed_in_go_by_grants(people: Gateway) -> None:
+    ends = system_clock() // 1000 + 120
+    said = token(KEY, {"sub": "ada"}, exp=ends)
+    assert people.answer(of_load_balancer("GET", SCHEDULES, x_amzn_oidc_data=said))["statusCode"] == 403
+    people.admit("oidc:login.acme.example/ada", "viewer")
+    found = people.answer(of_load_balancer("GET", SCHEDULES, x_amzn_oidc_data=said))
+    assert (found["statusCode"], "content-type" in found["multiValueHeaders"]) == (200, True)
+    assert people.answer(of_load_balancer("GET", "/console/t/default/", x_amzn_oidc_data=said))["statusCode"] == 200
+    late = token(KEY, {"sub": "ada"}, exp=ends - 600)
+    for wrong in {}, {"x_amzn_oidc_data": late}, {"x_amzn_oidc_identity": "ada"}:
+        assert people.answer(of_load_balancer("GET", SCHEDULES, **wrong))["statusCode"] == 401
+    assert people.ask("GET", SCHEDULES, x_amzn_oidc_data=said)[0] == 401  # a replay at a URL of API Gateway

@@ -1,0 +1,176 @@
+"""Whom a load balancer has signed in: only what it has signed itself, now, for this client, and only by its own way in."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from fastapi import Request
+from minutehand.errors import InvalidInput, Unavailable
+from minutehand.web.load_balancer import LoadBalancer, LoadBalancerAccess
+from minutehand.web.problems import RefusedRequest
+
+ARN = "arn:aws:elasticloadbalancing:eu-central-1:123456789012:loadbalancer/app/jobs/50dc6c495c0c9188"
+OURS = LoadBalancer(arn=ARN, issuer="https://login.acme.example", client="minutehand")
+KID, OTHER = "5a1f0c1e-0000-4000-8000-000000000001", "5a1f0c1e-0000-4000-8000-000000000002"
+NOW = 1_777_896_000_000
+ELB = {"requestContext": {"elb": {"targetGroupArn": ARN.replace("loadbalancer/app", "targetgroup")}}}
+
+
+def padded(part: bytes) -> str:
+    return base64.urlsafe_b64encode(part).decode()  # with "=", as load balancers send it
+
+
+def token(key: ec.EllipticCurvePrivateKey, claims: Any = None, **head: Any) -> str:
+    about = {"alg": "ES256", "kid": KID, "signer": ARN, "iss": OURS.issuer, "client": OURS.client}
+    about |= {"exp": NOW // 1000 + 120, **head}
+    said = {"sub": "ada", "exp": NOW // 1000 + 120, "iss": OURS.issuer} if claims is None else claims
+    signed = f"{padded(json.dumps(about).encode())}.{padded(json.dumps(said).encode())}"
+    r, s = decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(SHA256())))
+    return f"{signed}.{padded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+
+
+def made() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def text(key: Any) -> bytes:
+    found: bytes = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return found
+
+
+KEY, SECOND = made(), made()
+
+
+class Published:
+    """The keys of a region."""
+
+    def __init__(self) -> None:
+        self.keys, self.asked = {KID: text(KEY)}, list[str]()
+
+    def __call__(self, kid: str) -> bytes | None:
+        self.asked.append(kid)
+        return self.keys.get(kid)
+
+
+@pytest.fixture
+def published() -> Published:
+    return Published()
+
+
+@pytest.fixture
+def access(published: Published) -> LoadBalancerAccess:
+    return LoadBalancerAccess(OURS, lambda: NOW, published)
+
+
+def request(*tokens: str, event: Any = ELB, method: str = "GET", **headers: str) -> Request:
+    sent = [(b"x-amzn-oidc-data", each.encode()) for each in tokens]
+    sent += [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "method": method, "path": "/", "headers": sent, "aws.event": event})
+
+
+def test_who_signed_in_is_a_principal_of_its_own(access: LoadBalancerAccess, published: Published) -> None:
+    for _ in range(3):
+        found = access(request(token(KEY)))
+        assert found is not None
+        assert found.principal == "oidc:login.acme.example/ada"
+    assert published.asked == [KID]
+
+
+def forged(value: str) -> str:
+    head, claims, signature = value.split(".")
+    return f"{head}.{padded(json.dumps({'sub': 'root'}).encode())}.{signature}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: token(KEY, exp=NOW // 1000),
+        lambda: token(KEY, exp=str(NOW)),
+        lambda: token(KEY, exp=True),
+        lambda: token(KEY, {"sub": "ada", "exp": NOW // 1000 - 1}),
+        lambda: token(KEY, signer=ARN.replace("/jobs/", "/theirs/")),
+        lambda: token(KEY, alg="none"),
+        lambda: token(KEY, alg="HS256"),
+        lambda: token(KEY, iss="https://login.evil.example"),
+        lambda: token(KEY, {"sub": "ada", "iss": "https://login.evil.example"}),
+        lambda: token(KEY, client="other"),
+        lambda: token(KEY, crit=["x"]),
+        lambda: token(SECOND),
+        lambda: token(KEY, kid=OTHER),
+        lambda: forged(token(KEY)),
+        lambda: token(KEY, alg="none").rpartition(".")[0] + ".",
+        lambda: token(KEY).rpartition(".")[0] + "." + padded(b"\0" * 64),
+        lambda: token(KEY).rpartition(".")[0] + ".é",
+        lambda: token(KEY, {"name": "no subject"}),
+        lambda: token(KEY, {"sub": "a\nb"}),
+        lambda: token(KEY, {"sub": "a" * 300}),
+        lambda: "a.b.c",
+        lambda: "",
+        lambda: "W10=.W10=.W10=",
+    ],
+)
+def test_what_it_has_not_said_is_not_believed(access: LoadBalancerAccess, make: Callable[[], str]) -> None:
+    access_of = access.claims_of(make())
+    assert access_of is None or access(request(make().encode().decode("latin-1"))) is None
+
+
+@pytest.mark.parametrize("kid", ["../x", f"{KID}/..", f"{KID}?", "", KID.upper(), f"{KID}\n", 7, None])
+def test_no_other_address_is_asked_for_a_key(access: LoadBalancerAccess, published: Published, kid: Any) -> None:
+    assert access(request(token(KEY, kid=kid))) is None
+    assert not published.asked
+
+
+def test_a_new_key_is_found_and_few_are_kept(access: LoadBalancerAccess, published: Published) -> None:
+    assert access(request(token(KEY)))
+    published.keys[OTHER] = text(SECOND)
+    assert access(request(token(SECOND, kid=OTHER)))
+    assert access(request(token(KEY, kid=OTHER))) is None
+    for number in range(100, 140):
+        published.keys[f"{KID[:-3]}{number}"] = text(KEY)
+        assert access(request(token(KEY, kid=f"{KID[:-3]}{number}")))
+    assert len(access._keys._known) == 16
+
+
+def test_a_key_of_another_kind_checks_nothing(access: LoadBalancerAccess, published: Published) -> None:
+    for wrong in b"", b"<html>", text(ec.generate_private_key(ec.SECP384R1())):
+        published.keys[KID] = wrong
+        assert access(request(token(KEY))) is None
+
+
+@pytest.mark.parametrize("event", [None, {}, {"requestContext": {"http": {}}}, {"requestContext": {"elb": {}}}])
+def test_a_true_token_by_another_way_in_is_ignored(access: LoadBalancerAccess, event: Any) -> None:
+    assert access(request(token(KEY), event=event)) is None
+
+
+def test_two_headers_are_none(access: LoadBalancerAccess) -> None:
+    assert access(request(token(KEY), token(KEY))) is None
+
+
+@pytest.mark.parametrize("site", [{}, {"sec_fetch_site": "cross-site"}, {"sec_fetch_site": "same-site"}])
+def test_another_site_changes_nothing(access: LoadBalancerAccess, site: dict[str, str]) -> None:
+    with pytest.raises(RefusedRequest):
+        access(request(token(KEY), method="POST", **site))
+    assert access(request(token(KEY), method="POST", sec_fetch_site="same-origin"))
+
+
+def test_without_the_keys_it_is_unavailable() -> None:
+    def down(kid: str) -> bytes:
+        raise Unavailable(kid)
+
+    with pytest.raises(Unavailable):
+        LoadBalancerAccess(OURS, lambda: NOW, down)(request(token(KEY)))
+
+
+def test_the_address_of_the_keys_is_of_the_region() -> None:
+    assert OURS.keys_url == "https://public-keys.auth.elb.eu-central-1.amazonaws.com/"
+    for wrong in "", "arn:aws:s3:::x", ARN.replace("eu-central-1", "evil.example/"):
+        with pytest.raises(InvalidInput):
+            LoadBalancer(arn=wrong, issuer="https://a.example", client="c")
