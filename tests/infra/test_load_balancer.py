@@ -14,7 +14,6 @@ from aws_cdk.assertions import Template
 from minutehand.errors import InvalidInput
 
 from infra import ApiSettings, LoadBalancerSettings, Minutehand
-from tests.infra.test_cfn_lint import complaints
 from tests.support.stacks import JOBS
 from tests.support.templates import functions
 
@@ -81,12 +80,17 @@ def test_only_load_balancers_of_this_account_may_call_the_function_and_it_knows_
 
 
 def test_cfn_lint_has_nothing_to_say(template: Template) -> None:
-    assert not complaints(template)
+    from cfnlint import api
+
+    found = api.lint(json.dumps(template.to_json()), regions=["eu-west-1"])
+    network = "W3010"  # the zones of the VPC, which are the test's own
+    assert not [each for each in found if each.rule.id != network]
 
 
 def test_what_would_be_open_or_wrong_is_refused(stack: Stack) -> None:
     given = settings(stack)
-    for field, wrong in {"issuer": "http://a", "clients": [], "client": "", "token_endpoint": "x"}.items():
+    wrongs: dict[str, Any] = {"issuer": "http://a", "clients": [], "client": "", "token_endpoint": "x"}
+    for field, wrong in wrongs.items():
         with pytest.raises(InvalidInput) as refusal:
             replace(given, **{field: wrong})
         assert refusal.value.field == field

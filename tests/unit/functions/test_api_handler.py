@@ -20,8 +20,8 @@ from minutehand.testing import Harness
 from minutehand.web.urls import name_in_url
 
 from tests.support.api import NIGHTLY, NOON, greeting_jobs
-from tests.unit.web.test_load_balancer import ARN as BALANCER
-from tests.unit.web.test_load_balancer import KEY, KID, OURS, text, token
+from tests.support.signed_in import ARN as BALANCER
+from tests.support.signed_in import KEY, KID, OURS, text, token
 
 ARN = "arn:aws:iam::123456789012:user/ada"
 IAM = {
