@@ -76,7 +76,7 @@ class SignInLoadBalancer(Construct):
         super().__init__(scope, name)
         self._settings = settings
         group = ec2.SecurityGroup(
-            self, "Group", vpc=settings.vpc, description=f"{resource}: people's browsers", allow_all_outbound=False
+            self, "Group", vpc=settings.vpc, description=f"{resource}: browsers of people", allow_all_outbound=False
         )
         for network in settings.clients:
             peer = ec2.Peer.ipv6(network) if ip_network(network).version == 6 else ec2.Peer.ipv4(network)
