@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any
 
 import urllib3
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -33,7 +33,7 @@ HEADER = "x-amzn-oidc-data"
 _ARN = re.compile(r"arn:aws:elasticloadbalancing:([a-z]{2}(?:-[a-z]+)+-\d):\d{12}:loadbalancer/app/[A-Za-z0-9/-]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # no other address can be made of it
 _HALF = 32  # bytes of each of the two numbers of an ES256 signature
-_MOST_KEYS, _MOST_BYTES, _SECONDS = 16, 4_096, 3.0
+_MOST_KEYS, _MOST_BYTES, _SECONDS = 16, 4_096, 3.0  # seconds for each of connecting and answering
 _LONGEST = 64_000  # characters of a token
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -67,7 +67,7 @@ class LoadBalancerAccess:
 
     def __init__(self, load_balancer: LoadBalancer, now: Callable[[], int], fetch: Fetch | None = None) -> None:
         self._of, self._now = load_balancer, now
-        self._keys = _Keys(fetch or _fetch_from(load_balancer.keys_url))
+        self._keys = _Keys(fetch or keys_at(load_balancer.keys_url))
 
     def __call__(self, request: Request) -> Actor | None:
         """The person; None for nobody. Raises Unavailable if the key cannot be fetched, RefusedRequest for another site's request."""
@@ -137,12 +137,13 @@ class _Keys:
 def _key_in(text: bytes) -> EllipticCurvePublicKey | None:
     try:
         key = load_pem_public_key(text)
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         return None
     return key if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1) else None
 
 
-def _fetch_from(url: str) -> Fetch:
+def keys_at(url: str) -> Fetch:
+    """Keys are asked for at an address that their id completes. No redirect is followed; what raises Unavailable may be tried again."""
     pool = urllib3.PoolManager(timeout=_SECONDS, retries=False)
 
     def fetch(kid: str) -> bytes | None:
@@ -151,7 +152,7 @@ def _fetch_from(url: str) -> Fetch:
             try:
                 text: bytes = answer.read(_MOST_BYTES)
             finally:
-                answer.release_conn()
+                answer.close()  # what may be left of it is nobody's
         except urllib3.exceptions.HTTPError as error:
             raise Unavailable(f"the load balancer's key {kid} could not be fetched from {url}: {error}") from error
         if answer.status >= 500:

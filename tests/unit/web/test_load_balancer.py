@@ -10,9 +10,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi import Request
 from minutehand.errors import InvalidInput, Unavailable
-from minutehand.web.load_balancer import LoadBalancer, LoadBalancerAccess
+from minutehand.web.load_balancer import LoadBalancer, LoadBalancerAccess, keys_at
 from minutehand.web.problems import RefusedRequest
 
+from tests.support.http_endpoint import serving
 from tests.support.signed_in import ARN, ELB, KEY, KID, NOW, OTHER, OURS, SECOND, padded, text, token
 
 
@@ -141,3 +142,39 @@ def test_the_address_of_the_keys_is_of_the_region() -> None:
     for wrong in "", "arn:aws:s3:::x", ARN.replace("eu-central-1", "evil.example/"):
         with pytest.raises(InvalidInput):
             LoadBalancer(arn=wrong, issuer="https://a.example", client="c")
+
+
+def test_a_key_is_fetched_once_by_its_id() -> None:
+    with serving() as endpoint:
+        endpoint.answers((200, {}, text(KEY)))
+        access = LoadBalancerAccess(OURS, lambda: NOW, keys_at(f"{endpoint.url}/"))
+        assert access(request(token(KEY)))
+        assert access(request(token(KEY)))
+        assert [(asked.method, asked.path) for asked in endpoint.asked] == [("GET", f"/{KID}")]
+
+
+def test_a_redirect_is_no_key_and_is_not_followed() -> None:
+    with serving() as endpoint:
+        endpoint.answers((302, {"Location": "/elsewhere"}, b""), 404)
+        fetch = keys_at(f"{endpoint.url}/")
+        assert fetch(KID) is None
+        assert fetch(KID) is None
+        assert [asked.path for asked in endpoint.asked] == [f"/{KID}"] * 2
+
+
+def test_no_more_of_an_answer_is_read_than_a_key_can_have() -> None:
+    with serving() as endpoint:
+        endpoint.answers((200, {}, b"x" * 1_000_000), (200, {}, text(KEY)))
+        fetch = keys_at(f"{endpoint.url}/")
+        assert fetch(KID) == b"x" * 4_096
+        assert fetch(KID) == text(KEY)
+
+
+def test_a_host_that_fails_or_is_not_there_is_unavailable() -> None:
+    with serving() as endpoint:
+        fetch = keys_at(f"{endpoint.url}/")
+        endpoint.answers(503)
+        with pytest.raises(Unavailable, match="status 503"):
+            fetch(KID)
+    with pytest.raises(Unavailable, match="could not be fetched"):
+        fetch(KID)
