@@ -279,18 +279,12 @@ def test_the_handlers_are_where_the_bundle_looks_for_them() -> None:
     }
 
 
-@pytest.mark.parametrize("oidc", [False, True])
-def test_the_apis_bundle_has_its_framework_and_stays_under_15_megabytes(tmp_path: Path, oidc: bool) -> None:
+@pytest.mark.parametrize(("oidc", "most"), [(False, 15), (True, 22)])
+def test_the_apis_bundle_has_its_framework_and_is_no_larger(tmp_path: Path, oidc: bool, most: int) -> None:
+    """15 MiB zipped; 22 with ``cryptography``, for who has a load balancer sign people in."""
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", for_api(AWS, oidc=oidc))
-    for needed in (
-        "fastapi",
-        "jinja2",
-        "mangum",
-        "pydantic",
-        "jsonschema_rs",
-        "minutehand/console/static",
-    ):
+    for needed in ("fastapi", "jinja2", "mangum", "pydantic", "jsonschema_rs", "minutehand/console/static"):
         assert (tmp_path / "bundle" / needed).exists(), needed
     assert (tmp_path / "bundle" / "cryptography").exists() is oidc
     for left_out in ("uvicorn", "httpx", "rich", "typer"):
@@ -298,7 +292,7 @@ def test_the_apis_bundle_has_its_framework_and_stays_under_15_megabytes(tmp_path
     with zipfile.ZipFile(tmp_path / "deflated.zip", "w", zipfile.ZIP_DEFLATED) as packed:
         for place in (tmp_path / "bundle").rglob("*"):
             packed.write(place, place.relative_to(tmp_path / "bundle"))
-    assert (tmp_path / "deflated.zip").stat().st_size < 15 * 1024 * 1024
+    assert (tmp_path / "deflated.zip").stat().st_size < most * 1024 * 1024
 
 
 def test_the_api_finds_all_that_it_imports_and_asks_in_its_bundle(tmp_path: Path) -> None:
