@@ -314,7 +314,7 @@ def of_load_balancer(method: str, path: str, **headers: str) -> dict[str, Any]:
 def people(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
     from minutehand.web import load_balancer
 
-    monkeypatch.setattr(load_balancer, "_fetch_from", lambda url: {KID: text(KEY)}.get)
+    monkeypatch.setattr(load_balancer, "keys_at", lambda url: {KID: text(KEY)}.get)
     monkeypatch.setenv("MINUTEHAND_LOAD_BALANCER", BALANCER)
     monkeypatch.setenv("MINUTEHAND_OIDC_ISSUER", OURS.issuer)
     monkeypatch.setenv("MINUTEHAND_OIDC_CLIENT", OURS.client)
