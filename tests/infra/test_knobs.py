@@ -21,6 +21,7 @@ from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import InvalidInput
 
 from infra import ApiSettings, Minutehand
+from tests.support.parts import in_rotation
 from tests.support.templates import actions_of, statements
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
@@ -34,6 +35,7 @@ def worker(template: Template) -> dict[str, Any]:
     return dict(resource["Properties"])
 
 
+@in_rotation(of=4)
 def test_memory_timeout_environment_and_concurrency_are_those_of_the_worker(
     with_knobs: Callable[..., Template],
 ) -> None:
@@ -47,17 +49,20 @@ def test_memory_timeout_environment_and_concurrency_are_those_of_the_worker(
     template.has_resource_properties("AWS::Lambda::Function", {"FunctionName": "acme-ticker", "MemorySize": 1769})
 
 
+@in_rotation(of=4)
 def test_a_tick_goes_over_as_many_invocations_as_one_likes(with_knobs: Callable[..., Template]) -> None:
     told = {"Variables": Match.object_like({"MINUTEHAND_TICKER_GROUPS": "64"})}
     with_knobs(ticker_groups=64).has_resource_properties("AWS::Lambda::Function", {"Environment": told})
 
 
 @pytest.mark.parametrize("groups", [0, -1, 129])
+@in_rotation(of=4)
 def test_but_not_over_none_or_hundreds(stack: Stack, groups: int) -> None:
     with pytest.raises(InvalidInput, match="ticker_groups"):
         Minutehand(stack, "Jobs", jobs=JOBS, ticker_groups=groups)
 
 
+@in_rotation(of=4)
 def test_its_claims_take_half_of_a_new_tables_writes_or_as_many_as_one_says(
     with_knobs: Callable[..., Template],
 ) -> None:
@@ -67,11 +72,13 @@ def test_its_claims_take_half_of_a_new_tables_writes_or_as_many_as_one_says(
 
 
 @pytest.mark.parametrize("writes", [-1, 999])
+@in_rotation(of=4)
 def test_but_not_so_few_that_no_invocation_would_wait_for_them(stack: Stack, writes: int) -> None:
     with pytest.raises(InvalidInput, match="ticker_writes"):
         Minutehand(stack, "Jobs", jobs=JOBS, ticker_writes=writes)
 
 
+@in_rotation(of=4)
 def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -> None:
     secret = secretsmanager.Secret(stack, "Database")
     Minutehand(stack, "Jobs", jobs=JOBS, secrets={"DATABASE": secret})
@@ -100,6 +107,7 @@ def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -
     assert [reader for reader in readers if reader.startswith("JobsWorkerRole")] == list(readers)
 
 
+@in_rotation(of=4)
 def test_only_the_worker_goes_into_the_vpc_and_may_do_so(stack: Stack) -> None:
     vpc = ec2.Vpc(stack, "Network", max_azs=2)
     Minutehand(stack, "Jobs", jobs=JOBS, vpc=vpc)
@@ -122,12 +130,14 @@ def test_only_the_worker_goes_into_the_vpc_and_may_do_so(stack: Stack) -> None:
     )
 
 
+@in_rotation(of=4)
 def test_layers_are_those_of_the_worker(stack: Stack) -> None:
     arn = "arn:aws:lambda:eu-west-1:123456789012:layer:tools:3"
     Minutehand(stack, "Jobs", jobs=JOBS, layers=[lambda_.LayerVersion.from_layer_version_arn(stack, "Tools", arn)])
     assert worker(Template.from_stack(stack))["Layers"] == [arn]
 
 
+@in_rotation(of=4)
 def test_what_the_jobs_need_is_granted_to_the_worker(stack: Stack) -> None:
     topic = sns.Topic(stack, "News")
     jobs = Minutehand(stack, "Jobs", jobs=JOBS)
@@ -138,6 +148,7 @@ def test_what_the_jobs_need_is_granted_to_the_worker(stack: Stack) -> None:
     )
 
 
+@in_rotation(of=4)
 def test_a_container_may_do_what_the_worker_does(stack: Stack) -> None:
     role = iam.Role(stack, "Container", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     Minutehand(stack, "Jobs", jobs=JOBS).grant_work(role)
@@ -150,6 +161,7 @@ def test_a_container_may_do_what_the_worker_does(stack: Stack) -> None:
     assert {"sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:SendMessage", "sqs:GetQueueUrl"} <= granted
 
 
+@in_rotation(of=4)
 def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(shards=64, retention=Duration.days(7))
     assert {
@@ -165,6 +177,7 @@ def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Cal
     )
 
 
+@in_rotation(of=4)
 def test_the_alarms_go_where_they_are_wanted(stack: Stack) -> None:
     arn = "arn:aws:sns:eu-west-1:123456789012:pager"
     Minutehand(stack, "Jobs", jobs=JOBS, alarm_topic=sns.Topic.from_topic_arn(stack, "Pager", arn))
@@ -173,6 +186,7 @@ def test_the_alarms_go_where_they_are_wanted(stack: Stack) -> None:
     template.all_resources_properties("AWS::CloudWatch::Alarm", {"AlarmActions": [arn]})
 
 
+@in_rotation(of=4)
 def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_use_it(stack: Stack) -> None:
     Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"))
     template = Template.from_stack(stack)
@@ -206,6 +220,7 @@ def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_u
     }
 
 
+@in_rotation(of=4)
 def test_the_logs_may_use_the_customers_key_for_this_installation_alone(stack: Stack) -> None:
     Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"), prefix="acme")
     (key,) = Template.from_stack(stack).find_resources("AWS::KMS::Key").values()
@@ -214,6 +229,7 @@ def test_the_logs_may_use_the_customers_key_for_this_installation_alone(stack: S
     assert json.dumps(allowed["Condition"]["ArnLike"]).endswith(':log-group:/aws/lambda/acme-*"]]}}')
 
 
+@in_rotation(of=4)
 def test_a_concurrency_of_none_of_0_and_of_a_number(with_knobs: Callable[..., Template]) -> None:
     def limits(**knobs: Any) -> list[int | None]:
         found = with_knobs(**knobs).find_resources("AWS::Lambda::EventSourceMapping").values()
@@ -230,6 +246,7 @@ def test_a_concurrency_of_none_of_0_and_of_a_number(with_knobs: Callable[..., Te
     ]
 
 
+@in_rotation(of=4)
 def test_jobs_have_metrics_of_their_own_if_they_are_named(with_knobs: Callable[..., Template]) -> None:
     told = {"Variables": Match.object_like({"MINUTEHAND_METRIC_JOBS": "a.b,c"})}
     template = with_knobs(metric_jobs=["a.b", "c"])
@@ -240,6 +257,7 @@ def test_jobs_have_metrics_of_their_own_if_they_are_named(with_knobs: Callable[.
     assert "METRIC_JOBS" not in json.dumps(worker(with_knobs()))
 
 
+@in_rotation(of=4)
 def test_groups_of_containers_are_told_to_who_reads_logs(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(log_groups=["/ecs/a", "/ecs/b"], api=ApiSettings(iam=True))
     told = {"Variables": Match.object_like({"MINUTEHAND_LOG_GROUPS": "/ecs/a,/ecs/b"})}
@@ -251,6 +269,7 @@ def test_groups_of_containers_are_told_to_who_reads_logs(with_knobs: Callable[..
     assert len(reads) == 7
 
 
+@in_rotation(of=4)
 def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(removal_policy=RemovalPolicy.DESTROY)
     for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Logs::LogGroup"):
@@ -258,6 +277,7 @@ def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[.
     template.all_resources_properties("AWS::DynamoDB::Table", {"DeletionProtectionEnabled": False})
 
 
+@in_rotation(of=4)
 def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> None:
     Minutehand(stack, "Jobs", jobs=JOBS)
     Minutehand(stack, "Reports", jobs=JOBS, prefix="reports")

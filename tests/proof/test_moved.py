@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support import simulate
+from tests.support.parts import in_rotation
 
 SEEDS = tuple(range(10))
 RECORDED = (0, 1, 3)
@@ -22,6 +23,7 @@ def test_a_moved_run_starts_once_at_its_last_time() -> None:
 
 
 @pytest.mark.parametrize("seed", RECORDED)
+@in_rotation(of=3)
 def test_the_history_has_a_moved_run_at_its_last_place(seed: int) -> None:
     assert moves(seed, "recorded moves") > 2
 

@@ -20,7 +20,7 @@ from minutehand.state.history.run_changes import transition_of
 from tests.support import simulate
 from tests.support.histories.recorded import Recorded, Unfollowed
 from tests.support.histories.simulator import CALM, HOSTILE, WILD, Faults
-from tests.support.parts import in_parts
+from tests.support.parts import in_parts, in_rotation, in_turn
 
 KNOWN = tuple(range(12))  # one process, a function, and both, under faults of each class
 PARTS = 6  # `make test` plays one, `make check` all
@@ -36,18 +36,20 @@ def test_what_historians_write_is_what_happened(part: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "faults"), [(1, CALM), (4, HOSTILE)])
+@in_rotation(of=3)
 def test_after_25_hours_without_a_historian_a_gap_is_reported_and_a_rebuild_fills_it(seed: int, faults: Faults) -> None:
     history = Unfollowed(seed, faults)
     assert history.judged() == []
 
 
+@in_rotation(of=3)
 def test_without_a_rebuild_what_the_historian_did_not_see_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebuilding, "rebuild", lambda spec, services, *, clock: None)
     history = Unfollowed(1, CALM)
     assert sum(text.startswith(("page missing", "open missing")) for text in history.judged()) > 10
 
 
-@pytest.mark.parametrize("faults", [CALM, WILD])
+@in_turn("faults", [CALM, WILD], ["calm", "wild"])
 def test_everything_that_may_become_of_a_run_is_in_each_history(faults: Faults) -> None:
     history = Recorded(5, faults)
     assert history.judged() == []
@@ -60,6 +62,7 @@ def test_everything_that_may_become_of_a_run_is_in_each_history(faults: Faults) 
     assert acts > {"create", "update", "pause", "resume", "trigger", "skip", "cancel", "replay", "redrive", "backfill"}
 
 
+@in_rotation(of=3)
 def test_an_end_that_is_not_published_and_an_act_without_its_line_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     write, send = auditing.line_writes, events._send
     monkeypatch.setattr(auditing, "line_writes", lambda line: [] if line.act is AuditAct.TRIGGER else write(line))

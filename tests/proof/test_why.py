@@ -10,6 +10,7 @@ from minutehand.why import workers
 from minutehand.why.words import count
 
 from tests.support import simulate
+from tests.support.parts import in_turn
 
 # They found a drain that became a deletion, a fire in the asked second, a later run that cancels, a deletion by a slow clock, a gap
 # beyond the end of its revision, and a pause whose deletion was nearer to its clamped end.
@@ -29,7 +30,7 @@ def of_kind(answers: Counter[str], kind: str) -> Counter[str]:
     return Counter({what.removeprefix(kind): number for what, number in answers.items() if what.startswith(kind)})
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_turn("seed", SEEDS, [str(seed) for seed in SEEDS], of=3)
 def test_every_answer_agrees_with_the_history(seed: int) -> None:
     answers = of_kind(answers_of(seed), "answered ")
     assert answers.total() > 50

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from typing import Any
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
+Test = TypeVar("Test", bound=Callable[..., object])
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
 
 
@@ -33,3 +35,13 @@ def in_turn(
 def in_parts(count: int) -> pytest.MarkDecorator:
     """Run the test with ``part`` from 0 to ``count`` - 1, in turn."""
     return in_turn("part", range(count), [f"{part + 1}of{count}" for part in range(count)])
+
+
+def in_rotation(*, of: int) -> Callable[[Test], Test]:
+    """Mark a whole test ``check`` but for one day in ``of``, each test on another day."""
+
+    def marked(test: Test) -> Test:
+        its_day = zlib.crc32(f"{test.__module__}.{test.__qualname__}".encode()) % of == TURN % of
+        return test if its_day else pytest.mark.check(test)
+
+    return marked

@@ -27,6 +27,8 @@ from minutehand.local.session.verifier import StartLog
 from minutehand.settings import Settings, from_environment
 from rich.console import Console
 
+from tests.support.parts import in_rotation
+
 pytestmark = pytest.mark.cloud
 
 
@@ -65,6 +67,7 @@ def test_a_terminal_shows_a_live_table_and_the_summary(monkeypatch: pytest.Monke
     assert dict(os.environ) == before
 
 
+@in_rotation(of=4)
 def test_without_a_terminal_each_end_is_a_line() -> None:
     console = screen(terminal=False)
     assert run(LocalOptions(workers=1), console, stop_when(console, r"sample +SUCCEEDED")) == 0
@@ -74,6 +77,7 @@ def test_without_a_terminal_each_end_is_a_line() -> None:
     assert "Ctrl-C ends with a summary" in text
 
 
+@in_rotation(of=4)
 def test_no_examples_leaves_room_for_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     console = screen(terminal=True)
     options = LocalOptions(examples=False, jobs=("tests.support.installation.work",), workers=1)
@@ -81,6 +85,7 @@ def test_no_examples_leaves_room_for_ones_own(monkeypatch: pytest.MonkeyPatch) -
     assert "0 fires of the examples were due" in printed(console)
 
 
+@in_rotation(of=4)
 def test_a_verdict_that_is_not_clean_is_an_error_and_the_logs_stay(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -108,6 +113,7 @@ class TestCloudThatDies:
         return started
 
     @pytest.mark.parametrize("terminal", [True, False])
+    @in_rotation(of=4)
     def test_ends_the_session_without_a_verdict(self, terminal: bool, clouds: list[LocalCloud]) -> None:
         console, never = screen(terminal=terminal), threading.Event()
         shown = stop_when(console, r"sample .*SUCCEEDED")
@@ -163,6 +169,7 @@ class TestProcessGroup:
             with pytest.raises(Unavailable, match="each time while it ran job 'bad"):
                 group.replace_ended()
 
+    @in_rotation(of=4)
     def test_what_ends_by_itself_is_started_again_but_not_for_ever(self, tmp_path: Path) -> None:
         group = ProcessGroup([ProcessRole("broken", ("worker",))], Settings(), {}, tmp_path)
         with group:

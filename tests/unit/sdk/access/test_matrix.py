@@ -12,6 +12,7 @@ from minutehand.domain.tenants.profile import ALL, INSTALLATION
 from minutehand.owner import access
 from minutehand.sdk.access.calls import CALLS, FREE, OF_TENANTS, About
 
+from tests.support.parts import in_turn
 from tests.support.scenes.granted import (
     CALLER,
     CASES,
@@ -67,7 +68,7 @@ def lets_in(case: Case, word: str, pattern: str, job: str) -> bool:
     return pattern == ALL or CALLS[case.method].about is About.SOME
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{number}-{case.method}" for number, case in enumerate(CASES)])
+@in_turn("case", CASES, [f"{number}-{case.method}" for number, case in enumerate(CASES)], of=4)
 def test_a_call_is_let_in_as_the_table_says(case: Case) -> None:
     here = Installation()
     here.close()
