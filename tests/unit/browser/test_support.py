@@ -193,6 +193,7 @@ def test_text_is_drawn_in_the_font_of_the_package(new_page: Pages, site: str) ->
     assert [font["familyName"] for font in fonts] == ["Open Sans"]
 
 
+@pytest.mark.proof
 def test_lighthouse_tells_a_right_page_from_a_wrong_one(lighthouse: Callable[..., Scores], site: str) -> None:
     right, wrong = lighthouse(f"{site}/right"), lighthouse(f"{site}/wrong")
     assert right.accessibility == 100, right.remarks
