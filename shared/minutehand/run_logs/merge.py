@@ -125,8 +125,11 @@ def _logs(asked: RunLogsQuery, sources: Sequence[LogSource], position: _Position
 
 
 def _fresh(lines: Sequence[LogLineRow], position: _Position, name: str) -> Sequence[LogLineRow]:
-    same = sum(line.at == position.at for line in lines)
-    return lines[min(same, position.answered.get(name, 0)) :]
+    return lines[min(_count_at(position.at, lines), position.answered.get(name, 0)) :]
+
+
+def _count_at(instant: int, lines: Sequence[LogLineRow]) -> int:
+    return sum(line.at == instant for line in lines)
 
 
 def _count(lines: Sequence[tuple[int, int, LogLineRow]], limit: int) -> int:
@@ -151,5 +154,5 @@ def _after(
     for log in logs:
         if not log.piece.done and not log.fresh and log.piece.resume is not None:
             resume[log.name] = log.piece.resume
-            answered.pop(log.name, None)  # its next lines are others
-    return _Position(at=reached, answered=dict(answered), resume=resume)
+            answered[log.name] -= _count_at(position.at, log.piece.lines)  # what is left of them comes after that place
+    return _Position(at=reached, answered=dict(+answered), resume=resume)

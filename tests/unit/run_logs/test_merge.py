@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from minutehand.errors import InvalidInput
 from minutehand.ports.run_logs import LogLineRow, RunLogsQuery
@@ -38,6 +38,7 @@ LINES = st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=25)
 
 
 @given(st.lists(st.tuples(LINES, st.integers(1, 8)), min_size=1, max_size=4), st.integers(1, 6))
+@example([([(1, False), (1, False), (1, True)], 2), ([(0, False), (1, True)], 1)], 1)
 def test_every_line_comes_once_and_in_order(logs: list[tuple[list[tuple[int, bool]], int]], limit: int) -> None:
     sources: list[LogSource] = []
     wanted = []

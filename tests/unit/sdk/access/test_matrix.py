@@ -144,7 +144,7 @@ REGISTRY: list[tuple[str, tuple[object, ...], Verb, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "arguments", "verb", "own"), REGISTRY)
+@in_turn(("method", "arguments", "verb", "own"), REGISTRY, [each[0] for each in REGISTRY], of=6)
 @pytest.mark.parametrize("word", WORDS)
 def test_the_registry_is_for_admins(
     method: str, arguments: tuple[object, ...], verb: Verb, own: bool, word: str
