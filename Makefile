@@ -137,7 +137,7 @@ test: setup lint ## a sample of each: another part of the long tests every day, 
 
 .PHONY: check
 check: setup dynamodb-local browser client-generator lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
-	MINUTEHAND_TEST_BROWSER=required $(PYTEST) -m 'not proof' $(ARGS)
+	MINUTEHAND_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
 
 .PHONY: contract
 contract: setup $(if $(filter dynamodb-local,$(ENDPOINT)),dynamodb-local) ## contract and acceptance suites on ENDPOINT=http://… or dynamodb-local
