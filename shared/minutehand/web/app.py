@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from minutehand.domain.names import check_tenant
@@ -19,10 +18,10 @@ from minutehand.settings import Settings
 from minutehand.version import VERSION
 from minutehand.web.actors import Access, closed
 from minutehand.web.authentication import ApiKeyAccess, first_of, gateway_access
-from minutehand.web.calls import FrontDoor
+from minutehand.web.calls import FrontDoor, name_of_route
 from minutehand.web.guard import MAX_BODY, Guard, GuardOptions
 from minutehand.web.limits import RequestLimit
-from minutehand.web.problems import MEDIA_TYPE, Problem, add_handlers
+from minutehand.web.problems import Problem, add_handlers
 from minutehand.web.routes import (
     dead,
     declarations,
@@ -36,7 +35,7 @@ from minutehand.web.routes import (
 )
 from minutehand.web.shapes import json_bytes
 
-_ROUTERS = (schedules, forecasts, schedule_acts, schedule_runs, runs, dead, declarations, installation)
+_ROUTERS = (schedules, forecasts, schedule_acts, schedule_runs, runs, dead, declarations, installation, operators)
 _ABOUT = (
     "A job scheduler: run this job at that time, once, and tell me what happened. "
     "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "
@@ -88,17 +87,10 @@ def routed(options: GuardOptions) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=_name_of,
+        generate_unique_id_function=name_of_route,
     )
-    problem = {
-        "description": "a problem",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-    of_tenant = APIRouter(prefix="/v1/tenants/{tenant}", responses={"default": problem})
     for module in _ROUTERS:
-        of_tenant.include_router(module.router)
-    app.include_router(of_tenant)
-    app.include_router(operators.router, prefix="/v1", responses={"default": problem})
+        app.router.routes.extend(module.router.routes)
     _add_open_routes(app)
     add_handlers(app)
     app.add_middleware(Guard, options=options)
@@ -143,10 +135,6 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
             for operation in operations.values():
                 operation["security"] = [{"bearer": []}]
     return found
-
-
-def _name_of(route: APIRoute) -> str:
-    return route.name
 
 
 def _by_tenant(scheduler: Scheduler | SchedulerOf) -> SchedulerOf:

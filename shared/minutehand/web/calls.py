@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import APIRouter, Depends, Header, Path, Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -22,10 +22,11 @@ from minutehand.sdk.tenants.tenants import Tenants
 from minutehand.settings import Settings
 from minutehand.web.actors import Access, Actor, found_by
 from minutehand.web.limits import RequestLimit
-from minutehand.web.problems import RefusedRequest
+from minutehand.web.problems import MEDIA_TYPE, RefusedRequest
 from minutehand.web.shapes import as_json, json_bytes
 from minutehand.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, TENANT_PATTERN, name_of_url, run_of_url
 
+OF_TENANT = "/v1/tenants/{tenant}"
 WARNING = "Minutehand-Warning"
 
 
@@ -265,6 +266,29 @@ class StrictRoute(APIRoute):
             return await handle(_StrictRequest(request.scope, request.receive))
 
         return strict
+
+
+def routes_of(tag: str, prefix: str = OF_TENANT) -> APIRouter:
+    """A router whose routes are whole: an application takes them as they are.
+
+    Including a router would analyse each of its routes once more, with the first request of every process.
+    """
+    problem = {
+        "description": "a problem",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    return APIRouter(
+        prefix=prefix,
+        route_class=StrictRoute,
+        tags=[tag],
+        responses={"default": problem},
+        generate_unique_id_function=name_of_route,
+    )
+
+
+def name_of_route(route: APIRoute) -> str:
+    """The ``operationId``: the name of the function."""
+    return route.name
 
 
 def answers(model: Any, status: int = 200, text: str = "as asked", **more: str) -> dict[int | str, dict[str, Any]]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
 from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
 
 from minutehand.domain.schedule import ScheduleState
 from minutehand.web import views
-from minutehand.web.calls import Call, IdempotencyKey, StrictRoute, answers, header_named
+from minutehand.web.calls import Call, IdempotencyKey, answers, header_named, routes_of
 from minutehand.web.fields import NAME, ApiBody, Flag, Moment, PageQuery, Payload, Whole, tag_of
 from minutehand.web.urls import cursor_of_url, run_of_url
 
-router = APIRouter(route_class=StrictRoute, tags=["many"])
+router = routes_of("many")
 
 
 class DeadQuery(PageQuery):

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter
 from fastapi import Query as InQuery
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -17,11 +16,11 @@ from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from minutehand.errors import InvalidInput
 from minutehand.timing import explain
 from minutehand.web import views
-from minutehand.web.calls import ApiCall, Call, StrictRoute, answers
+from minutehand.web.calls import ApiCall, Call, answers, routes_of
 from minutehand.web.fields import DEFINITION, EXAMPLE, NAME, ApiBody, ApiQuery, Flag, Moment
 from minutehand.web.shapes import as_json
 
-router = APIRouter(route_class=StrictRoute, tags=["declarations"])
+router = routes_of("declarations")
 
 
 class ExportQuery(ApiQuery):

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
 from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
 
 from minutehand.sdk.forecasts.forecast import LOOKED_AT, MOST_LISTED, MOST_SCHEDULES
 from minutehand.web import views
-from minutehand.web.calls import Call, StrictRoute, answers
+from minutehand.web.calls import Call, answers, routes_of
 from minutehand.web.fields import NAME, Moment, PageQuery
 
-router = APIRouter(route_class=StrictRoute, tags=["schedules"])
+router = routes_of("schedules")
 
 
 class ForecastQuery(PageQuery):

@@ -5,18 +5,17 @@ from __future__ import annotations
 from datetime import UTC
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
 from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
 
 from minutehand.domain.audit import AuditAct
 from minutehand.web import views
-from minutehand.web.calls import Call, StrictRoute, answers
+from minutehand.web.calls import Call, answers, routes_of
 from minutehand.web.fields import NAME, ApiBody, ApiQuery, Moment, PageQuery
 from minutehand.web.urls import run_of_url
 
-router = APIRouter(route_class=StrictRoute, tags=["installation"])
+router = routes_of("installation")
 
 
 class WorkersQuery(PageQuery):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -13,13 +13,13 @@ from minutehand.domain.tenants.profile import Grant
 from minutehand.sdk.tenants.keys import KeyView, NewKey
 from minutehand.sdk.tenants.tenant_views import Tenant
 from minutehand.web import views
-from minutehand.web.calls import Holder, IfMatch, LetIn, Operation, StrictRoute, answers
+from minutehand.web.calls import Holder, IfMatch, LetIn, Operation, answers, routes_of
 from minutehand.web.fields import NAME, ApiBody, Moment
 from minutehand.web.problems import RefusedRequest
 from minutehand.web.shapes import shape
 from minutehand.web.urls import name_in_url
 
-router = APIRouter(route_class=StrictRoute, tags=["operators"])
+router = routes_of("operators", "/v1")
 TENANT = shape(Tenant)
 GRANT = shape(Grant)
 KEY, NEW_KEY = shape(KeyView), shape(NewKey)

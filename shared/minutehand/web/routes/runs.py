@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter
 from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
@@ -19,11 +18,11 @@ from minutehand.domain.policies import Delivery, Retry, Start
 from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput, NotFinished
 from minutehand.web import views
-from minutehand.web.calls import ApiCall, Call, IdempotencyKey, RunId, StrictRoute, answers, header_named
+from minutehand.web.calls import ApiCall, Call, IdempotencyKey, RunId, answers, header_named, routes_of
 from minutehand.web.fields import DEFINITION, NAME, ApiBody, ApiQuery, Moment, PageQuery, Payload, Seconds
 from minutehand.web.urls import run_in_url
 
-router = APIRouter(route_class=StrictRoute, tags=["runs"])
+router = routes_of("runs")
 _NEXT = 3.0  # seconds between two looks of a long poll, at most
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
 
 from minutehand.web import views
-from minutehand.web.calls import Call, IdempotencyKey, IfMatch, ScheduleName, StrictRoute, answers, header_named
+from minutehand.web.calls import Call, IdempotencyKey, IfMatch, ScheduleName, answers, header_named, routes_of
 from minutehand.web.fields import ApiBody, ApiQuery, Flag, Moment
 from minutehand.web.routes.schedules import as_it_is, expected_of
 from minutehand.web.shapes import as_json
 
-router = APIRouter(route_class=StrictRoute, tags=["schedules"])
+router = routes_of("schedules")
 
 
 class PauseRequest(ApiBody):

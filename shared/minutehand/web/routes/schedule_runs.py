@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter
 from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
@@ -17,15 +16,15 @@ from minutehand.web.calls import (
     IdempotencyKey,
     IfMatch,
     ScheduleName,
-    StrictRoute,
     answers,
     header_named,
+    routes_of,
 )
 from minutehand.web.fields import ApiBody, Flag, Limit, Moment, PageQuery, Payload, Whole
 from minutehand.web.routes.schedules import expected_of
 from minutehand.web.urls import name_in_url, run_in_url
 
-router = APIRouter(route_class=StrictRoute, tags=["runs of a schedule"])
+router = routes_of("runs of a schedule")
 
 
 class TriggerRequest(ApiBody):

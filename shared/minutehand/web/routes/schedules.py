@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header
+from fastapi import Header
 from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
@@ -22,9 +22,9 @@ from minutehand.web.calls import (
     IdempotencyKey,
     IfMatch,
     ScheduleName,
-    StrictRoute,
     answers,
     header_named,
+    routes_of,
 )
 from minutehand.web.etags import etag_of, expected_revision
 from minutehand.web.fields import (
@@ -39,7 +39,7 @@ from minutehand.web.fields import (
 )
 from minutehand.web.urls import name_in_url
 
-router = APIRouter(route_class=StrictRoute, tags=["schedules"])
+router = routes_of("schedules")
 _RACES = 3  # merge patches without If-Match that others may overtake
 
 
