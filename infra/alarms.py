@@ -16,12 +16,12 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.sqs.routing import WORK, work_suffix
 
-from .events import EventsFunction
-from .function import NAMESPACE
-from .historian import RETRIES, HistorianFunction
 from .installation import InstallationSettings
-from .queues import InstallationQueues, worker_part
-from .worker import WorkerFunction
+from .roles.events import EventsFunction
+from .roles.function import NAMESPACE
+from .roles.historian import RETRIES, HistorianFunction
+from .roles.worker import WorkerFunction
+from .storage.queues import InstallationQueues, worker_part
 
 SILENCE = 3  # minutes without a tick; the look-ahead is as long
 UNAUDITED = 3  # hours without an audit: two may fail

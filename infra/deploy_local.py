@@ -31,8 +31,8 @@ from minutehand.ticker.fan_out import ALONE
 from urllib3 import PoolManager
 
 from .app import STACK
-from .node import wheel_node
-from .queues import worker_part
+from .packaging.node import wheel_node
+from .storage.queues import worker_part
 
 ROOT = Path(__file__).parents[1]
 CDK = ROOT / ".node" / "node_modules" / "aws-cdk" / "bin" / "cdk"  # where `make setup` puts it

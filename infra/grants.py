@@ -13,8 +13,8 @@ from minutehand.domain.names import check_tenant
 from minutehand.domain.tenants.certificate import CERTIFICATES
 from minutehand.domain.tenants.profile import INSTALLATION
 
-from .queues import InstallationQueues
-from .store import ARCHIVED, BATCH, DELETE, INBOX, PAYLOADS, READ, RESULTS, SCAN, InstallationStore
+from .storage.queues import InstallationQueues
+from .storage.store import ARCHIVED, BATCH, DELETE, INBOX, PAYLOADS, READ, RESULTS, SCAN, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")

@@ -18,7 +18,7 @@ from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS, LOG_GROUP
 from minutehand.sqs.routing import WORK
 
 from .acknowledge import acknowledge_for
-from .bundling import AWS, BundleTarget
+from .packaging.bundling import AWS, BundleTarget
 
 ARCHIVE_RETENTION = Duration.days(400)  # a year, and what an audit of it takes
 _LOGGING = ("worker", "worker-*", "undertaker", "ticker", "auditor")  # functions that log about runs

@@ -25,20 +25,20 @@ from minutehand.settings import (
 )
 
 from .alarms import InstallationAlarms
-from .api import ApiFunction, ApiSettings
-from .athena import ArchiveTable
-from .auditor import AuditorFunction
-from .bundling import AWS, BundleTarget
-from .events import EventsFunction, check_events
+from .front_door.api import ApiFunction, ApiSettings
 from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling, allow_setting_secrets
-from .historian import HistorianFunction
 from .installation import ARCHIVE_RETENTION, InstallationSettings
-from .jobs import declared_by, find_jobs
-from .queues import InstallationQueues
-from .store import InstallationStore
-from .ticker import QUEUE_AGE, TickerFunction
-from .undertaker import UndertakerFunction
-from .worker import WorkerFunction, WorkerSettings, WorkerSize, allow_work
+from .packaging.bundling import AWS, BundleTarget
+from .packaging.jobs import declared_by, find_jobs
+from .roles.auditor import AuditorFunction
+from .roles.events import EventsFunction, check_events
+from .roles.historian import HistorianFunction
+from .roles.ticker import QUEUE_AGE, TickerFunction
+from .roles.undertaker import UndertakerFunction
+from .roles.worker import WorkerFunction, WorkerSettings, WorkerSize, allow_work
+from .storage.athena import ArchiveTable
+from .storage.queues import InstallationQueues
+from .storage.store import InstallationStore
 
 MEMORY = 512  # MB of the worker
 TIMEOUT = Duration.minutes(15)  # of the worker: what Lambda allows

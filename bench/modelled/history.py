@@ -16,7 +16,7 @@ from minutehand.state.history.search import Summary
 from bench.modelled.assumptions import PARTITION_WRITES
 
 CHANGES = 3  # of a run in the stream: claim, lease, end
-BATCH = 1_000  # changes of a batch at the most: infra/historian.py
+BATCH = 1_000  # changes of a batch at the most: infra/roles/historian.py
 WINDOW = 10  # seconds for which a batch is collected: the same
 SHARDS = 4  # of the stream of a new table
 _ROW = 110  # bytes of a page's keys and names

@@ -18,7 +18,7 @@ from minutehand.errors import InvalidInput
 from minutehand.state.history.run_changes import transition_of
 
 from infra import Minutehand
-from infra.athena import COLUMNS, QUERIES, TABLE
+from infra.storage.athena import COLUMNS, QUERIES, TABLE
 from tests.support.templates import statements
 from tests.support.transitions import life
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from minutehand.errors import InvalidInput, Misconfigured
 
-from infra import bundling
-from infra.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint, for_api, pack
-from infra.jobs import JobPackage, find_jobs
+from infra.packaging import bundling
+from infra.packaging.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint, for_api, pack
+from infra.packaging.jobs import JobPackage, find_jobs
 
 pytestmark = pytest.mark.check
 
@@ -93,7 +93,7 @@ def test_a_bundle_has_the_same_bytes_whoever_makes_it(worker_bundle: Path, tmp_p
     """Another folder, another umask, a wheel from another place: the same bundle."""
     script = (
         "import sys; from pathlib import Path; from dataclasses import replace\n"
-        "from infra.bundling import HERE, build; from infra.jobs import find_jobs; from os import umask; umask(0o077)\n"
+        "from infra.packaging.bundling import HERE, build; from infra.packaging.jobs import find_jobs; from os import umask; umask(0o077)\n"
         "build(Path(sys.argv[1]), replace(HERE, complete=True), find_jobs(sys.argv[2], sys.argv[3]))"
     )
     (tmp_path / "requirements.txt").write_text(f"{_wheel(tmp_path, 'acme_tools')}\n")

@@ -15,7 +15,7 @@ from minutehand.dynamodb.history.stream_records import is_run
 from minutehand.errors import InvalidInput
 
 from infra import Minutehand
-from infra.historian import FILTER
+from infra.roles.historian import FILTER
 from tests.support.templates import actions_of, functions, statements
 
 JOBS = Path(__file__).parent / "acme" / "jobs"

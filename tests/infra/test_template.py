@@ -13,7 +13,7 @@ from aws_cdk.assertions import Match, Template
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 from minutehand.sqs.routing import MAX_RECEIVES, QUEUES
 
-from infra.bundling import RUNTIME
+from infra.packaging.bundling import RUNTIME
 
 PARTS = ("ticker", "worker", "undertaker", "auditor", "historian")
 

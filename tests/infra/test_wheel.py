@@ -19,7 +19,7 @@ JOBS = Path(__file__).parent / "acme" / "jobs"
 _APP = """
 from minutehand.infra import Minutehand
 from aws_cdk import App, Stack
-import minutehand.infra, minutehand.infra.bundling as bundling
+import minutehand.infra, minutehand.infra.packaging.bundling as bundling
 app = App(context={"aws:cdk:bundling-stacks": []})
 stack = Stack(app, "Users")
 Minutehand(stack, "Jobs", jobs="JOBS")

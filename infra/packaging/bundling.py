@@ -33,8 +33,8 @@ from packaging.utils import canonicalize_name
 from .jobs import JobPackage
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14  # the newest that Lambda offers; a test compares it with what aws-cdk-lib knows
-HANDLERS = Path(__file__).parents[1] / "functions"  # beside this package, in the checkout as well as installed
-_PINS = Path(__file__).parents[1] / "constraints.txt"  # in the checkout; a wheel has it among its metadata
+HANDLERS = Path(__file__).parents[2] / "functions"  # beside this package, in the checkout as well as installed
+_PINS = Path(__file__).parents[2] / "constraints.txt"  # in the checkout; a wheel has it among its metadata
 _HASH = re.compile(r"\s*\\\n\s*--hash=\S+|^\s*#.*\n", re.MULTILINE)
 _NAMED = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)  # of a line of requirements
 _LEFT_OUT = ("__pycache__", "*.pyc", ".*", "requirements.txt")

@@ -11,10 +11,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from .acknowledge import acknowledge
-from .bundling import RUNTIME, BundleTarget, bundle
-from .installation import InstallationSettings
-from .jobs import JobPackage
+from ..acknowledge import acknowledge
+from ..installation import InstallationSettings
+from ..packaging.bundling import RUNTIME, BundleTarget, bundle
+from ..packaging.jobs import JobPackage
 
 NAMESPACE = "Minutehand"  # of the metrics; their dimension `service` is the function's name
 

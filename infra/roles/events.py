@@ -18,9 +18,9 @@ from minutehand.domain.notice import RECORD, SCHEDULE_EVENTS, schedule_events
 from minutehand.errors import InvalidInput
 from minutehand.historian.marks import OWNER
 
+from ..installation import InstallationSettings
+from ..storage.store import InstallationStore
 from .function import InstallationFunction
-from .installation import InstallationSettings
-from .store import InstallationStore
 
 BATCH = 100  # changes at the most: a batch that fails is sent again from its beginning
 WINDOW = Duration.seconds(1)

@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from minutehand.domain.history.archive_keys import ARCHIVE
 
-from .installation import InstallationSettings
+from ..installation import InstallationSettings
 
 TABLE = "archive"
 FIRST_DAY = "2026-01-01"  # no archive is older

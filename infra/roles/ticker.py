@@ -19,11 +19,11 @@ from minutehand.settings import (
     MOST_TICKER_GROUPS,
 )
 
+from ..installation import InstallationSettings
+from ..storage.queues import InstallationQueues
+from ..storage.store import BATCH, DELETE, PARTIQL, READ, WRITE, InstallationStore
 from .clock import EVENT_AGE, FunctionClock
 from .function import InstallationFunction
-from .installation import InstallationSettings
-from .queues import InstallationQueues
-from .store import BATCH, DELETE, PARTIQL, READ, WRITE, InstallationStore
 
 MEMORY = 1769  # MB: one whole core, for a tick over many fires
 TIMEOUT = Duration.minutes(2)  # a tick stops before it; remaining entries stay for the next tick

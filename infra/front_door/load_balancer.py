@@ -16,7 +16,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 from minutehand.errors import InvalidInput
 
-from .acknowledge import acknowledge
+from ..acknowledge import acknowledge
 
 _HTTPS = 443
 

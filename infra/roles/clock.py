@@ -8,7 +8,7 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from .acknowledge import acknowledge, arn_of
+from ..acknowledge import acknowledge, arn_of
 from .function import InstallationFunction
 
 EVENT_AGE = Duration.seconds(60)  # the minimum; the next call does the same work

@@ -8,10 +8,10 @@ from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
 from minutehand.errors import InvalidInput
 
+from ..installation import InstallationSettings
+from ..storage.queues import InstallationQueues
+from ..storage.store import PARTIQL, READ, WRITE, InstallationStore
 from .function import InstallationFunction
-from .installation import InstallationSettings
-from .queues import InstallationQueues
-from .store import PARTIQL, READ, WRITE, InstallationStore
 
 MESSAGES = 10  # in a batch; the maximum of SQS without a window
 MEMORY = 512  # MB

@@ -18,12 +18,12 @@ from minutehand.domain.queue import BATCH, LEAST_RUNS, Queue, check_pollers
 from minutehand.errors import InvalidInput
 from minutehand.sqs.routing import WORK
 
+from ..installation import InstallationSettings
+from ..packaging.jobs import JobPackage
+from ..storage.queues import InstallationQueues, worker_part
+from ..storage.store import BATCH as BATCH_WRITES
+from ..storage.store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, InstallationStore
 from .function import InstallationFunction
-from .installation import InstallationSettings
-from .jobs import JobPackage
-from .queues import InstallationQueues, worker_part
-from .store import BATCH as BATCH_WRITES
-from .store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, InstallationStore
 
 _MOST_FUNCTIONS = 1_000  # the largest maximum concurrency of an event source
 _GROWS_TO = 200  # Lambda's default maximum of an event source's pollers

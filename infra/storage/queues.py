@@ -13,8 +13,8 @@ from minutehand.domain.queue import Queue, striped_text
 from minutehand.errors import InvalidInput
 from minutehand.sqs.routing import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
 
-from .acknowledge import acknowledge_for
-from .installation import InstallationSettings
+from ..acknowledge import acknowledge_for
+from ..installation import InstallationSettings
 
 _LONGEST = 64  # characters of a function's name; a queue's may have 80
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from aws_cdk import Duration
 from constructs import Construct
 
+from ..installation import InstallationSettings
+from ..storage.queues import InstallationQueues
+from ..storage.store import BATCH, DELETE, OWN_PAYLOADS, PARTIQL, READ, SCAN, WRITE, InstallationStore
 from .clock import EVENT_AGE, FunctionClock
 from .function import InstallationFunction
-from .installation import InstallationSettings
-from .queues import InstallationQueues
-from .store import BATCH, DELETE, OWN_PAYLOADS, PARTIQL, READ, SCAN, WRITE, InstallationStore
 
 MEMORY = 1769  # MB: one whole core
 MINUTE = "37"  # past the hour, after the burst of the full hour

@@ -15,8 +15,8 @@ from minutehand.domain.names import all_secrets, secrets_of
 from minutehand.dynamodb.tables import TABLES, TableDefinition
 from minutehand.dynamodb.tenants.erasure.rows import GONE
 
-from .acknowledge import acknowledge, acknowledge_for, arn_of
-from .installation import InstallationSettings
+from ..acknowledge import acknowledge, acknowledge_for, arn_of
+from ..installation import InstallationSettings
 
 PAYLOADS = "payloads/*"  # keys of payloads that are too large for a row
 # Of these, the keys of a run's or a schedule's own: the auditor removes them when nothing names them any more. A rule of the bucket

@@ -17,14 +17,14 @@ from constructs import Construct
 from minutehand.domain.names import check_flag
 from minutehand.errors import InvalidInput
 
-from .acknowledge import acknowledge
-from .bundling import for_api
-from .function import InstallationFunction
-from .grants import allow_scheduling
-from .installation import InstallationSettings
+from ..acknowledge import acknowledge
+from ..grants import allow_scheduling
+from ..installation import InstallationSettings
+from ..packaging.bundling import for_api
+from ..roles.function import InstallationFunction
+from ..storage.queues import InstallationQueues
+from ..storage.store import InstallationStore
 from .load_balancer import LoadBalancerSettings, SignInLoadBalancer
-from .queues import InstallationQueues
-from .store import InstallationStore
 
 MEMORY = 1769  # MB: one whole core, for the imports of a cold start
 TIMEOUT = Duration.seconds(29)  # under the 30 s for which API Gateway waits

@@ -11,10 +11,10 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.historian.marks import OWNER
 
-from .acknowledge import acknowledge
+from ..acknowledge import acknowledge
+from ..installation import InstallationSettings
+from ..storage.store import BATCH, InstallationStore
 from .function import InstallationFunction
-from .installation import InstallationSettings
-from .store import BATCH, InstallationStore
 
 MOST = 1_000  # changes at the most; Lambda cuts a batch off at 6 MB
 WINDOW = Duration.seconds(

@@ -1,0 +1,1 @@
+"""The functions of an installation and what starts them: clock, queue or stream."""

@@ -1,0 +1,1 @@
+"""What keeps data: tables, bucket, queues, and the archive as a table of Athena."""
