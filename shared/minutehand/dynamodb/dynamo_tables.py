@@ -1,42 +1,24 @@
-"""Tables in DynamoDB: single requests and transactions with expressions that PynamoDB renders, and PartiQL statements in batches."""
+"""Tables in DynamoDB: single requests and transactions with expressions, and PartiQL statements in batches."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
-from itertools import starmap
-from operator import and_, or_
-from types import MappingProxyType
 from typing import Any
 
 from minutehand.aws import ConditionFailed
 from minutehand.concurrency.pools import RequestPool
-from minutehand.domain.run import RunState
-from minutehand.dynamodb.rows import encode, present, to_item, to_row
+from minutehand.dynamodb.expressions import expressions
+from minutehand.dynamodb.rows import present, to_item, to_row
+from minutehand.dynamodb.statements import statement
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, ScanPart, TableDefinition, TableRow
 from minutehand.dynamodb.transactions import Items, check_tables, send
 from minutehand.errors import Unavailable
-from minutehand.state.transition import (
-    OPERATORS,
-    Absent,
-    AllOf,
-    AnyOf,
-    Change,
-    Compare,
-    Condition,
-    Once,
-    OneOf,
-    Plus,
-    Value,
-)
+from minutehand.state.transition import Change, Condition
 
 _OPERATIONS = {"put": "put_item", "update": "update_item", "delete": "delete_item"}
 _PARTS = {"put": "Put", "update": "Update", "delete": "Delete", "check": "ConditionCheck"}  # of a transaction
 _ROW, _UNIT = 500, 4_096  # bytes of a row, about; and of one read unit
-# Every claim has these values. They are literals in the statement's text, which is made once, and not parameters, which
-# are serialised one by one: a tenth of a tick's processor time.
-_LITERALS: Mapping[str, tuple[Value, str]] = {"state": ("QUEUED", "'QUEUED'"), "fence": (0, "0"), "attempt": (0, "0")}
 
 
 class DynamoTables(RowTables):
@@ -193,139 +175,9 @@ def _request(write: RowWrite) -> dict[str, Any]:
     return {"DeleteRequest": {"Key": to_item(write.key)}}
 
 
-# Expressions.
-
-
-def expressions(
-    changes: Mapping[str, Change] = MappingProxyType({}), **clauses: Condition | RowQuery | None
-) -> dict[str, Any]:
-    """The arguments of a request that state clauses and changes, with the names and values to which they refer."""
-    from pynamodb.expressions.update import Update  # noqa: PLC0415 (loads a part of botocore: 40 ms, which `import minutehand` need not take)
-
-    names: dict[str, str] = {}
-    values: dict[str, str] = {}
-    texts = {
-        argument: _condition(clause).serialize(names, values)
-        for argument, clause in clauses.items()
-        if clause is not None
-    }
-    if changes:
-        texts["UpdateExpression"] = Update(*starmap(_action, changes.items())).serialize(names, values)
-    if names:
-        texts["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in names.items()}
-    return texts | ({"ExpressionAttributeValues": values} if values else {})
-
-
-def _condition(clause: Condition | RowQuery) -> Any:
-    """A clause, or the keys of a query, as a condition of PynamoDB's."""
-    match clause:
-        case Compare(attribute, symbol, value):
-            return OPERATORS[symbol](_path(attribute), _value(value))
-        case OneOf(attribute, values):
-            return _path(attribute).is_in(*map(_value, values))
-        case Absent(attribute):
-            return _path(attribute).does_not_exist()
-        case AllOf(parts):
-            return reduce(and_, map(_condition, parts))
-        case AnyOf(parts):
-            return reduce(or_, map(_condition, parts))
-        case RowQuery(table=table, partition=partition, first=first, last=last):
-            keys = _path(table.range_key).between(_value(first), _value(last))
-            return (_path(table.hash_key) == _value(partition)) & keys
-
-
-def _path(attribute: str) -> Any:
-    from pynamodb.expressions.operand import Path  # noqa: PLC0415
-
-    return Path([attribute])
-
-
-def _value(value: Value) -> Any:
-    from pynamodb.expressions.operand import Value as Operand  # noqa: PLC0415
-
-    return Operand(encode(value))
-
-
-def _action(attribute: str, change: Change) -> Any:
-    """A change of one attribute as an action of PynamoDB's."""
-    path = _path(attribute)
-    match change:
-        case None:
-            return path.remove()
-        case Plus(amount):
-            return path.add(_value(amount))
-        case Once(value):
-            return path.set(path | _value(value))
-        case _:
-            return path.set(_value(change))
-
-
 def _changes(write: RowWrite) -> dict[str, Change]:
     keys = (write.table.hash_key, write.table.range_key)
     return {name: change for name, change in write.row.items() if name not in keys}
-
-
-def statement(table: str, write: RowWrite, *, returning: bool = False) -> dict[str, Any]:
-    """A put of a new row, or an update with plain changes and a guard of ANDed clauses, as a PartiQL statement.
-
-    ``returning`` the new row. Raises TypeError for another write.
-    """
-    if write.kind == "put":
-        text, parameters = _insert(table, present(write.row))
-    else:
-        text, parameters = _update(table, write)
-        text += " RETURNING ALL NEW *" if returning else ""
-    return {"Statement": text, "Parameters": parameters, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-
-
-def _insert(table: str, row: Row) -> tuple[str, list[dict[str, Any]]]:
-    literal = all(row.get(name) == value for name, (value, _) in _LITERALS.items())
-    parameters = [encode(value) for name, value in row.items() if not (literal and name in _LITERALS)]
-    return _insert_text(table, tuple(row), literal), parameters
-
-
-@lru_cache(maxsize=64)
-def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # noqa: FBT001 (a cache key)
-    fields = (f"'{name}': {_LITERALS[name][1] if literal and name in _LITERALS else '?'}" for name in names)
-    return f'INSERT INTO "{table}" VALUE {{{", ".join(fields)}}}'
-
-
-def _update(table: str, write: RowWrite) -> tuple[str, list[dict[str, Any]]]:
-    keys, changed, parameters = write.key, list[str](), list[dict[str, Any]]()
-    for name, change in write.row.items():
-        if change is None:
-            changed.append(f'REMOVE "{name}"')
-        elif isinstance(change, (Plus, Once)):
-            raise TypeError(f"an update of {keys} cannot be batched: {name} depends on the row")
-        elif name not in keys:
-            changed.append(f'SET "{name}"={_operand(change, parameters)}')
-    guards = [f'"{name}"={_operand(value, parameters)}' for name, value in keys.items()]
-    if write.only_if is not None:
-        guards.append(guard(write.only_if, parameters))
-    return f'UPDATE "{table}" {" ".join(changed)} WHERE {" AND ".join(guards)}', parameters
-
-
-def guard(clause: Condition, parameters: list[dict[str, Any]]) -> str:
-    """A clause of a statement. It appends the statement's ``parameters``."""
-    if isinstance(clause, Compare):
-        return f'"{clause.attribute}" {clause.operator} {_operand(clause.value, parameters)}'
-    if isinstance(clause, Absent):
-        return f'"{clause.attribute}" IS MISSING'
-    if isinstance(clause, OneOf):
-        return f'"{clause.attribute}" IN [{", ".join([_operand(value, parameters) for value in clause.values])}]'
-    if isinstance(clause, AllOf):
-        return " AND ".join([guard(part, parameters) for part in clause.parts])
-    raise TypeError(f"a batched guard has no alternatives, not {clause}: not every engine reads OR beside the key")
-
-
-def _operand(value: Value, parameters: list[dict[str, Any]]) -> str:
-    """Numbers and states stand in the text: as parameters they take twice the bytes, serialised and signed. All else is a parameter."""
-    if type(value) is int and value >= 0:
-        return str(value)
-    if type(value) is RunState:
-        return f"'{value}'"
-    parameters.append(encode(value))
-    return "?"
 
 
 def _units_of(answer: Mapping[str, Any]) -> float:

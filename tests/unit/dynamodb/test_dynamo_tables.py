@@ -9,9 +9,11 @@ import pytest
 from minutehand.aws import BatchBackoff, ConditionFailed, TransactionRefused, translated
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import DeadRunRow
-from minutehand.dynamodb.dynamo_tables import DynamoTables, expressions, statement
+from minutehand.dynamodb.dynamo_tables import DynamoTables
+from minutehand.dynamodb.expressions import expressions
 from minutehand.dynamodb.records import RowDeadIndex, RowRecords
 from minutehand.dynamodb.schedules import RowSchedules
+from minutehand.dynamodb.statements import statement
 from minutehand.dynamodb.table_client import TableClient
 from minutehand.dynamodb.tables import REVISIONS, RUNS, TABLES, RowQuery, RowWrite
 from minutehand.errors import MinutehandError, Unavailable

@@ -10,9 +10,9 @@ from typing import Any
 from zlib import crc32
 
 from minutehand.domain.names import RunRef
-from minutehand.dynamodb.dynamo_tables import statement
 from minutehand.dynamodb.history.rows import size_of
 from minutehand.dynamodb.rows import present
+from minutehand.dynamodb.statements import statement
 from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
 from minutehand.dynamodb.tables import (
     AGENDA,
