@@ -114,7 +114,7 @@ class TickReport:
     unavailable: int = 0  # shards that could not be read to the end
     groups: int = 0  # groups of shards handed over to other invocations
     stopped: bool = False  # out of time before the end; the rest is still in the agenda
-    behind: int = 0  # ms between the oldest entry past its time and now
+    behind: int = 0  # ms between the oldest entry past its time and now, of those that do not fail by themselves
     held: list[str] = field(default_factory=list)  # queues whose entries are held back
     throttled: int = 0  # items that were throttled and retried more slowly
     handled: TickCounts = field(default_factory=TickCounts)
@@ -203,8 +203,9 @@ class _Tick:
         page = replace(found, entries=self.pressure.admit(found.entries))
         with self._lock:
             self._report.handled.held += len(found.entries) - len(page.entries)
-            if page.entries:
-                self._report.behind = max(self._report.behind, self._report.now - page.entries[0].due)
+            oldest = next((entry for entry in page.entries if not entry.failures), None)
+            if oldest is not None:
+                self._report.behind = max(self._report.behind, self._report.now - oldest.due)
         for key in page.newer:
             log.warning("entry.left", extra={"entry": key, "error": "it is of a later release"})
         for key in page.broken:

@@ -11,15 +11,16 @@ import click
 import pytest
 from minutehand.cli.app import whole
 
+from tests.support.aws_command_line import check_aws
 from tests.support.doc_pages import ROOT, all_pages
 
 # What else a reader is asked to type; whoever adds to it has looked at it.
 _OTHERS = frozenset(
-    {".", "aws", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "kubectl", "mkdir"}
+    {".", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "kubectl", "mkdir"}
     | {"django-admin", "uvicorn"}
 )
 _CDK_FLAGS = frozenset({"--import-existing-resources"})
-_TOOLS = frozenset({"make", "minutehand", "cdk"})
+_TOOLS = frozenset({"make", "minutehand", "cdk", "aws"})
 
 lines = [pytest.param(line, id=f"{one.name}: {line[:60]}") for one in all_pages() for line in one.shell_lines()]
 
@@ -33,7 +34,7 @@ def test_a_shell_example_could_be_typed_in(line: str) -> None:
         tool = words[0].removeprefix(".venv/bin/")
         assert tool in _TOOLS or words[0] in _OTHERS, f"{words[0]}: nothing checks this command"
         if tool in _TOOLS:
-            globals()[f"check_{tool}"](words[1:])
+            _CHECKS[tool](words[1:])
 
 
 def check_make(words: list[str]) -> None:
@@ -65,6 +66,26 @@ def check_cdk(words: list[str]) -> None:
     for flag, value in zip(options[::2], options[1::2], strict=True):
         assert flag in ("-c", "--context")
         assert value.partition("=")[0] in (*KNOBS, PROTECTED, "stack"), f"{value}: there is no such context"
+
+
+_CHECKS = {"make": check_make, "minutehand": check_minutehand, "cdk": check_cdk, "aws": check_aws}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "lambda get-functions",
+        "lambda get-function-concurrency",
+        "lambda get-function-concurrency --function-name f --functions g",
+        "logs tail g --sinse 1h",
+        "scheduler list-schedules --state OFF",
+        "dynamodb update-table --table-name t --on-demand-throughput Writes=-1",
+        "lamda get-function --function-name f",
+    ],
+)
+def test_a_wrong_command_of_aws_is_found(wrong: str) -> None:
+    with pytest.raises(AssertionError):
+        check_aws(shlex.split(wrong))
 
 
 def test_the_makefile_says_what_each_target_is_for() -> None:
