@@ -7,7 +7,8 @@ from .packaging.node import use_wheel_node
 
 use_wheel_node()
 
-from .front_door.api import ApiSettings, JwtIssuer  # noqa: E402 — jsii starts Node at the first import of aws_cdk
+from .containers.workers import ContainerSize, ContainerWorkers  # noqa: E402 — jsii starts Node at the first import of aws_cdk
+from .front_door.api import ApiSettings, JwtIssuer  # noqa: E402 — the same
 from .front_door.load_balancer import LoadBalancerSettings  # noqa: E402 — the same
 from .minutehand import Minutehand  # noqa: E402 — the same
 from .packaging.bundling import AWS, AWS_COMPILED, HERE, BundleTarget  # noqa: E402 — jsii starts Node at the first import of aws_cdk
@@ -18,6 +19,8 @@ __all__ = [
     "HERE",
     "ApiSettings",
     "BundleTarget",
+    "ContainerSize",
+    "ContainerWorkers",
     "JwtIssuer",
     "LoadBalancerSettings",
     "Minutehand",

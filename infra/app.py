@@ -57,6 +57,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "stripes": ("stripes", int),
     "pollers": ("pollers", int),
     "most-pollers": ("most_pollers", int),
+    "provisioned-concurrency": ("provisioned_concurrency", int),
     "shards": ("shards", int),
     "ticker-groups": ("ticker_groups", int),
     "ticker-writes": ("ticker_writes", int),

@@ -73,6 +73,7 @@ class Minutehand(Construct):
             at any time; what is taken away goes with its messages, which the auditor sends again.
         pollers, most_pollers: of the default queue's event source, a stripe each: kept always, 2 to 200, and at the most, up to
             2000. None: Lambda's standard polling. They exclude ``max_concurrency``.
+        provisioned_concurrency: worker functions of the default queue that are always started, for starts without a cold start.
         archive_retention: how long the archive of all transitions is kept, in whole days; None: for ever.
         archive_lock: ``s3.ObjectLockRetention.compliance(Duration.days(365))`` (or ``governance``): nobody can change or remove the
             archive for so long. It is then in a bucket of its own. None: it is in the bucket, which its roles may write.
@@ -135,6 +136,7 @@ class Minutehand(Construct):
         stripes: int = 1,
         pollers: int | None = None,
         most_pollers: int | None = None,
+        provisioned_concurrency: int = 0,
         queue_depth: int = DEFAULT_DEPTH,
         queue_age: Duration = QUEUE_AGE,
         shards: int = DEFAULT_SHARDS,
@@ -222,7 +224,7 @@ class Minutehand(Construct):
             )
             for role in (ticker, undertaker):
                 publishing.tell(role.function)
-        common = WorkerSettings(
+        self.worker_settings = common = WorkerSettings(
             installation=installation,
             store=store,
             queues=made,
@@ -242,6 +244,7 @@ class Minutehand(Construct):
             pollers=pollers,
             most_pollers=most_pollers,
             stripes=stripes,
+            provisioned=provisioned_concurrency,
         )
         self._tenant_secrets = tenant_secrets
         self._worker = WorkerFunction(self, "Worker", common=common, size=size, role=None)

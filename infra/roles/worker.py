@@ -14,7 +14,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.domain.names import check_whole
-from minutehand.domain.queue import BATCH, LEAST_RUNS, Queue, check_pollers
+from minutehand.domain.queue import BATCH, LEAST_RUNS, MOST_PROVISIONED, Queue, check_pollers
 from minutehand.errors import InvalidInput
 from minutehand.sqs.routing import WORK
 
@@ -42,6 +42,7 @@ class WorkerSize:
     max_concurrency: int | None  # concurrent functions of each stripe, 2 to 1000; None: the account's limit
     pollers: int | None = None  # kept for each stripe; None: standard polling
     most_pollers: int | None = None  # maximum of each stripe
+    provisioned: int = 0  # functions that are always started
     reach: str = ""  # end of its description
 
     def __post_init__(self) -> None:
@@ -60,9 +61,11 @@ class WorkerSize:
         pollers: int | None,
         most_pollers: int | None,
         stripes: int,
+        provisioned: int = 0,
     ) -> WorkerSize:
         """The size for the default queue, whose stripes share ``max_concurrency``; 0 is no limit, None the default."""
         check_pollers(pollers, most_pollers, concurrency=max_concurrency or None, limit="max_concurrency")
+        check_whole("provisioned_concurrency", provisioned, 0, MOST_PROVISIONED)
         if max_concurrency:
             check_whole("max_concurrency", max_concurrency, LEAST_RUNS, _MOST_FUNCTIONS)
         if max_concurrency and stripes > 1 and (max_concurrency % stripes or max_concurrency < LEAST_RUNS * stripes):
@@ -79,6 +82,7 @@ class WorkerSize:
             max_concurrency=max_concurrency // stripes if max_concurrency else limit,
             pollers=pollers,
             most_pollers=most_pollers,
+            provisioned=provisioned,
         )
 
     @classmethod
@@ -92,6 +96,7 @@ class WorkerSize:
             max_concurrency=functions or _default_limit(DECLARED_CONCURRENCY, queue.stripes, queue.pollers),
             pollers=queue.pollers,
             most_pollers=queue.most_pollers,
+            provisioned=queue.provisioned_concurrency,
             reach=f" in queue {queue.name}",
         )
 
@@ -163,8 +168,9 @@ class WorkerFunction(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends a retry to its own queue; attempts are bounded
             role=role,
         )
+        started = self._always_started(size.provisioned) if size.provisioned else self.function
         for stripe in common.queues.work_of(queue):
-            self.function.add_event_source(_source(stripe, size))
+            started.add_event_source(_source(stripe, size))
         self.role = role or self._own_role()
         if role is None:
             allow_work(self.function, common.store, common.queues, secrets=common.tenant_secrets)
@@ -172,6 +178,13 @@ class WorkerFunction(Construct):
                 secret.grant_read(self.function)
         elif common.queues.stripes_said is not None:
             self.function.add_environment("MINUTEHAND_STRIPES", common.queues.stripes_said)
+
+    def _always_started(self, functions: int) -> lambda_.Alias:
+        """An alias of the present version: Lambda keeps functions started for an alias only."""
+        version = self.function.current_version
+        return lambda_.Alias(
+            self, "Started", alias_name="started", version=version, provisioned_concurrent_executions=functions
+        )
 
     def _own_role(self) -> iam.Role:
         role = self.function.role

@@ -172,6 +172,7 @@ class Registry:
         stripes: int = 1,
         pollers: int | None = None,
         most_pollers: int | None = None,
+        provisioned_concurrency: int = 0,
         container: bool = False,
         spread: int = 0,
         on_failure: str | None = None,
@@ -183,6 +184,7 @@ class Registry:
         ``memory`` (MB) and ``timeout`` (seconds, at most 900) are those of its functions; one invocation takes up to ``batch`` runs
         (1 to 10). ``stripes`` (1 to 100) is the number of its SQS queues, each with up to 120,000 messages in flight; instead of
         ``concurrency``, each has ``pollers`` (2 to 200) provisioned pollers, at most ``most_pollers`` (2,000).
+        ``provisioned_concurrency`` functions are always started, so that no run waits for a cold start.
         With ``container=True`` the stack creates no function: run ``minutehand worker --queue NAME``.
         ``spread`` (seconds, by up to which fires are delayed), ``on_failure`` and ``on_recovery`` are defaults of the schedules of this
         queue. A name is 1 to 32 of ``a-z 0-9 -``.
@@ -198,6 +200,7 @@ class Registry:
             stripes=stripes,
             pollers=pollers,
             most_pollers=most_pollers,
+            provisioned_concurrency=provisioned_concurrency,
             container=container,
             spread=spread,
             on_failure=notices.on_failure,

@@ -198,3 +198,30 @@ def test_a_bad_knob_is_refused_with_its_remedy(stack: Stack, knobs: dict[str, An
     with pytest.raises(InvalidInput) as refusal:
         Minutehand(stack, "Jobs", jobs=JOBS, **knobs)
     assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
+
+
+def test_provisioned_functions_are_those_of_an_alias_that_the_event_source_calls(
+    with_knobs: Callable[..., Template],
+) -> None:
+    exact = Queue(name="exact", provisioned_concurrency=3)
+    template = with_knobs(queues=[exact, Queue(name="mail")], provisioned_concurrency=5)
+    aliases = template.find_resources("AWS::Lambda::Alias")
+    kept = {
+        name: alias["Properties"]["ProvisionedConcurrencyConfig"]["ProvisionedConcurrentExecutions"]
+        for name, alias in aliases.items()
+    }
+    assert sorted(kept.values()) == [3, 5]
+    called = [
+        json.dumps(source["Properties"]["FunctionName"])
+        for source in template.find_resources("AWS::Lambda::EventSourceMapping").values()
+    ]
+    assert all(any(name in function for function in called) for name in kept)
+    assert any("JobsWorkermailFunction" in function for function in called)  # as without it
+
+
+@pytest.mark.parametrize("number", [-1, 1001])
+def test_so_many_provisioned_functions_are_refused(stack: Stack, number: int) -> None:
+    with pytest.raises(InvalidInput, match="provisioned_concurrency"):
+        Minutehand(stack, "Jobs", jobs=JOBS, provisioned_concurrency=number)
+    with pytest.raises(InvalidInput, match="provisioned_concurrency"):
+        Queue(name="exact", provisioned_concurrency=number)

@@ -15,6 +15,7 @@ LEAST_RUNS = 2  # at the same time in a queue's functions: an event source's max
 BATCH = 10  # most messages of one invocation
 MOST_SECONDS = 900  # of a function
 MOST_STRIPES = 100  # SQS queues of one queue: twelve million messages in flight
+MOST_PROVISIONED = 1_000  # functions that are always started: an account's limit, unless AWS has raised it
 _RANGES = {
     "concurrency": (1, 1_000),
     "memory": (128, 10_240),
@@ -22,6 +23,7 @@ _RANGES = {
     "batch": (1, BATCH),
     "spread": (0, 86_400),
     "stripes": (1, MOST_STRIPES),
+    "provisioned_concurrency": (0, MOST_PROVISIONED),
 }
 LEAST_POLLERS, MOST_KEPT, MOST_POLLERS = 2, 200, 2_000  # Lambda's limits of provisioned pollers of one event source
 
@@ -40,6 +42,7 @@ class Queue:
     stripes: int = 1  # SQS queues that its runs are distributed over: each has at most 120,000 messages in flight
     pollers: int | None = None  # minimum for each stripe's function; None: Lambda's standard polling
     most_pollers: int | None = None  # maximum for each stripe; None: Lambda's 200, or the minimum if that is more
+    provisioned_concurrency: int = 0  # worker functions that are always started; 0: none
     container: bool = False  # its workers are the owner's processes: the stack creates the queue and no function
     spread: int = 0  # seconds over which fires are spread; default of its schedules
     on_failure: str | None = None  # target of notices of incidents; default of its schedules

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
-from minutehand.cli.app import whole
 
 from tests.support.aws_command_line import check_aws
 from tests.support.doc_pages import ROOT, all_pages
+from tests.support.parsed_commands import check_minutehand
 
 # What else a reader is asked to type; whoever adds to it has looked at it.
 _OTHERS = frozenset(
@@ -41,21 +39,6 @@ def check_make(words: list[str]) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for word in words:
         assert re.fullmatch(r"[A-Z]+=\S+", word) or word in targets, f"make {word}: there is no such target"
-
-
-def check_minutehand(words: list[str]) -> None:
-    """Click parses it, group by group, as it would; nothing is executed."""
-    command: Any = whole()
-    context = command.context_class(command, info_name="minutehand", **command.context_settings)
-    while True:
-        is_group = hasattr(command, "commands")
-        words = click.Command.parse_args(command, context, words) if is_group else command.parse_args(context, words)
-        if not hasattr(command, "commands") or (command.invoke_without_command and not words):
-            return
-        name = words.pop(0)
-        assert name in command.commands, f"minutehand {name}: there is no such command"
-        command = command.commands[name]
-        context = command.context_class(command, info_name=name, parent=context, **command.context_settings)
 
 
 def check_cdk(words: list[str]) -> None:

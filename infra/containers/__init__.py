@@ -1,0 +1,1 @@
+"""Workers outside of Lambda: a service of containers on a queue, and the figure by which it grows."""
