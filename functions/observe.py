@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from aws_lambda_powertools.metrics import EphemeralMetrics
 from minutehand.concurrency.pools import RequestStats
 from minutehand.domain.run import RunRow
 from minutehand.logs import KeepRunFields, RunFields, log_unhandled, log_unwritable, masked_line, present_run
 from minutehand.ports.services import Services
 from minutehand.services import connect
-from minutehand.settings import from_environment
+from minutehand.settings import from_environment, metered_jobs
+from minutehand.signals.measurement import Measurement, lines_of
 
 
 def _line(fields: dict[str, Any]) -> str:
@@ -70,47 +71,32 @@ def around_run(run: RunRow) -> Iterator[None]:
         logger.thread_safe_remove_keys(list(keys))
 
 
-def count(**values: float) -> None:
-    """Counts of this invocation. A count of zero is not written."""
-    for name, value in values.items():
-        if value:
-            metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
+def emit(measurements: Iterable[Measurement]) -> None:
+    """Write figures: those of the function with the invocation's own line, those of a job, schedule or queue on lines of their own."""
+    for line in lines_of(measurements):
+        first = line[0]
+        if first.dimensions or first.names:
+            _write(line, first.dimensions, first.names)
+            continue
+        for each in line:
+            for value in each.values:
+                metrics.add_metric(name=each.name, unit=each.metric.unit, value=value)
 
 
-def count_named(names: Mapping[str, str], **values: float) -> None:
-    """Counts of one schedule or queue, on a line with its name as metadata: CloudWatch would bill a dimension for each name."""
+def _write(line: Iterable[Measurement], dimensions: Mapping[str, str], names: Mapping[str, str]) -> None:
+    """One line; names are its metadata, because CloudWatch would bill a dimension for each of them."""
     own = EphemeralMetrics()
+    for dimension, word in dimensions.items():
+        own.add_dimension(dimension, word)
     for name, word in names.items():
         own.add_metadata(key=name, value=word)
-    for name, value in values.items():
-        own.add_metric(name=name, unit=MetricUnit.Count, value=value)
+    for each in line:
+        for value in each.values:
+            own.add_metric(name=each.name, unit=each.metric.unit, value=value)
     own.flush_metrics()
 
 
 @cache
-def _metered() -> frozenset[str]:
-    return frozenset(name.strip() for name in (from_environment().metric_jobs or "").split(","))
-
-
-def has_metrics(job: str) -> bool:
-    """Whether a job has metrics of its own, each of which CloudWatch bills. The log lines of its runs name it in any case."""
-    return job in _metered()
-
-
-def milliseconds(name: str, value: float) -> None:
-    """A duration of this invocation."""
-    metrics.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
-
-
-def by_dimensions(dimensions: Mapping[str, str], counts: Mapping[str, float], lags: Collection[float] = ()) -> None:
-    """Metrics under further dimensions (job and delivery), on a line of their own; ``lags`` are StartLag in ms."""
-    if not counts and not lags:
-        return  # CloudWatch refuses a line without metrics
-    own = EphemeralMetrics()
-    for dimension, word in dimensions.items():
-        own.add_dimension(dimension, word)
-    for name, amount in counts.items():
-        own.add_metric(name=name, unit=MetricUnit.Count, value=amount)
-    for lag in lags:
-        own.add_metric(name="StartLag", unit=MetricUnit.Milliseconds, value=lag)
-    own.flush_metrics()
+def metered() -> frozenset[str]:
+    """The jobs that have metrics of their own, each of which CloudWatch bills. The log lines of runs name their jobs in any case."""
+    return metered_jobs(from_environment())

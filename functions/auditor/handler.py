@@ -17,8 +17,10 @@ from minutehand.historian.archive_compaction import compact_archive
 from minutehand.historian.fold import fold
 from minutehand.services import system_clock
 from minutehand.settings import from_environment
+from minutehand.signals.audits import of_audit, of_closing, of_compaction, of_folding
+from minutehand.signals.measurement import counted
 
-from functions.observe import count, logger, metrics, services
+from functions.observe import emit, logger, metrics, services
 
 _MARGIN = (
     2 * MINUTE
@@ -37,16 +39,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
     _look_after_history()
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
     report = audit(services(), clock=system_clock, budget=budget, removes=True)
-    count(Audits=1, Rearmed=report.rearmed, Unclaimed=report.unclaimed, AuditResent=report.resent)
-    count(
-        QuarantinedEntries=report.quarantined,
-        AuditFailed=report.failed,
-        Overdue=report.overdue,
-        PayloadsRemoved=report.removed,
-        SchedulesRetired=report.retired,
-        RevisionsRemoved=report.revisions,
-        AuditStopped=report.stopped,
-    )
+    emit(of_audit(report))
     return dict(vars(report))
 
 
@@ -57,18 +50,13 @@ def _beside(event: str, metric: str) -> Iterator[None]:
         yield
     except MinutehandError as problem:
         logger.error(event, extra={"error": str(problem)})
-        count(**{metric: 1})
+        emit(counted(**{metric: 1}))
 
 
 def _close() -> None:
     """Close the days of the audit."""
     with _beside("audit.not_closed", "AuditDaysNotClosed"):
-        report = close_days(services(), clock=system_clock, budget=_CLOSING)
-        count(
-            AuditDaysClosed=report.closed,
-            AuditDaysNotClosed=report.failed,
-            AuditContradicted=report.contradicted,
-        )
+        emit(of_closing(close_days(services(), clock=system_clock, budget=_CLOSING)))
 
 
 def _compact() -> None:
@@ -77,8 +65,7 @@ def _compact() -> None:
     if not store.is_on:
         return
     with _beside("archive.not_compacted", "ArchiveNotCompacted"):
-        report = compact_archive(store, clock=system_clock, budget=_COMPACTION)
-        count(ArchiveCompacted=report.removed, ArchiveUnreadable=report.unreadable)
+        emit(of_compaction(compact_archive(store, clock=system_clock, budget=_COMPACTION)))
 
 
 def _look_after_history() -> None:
@@ -86,6 +73,5 @@ def _look_after_history() -> None:
     if not from_environment().history:
         return
     with _beside("history.not_checked", "HistoryNotFolded"):
-        folded = fold(services(), clock=system_clock, budget=_FOLDING)
-        count(HistoryFolded=folded.hours, HistoryNotFolded=folded.failed)
-        count(HistoryRelisted=check_history(services(), clock=system_clock, random=Random()).relisted)
+        emit(of_folding(fold(services(), clock=system_clock, budget=_FOLDING)))
+        emit(counted(HistoryRelisted=check_history(services(), clock=system_clock, random=Random()).relisted))

@@ -13,8 +13,10 @@ from minutehand.historian.readers import Reader
 from minutehand.ports.services import Services
 from minutehand.services import system_clock
 from minutehand.settings import from_environment
+from minutehand.signals.deliveries import of_events
+from minutehand.signals.measurement import counted
 
-from functions.observe import count, logger, metrics, services
+from functions.observe import emit, logger, metrics, services
 
 
 @cache
@@ -28,7 +30,7 @@ def _publishing() -> Services:
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001 (Lambda passes it)
     """Publish the events of a batch. If the receiver does not answer, it raises, and Lambda sends the batch again, for up to a day."""
     parsed = parse_records(event["Records"])
-    count(EventBatches=1)
+    emit(counted(EventBatches=1))
     try:
         report = deliver(
             parsed.changes,
@@ -39,7 +41,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
             reader=Reader.EVENTS,
         )
     except Exception:
-        count(EventsStopped=1)
+        emit(counted(EventsStopped=1))
         raise
-    count(EventChanges=report.changes, EventsSetAside=report.set_aside)
+    emit(of_events(report))
     return {"changes": report.changes, "set_aside": report.set_aside}

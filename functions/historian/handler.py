@@ -9,8 +9,10 @@ from minutehand.domain.times import SECOND
 from minutehand.dynamodb.history.stream_records import parse_records
 from minutehand.historian.deliver import deliver_patiently
 from minutehand.services import system_clock
+from minutehand.signals.deliveries import of_history
+from minutehand.signals.measurement import counted
 
-from functions.observe import count, logger, metrics, milliseconds, services
+from functions.observe import emit, logger, metrics, services
 
 _MARGIN = 40 * SECOND  # of the function's time: a delivery that has begun may wait for services of its own
 
@@ -20,7 +22,7 @@ _MARGIN = 40 * SECOND  # of the function's time: a delivery that has begun may w
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Deliver a batch. If a service does not answer until the function's time ends, it raises, and Lambda sends the batch again."""
     parsed = parse_records(event["Records"])
-    count(HistorianBatches=1)
+    emit(counted(HistorianBatches=1))
     try:
         report = deliver_patiently(
             parsed.changes,
@@ -30,9 +32,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
             unreadable=parsed.unreadable,
         )
     except Exception:
-        count(HistorianStopped=1)
+        emit(counted(HistorianStopped=1))
         raise
-    count(HistorianChanges=report.changes, HistorianSetAside=report.set_aside, HistorianUnreadable=report.unreadable)
-    if report.changes:
-        milliseconds("HistorianDelay", report.delay)
+    emit(of_history(report))
     return {"changes": report.changes, "set_aside": report.set_aside}

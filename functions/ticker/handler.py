@@ -10,10 +10,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.domain.times import SECOND
 from minutehand.services import hand_over_to, system_clock
 from minutehand.settings import from_environment, trace_header
+from minutehand.signals.ticker import of_gauges, of_tick
 from minutehand.ticker.fan_out import FanOutConfig, group_of, writes_of
+from minutehand.ticker.gauges import is_measured, measure
 from minutehand.ticker.tick import TickReport, tick
 
-from functions.observe import count, count_named, logger, metrics, milliseconds, request_stats, services
+from functions.observe import emit, logger, metrics, request_stats, services
 
 _MARGIN = 15 * SECOND  # of the function's time kept for a clean end: a page that is throttled repeatedly takes 10 s
 
@@ -49,18 +51,9 @@ def _spread(function: str) -> FanOutConfig:
 
 def _report(report: TickReport, *, whole: bool) -> dict[str, int]:
     done = report.handled
-    milliseconds("BehindBy", report.behind)
-    milliseconds("SchedulingLag", done.lag)
-    count(Ticks=whole, TickGroups=report.groups, Throttled=report.throttled)
-    count(Claimed=done.claimed, Sent=done.sent, Resent=done.resent, TakenOver=done.taken_over)
-    count(Quarantined=done.quarantined, EntriesLeft=done.left, EntriesFailed=done.failed, Lost=done.lost)
-    count(Notices=done.told, Incidents=done.incidents, Recovered=done.recovered)
-    count(ShardsUnavailable=report.unavailable, ShardsLocked=report.locked, OutOfTime=report.stopped)
-    count(HeldBack=done.held, QueuesHeld=len(report.held))
-    for queue in report.held:
-        count_named({"queue": queue}, QueueHeld=1)
-    for miss in done.misses:
-        count_named({"tenant": miss.tenant, "schedule": miss.schedule}, Missed=miss.late, Skipped=miss.skipped)
+    emit(of_tick(report, whole=whole))
+    if whole and is_measured(report.now):
+        emit(of_gauges(measure(services(), system_clock())))
     logger.info(
         "tick.done",
         whole=whole,

@@ -17,6 +17,7 @@ from minutehand.ports.work_queue import RawMessage
 from minutehand.sqs.routing import held, stripe_called
 from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
+from minutehand.worker.stages import LeasedRun
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ def work_off(
     import_jobs: Callable[[], KnownJobs],
     *,
     name: str,
+    started: Callable[[Sequence[LeasedRun]], None] = lambda leased: None,
     around: Callable[[RunRow], AbstractContextManager[object]],
     remaining: Callable[[], float | None],
     keeper: Callable[[], RecordKeeper | None] = lambda: None,
@@ -65,6 +67,7 @@ def work_off(
         around=around,
         remaining=remaining,
         report=report,
+        started=started,
         threads=_threads,
         keeper=keeper(),
     )

@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import deque
 from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from minutehand.daemon.secrets_at_start import tell_unusable_secrets
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, function_identity
-from minutehand.domain.policies import Policies
 from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Misconfigured
 from minutehand.jobs import Registry, load
 from minutehand.services import system_clock
 from minutehand.settings import from_environment
-from minutehand.state.run_spec import RunSpec
+from minutehand.signals.measurement import counted
+from minutehand.signals.worker import WorkerFigures
 from minutehand.state.worker_record import WorkerKind
-from minutehand.worker.context import Done
-from minutehand.worker.stages import Action, Outcome
+from minutehand.worker.stages import LeasedRun
 
-from functions.observe import around_run, by_dimensions, count, has_metrics, logger, metrics, milliseconds, services
+from functions.observe import around_run, emit, logger, metered, metrics, services
 from functions.worker.batch import work_off
 
 end_process = os._exit
-_STATES = {
-    RunState.SUCCEEDED: "Succeeded",
-    RunState.RETRYING: "Retried",
-    RunState.CONTINUED: "Continued",
-    RunState.CANCELLED: "Cancelled",
-    RunState.DEAD: "Failed",
-    RunState.LOST: "Lost",
-    RunState.SHADOWED: "Shadowed",
-}
-_ACTIONS = {
-    Action.POSTPONED: "Postponed",
-    Action.KEPT: "Kept",
-    Action.UNREADABLE: "Unreadable",
-    Action.REJECTED: "Rejected",
-}
 PartialResponse = dict[str, list[dict[str, str]]]  # the messages that Lambda must not delete
 
 
@@ -62,16 +44,18 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialResponse:
 @metrics.log_metrics
 def _run(event: dict[str, Any], context: LambdaContext) -> tuple[PartialResponse, bool]:
     """The messages that stay in the queue, as the others are deleted already; and whether a job's thread was abandoned."""
+    begun = deque[LeasedRun]()  # any thread appends
     done, abandoned = work_off(
         event["Records"],
         services(),
         _jobs,
         name=context.aws_request_id,
+        started=begun.extend,
         around=around_run,
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
         keeper=lambda: _keeper(context.function_name, context.log_stream_name),
     )
-    _report(done.values())
+    emit([*_figures().of_starts(begun), *_figures().of_ends(done.values())])
     if abandoned:
         logger.error("worker.recycling")
     kept = [message for message, (_, outcome) in done.items() if not outcome.gone]
@@ -86,7 +70,7 @@ def _jobs() -> Registry:
     try:
         jobs = load(package)
     except BaseException as problem:  # a package may call sys.exit when it is imported
-        count(JobsNotImported=1)
+        emit(counted(JobsNotImported=1))
         logger.exception("jobs.not_imported", jobs=package, error=f"{type(problem).__name__}: {problem}")
         raise
     tell_unusable_secrets(jobs)
@@ -102,38 +86,5 @@ def _keeper(function: str, log_stream: str) -> RecordKeeper:
     return RecordKeeper(ours, WorkerKind.FUNCTION, identify, system_clock, catalogue_of(ours, _jobs()))
 
 
-def _report(done: Iterable[Done]) -> None:
-    """Metrics in total, and by job and delivery for the jobs that have metrics of their own."""
-    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for received, outcome in done:
-        if received.spec is None:
-            count(**_counts([outcome]))
-        else:
-            groups[received.spec.job, _delivery(received.spec)].append(outcome)
-    for (job, delivery), group in groups.items():
-        counts = _counts(group)
-        count(**counts)
-        lags = [outcome.start_lag for outcome in group if outcome.start_lag is not None]
-        for lag in lags:
-            milliseconds("StartLag", lag)
-        if has_metrics(job):
-            by_dimensions({"job": job, "delivery": delivery}, counts, lags)
-
-
-def _delivery(spec: RunSpec) -> str:
-    job = _jobs().get(spec.job)
-    policies = Policies() if job is None else job.policies
-    return str(policies.overridden(spec.overrides).delivery)
-
-
-def _counts(outcomes: Iterable[Outcome]) -> dict[str, float]:
-    counts: dict[str, float] = defaultdict(float)
-    for outcome in outcomes:
-        if outcome.state in _STATES:
-            counts[_STATES[outcome.state]] += 1
-        if outcome.action in (Action.REFUSED, Action.WAITING, Action.LOST):
-            counts["LeaseRefused"] += 1
-            counts[f"LeaseRefused.{outcome.why}"] += 1
-        elif outcome.action in _ACTIONS:
-            counts[_ACTIONS[outcome.action]] += 1
-    return dict(counts)
+def _figures() -> WorkerFigures:
+    return WorkerFigures(_jobs, metered())

@@ -71,6 +71,7 @@ class TickerFunction(Construct):
         store.allow_key(self.function)
         self._allow_itself(installation)
         queues.allow_send(self.function)
+        queues.allow_list(self.function)  # what waits in each, once in five minutes
         queues.dead.grant_send_messages(self.function)  # it reports LOST runs
         if notice_topics:
             iam.Grant.add_to_principal(

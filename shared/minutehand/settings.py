@@ -164,6 +164,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
 
 
+def metered_jobs(settings: Settings) -> frozenset[str]:
+    """The jobs with metrics of their own."""
+    return frozenset(name for part in (settings.metric_jobs or "").split(",") if (name := part.strip()))
+
+
 def _check_log_groups(names: str | None) -> None:
     for group in () if names is None else names.split(","):
         if not LOG_GROUP.fullmatch(group):

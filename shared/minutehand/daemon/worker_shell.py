@@ -24,6 +24,7 @@ from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.execution.settle import release_run
 from minutehand.worker.pipeline import start_batches
+from minutehand.worker.stages import LeasedRun
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class WorkerShell:
         around: Callable[[RunRow], AbstractContextManager[object]],
         remaining: Callable[[], float | None],
         report: Callable[[Sequence[Done]], None],
+        started: Callable[[Sequence[LeasedRun]], None] = lambda leased: None,
         isolated: Execute | None = None,
         threads: ThreadCache | None = None,
         keeper: RecordKeeper | None = None,
@@ -60,6 +62,7 @@ class WorkerShell:
             random=random.Random(),
             name=name,
             report=self._done,
+            started=started,
             around=around,
             remaining=remaining,
             isolated=isolated,

@@ -175,7 +175,7 @@ class AgendaEntry:
     due: int  # UTC ms
     kind: EntryKind  # the action
     id: str  # chain: revision id; run: run id, of a rescheduled one with its revision; watch: run id and lease token
-    after: int = 0  # chain: fires up to this UTC ms are claimed already
+    after: int = 0  # chain: fires up to this UTC ms are claimed already; backfill: fires created at the last look
     failures: int = 0  # how often its own data made handling fail
     created_at: int = 0  # run and watch: UTC ms of the put
     queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown

@@ -139,11 +139,8 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
     messages = [fire_message(runs[ref], by_ref[ref].revision, context.trace) for ref in to_send]
     answered = send(messages, services.work, clock)
     finished = clock()
-    for ref, accepted in zip(to_send, answered, strict=True):
-        if accepted:
-            result.done.add(ref)
-            counts.sent += 1
-            counts.lag = max(counts.lag, finished - by_ref[ref].fire)
+    counts.count_sends([by_ref[ref].fire for ref in to_send], answered, finished)
+    result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted}
     return result
 
 

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 FAR = 200 * 365 * DAY  # UTC ms beyond every entry and every fire
 LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart
 REACH = 840 * SECOND  # how far ahead a plan may go: SQS delays 900 s
+LATE_SEND = 5 * SECOND  # after its time, a fire's message is accepted late
 PAGE = 500  # entries of one query: bounds memory, and fills the batches of 100 revisions and 25 claims
 
 
@@ -46,6 +47,16 @@ class MissedFires:
     skipped: int  # fires that its policy skipped
 
 
+@dataclass(frozen=True, kw_only=True)
+class BackfillProgress:
+    """How far one backfill is."""
+
+    tenant: str
+    backfill: str  # its id
+    created: int  # fires that were created since the ticker looked last
+    left: int  # fires that are still to be created
+
+
 @dataclass(kw_only=True)
 class TickCounts:
     """Counts of handled entries."""
@@ -55,7 +66,9 @@ class TickCounts:
     claimed: int = 0  # runs created
     taken_over: int = 0  # runs taken over from an older revision
     sent: int = 0  # messages accepted
-    resent: int = 0  # of these, for runs that existed already
+    sent_late: int = 0  # of these, accepted more than LATE_SEND after their time
+    send_failed: int = 0  # messages that were not accepted: their entries stay
+    resent: int = 0  # runs that existed already and wait for a message
     lost: int = 0  # at-most-once runs declared LOST
     completed: int = 0  # schedules without a further fire
     missed: int = 0  # fires claimed more than a minute late
@@ -66,6 +79,8 @@ class TickCounts:
     quarantined: int = 0  # of these, moved aside
     cut: int = 0  # chains with more due fires than one plan takes
     lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
+    lags: list[int] = field(default_factory=list)  # the same of each message, 0 if it was accepted ahead
+    backfills: list[BackfillProgress] = field(default_factory=list)
     failures: list[tuple[AgendaEntry, Exception]] = field(default_factory=list)  # for the caller to count on entries
     told: int = 0  # notices delivered
     incidents: int = 0  # that began because no run succeeded in time
@@ -77,6 +92,15 @@ class TickCounts:
         for name, value in vars(other).items():
             mine = getattr(self, name)
             setattr(self, name, max(mine, value) if name == "lag" else mine + value)
+
+    def count_sends(self, due: Sequence[int], accepted: Sequence[bool], now: int) -> None:
+        """Count messages for these times (UTC ms), which were accepted or not at ``now``."""
+        lags = [now - time for time, is_accepted in zip(due, accepted, strict=True) if is_accepted]
+        self.sent += len(lags)
+        self.send_failed += len(accepted) - len(lags)
+        self.sent_late += sum(lag > LATE_SEND for lag in lags)
+        self.lag = max(self.lag, max(lags, default=0))
+        self.lags += [max(lag, 0) for lag in lags]
 
     def failed_at(self, entry: AgendaEntry, problem: Exception) -> None:
         """An entry stays. Its own failure is counted on it; if a service failed or a later release wrote it, it is only left."""

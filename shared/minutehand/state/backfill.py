@@ -106,6 +106,11 @@ class StoredBackfill:
         return f"{self.tenant}/{self.name}"
 
     @property
+    def created(self) -> int:
+        """Fires that have, or had, a run of this backfill."""
+        return self.done + len(self.window)
+
+    @property
     def room(self) -> int:
         """How many fires may enter the window now, if its schedule lets it advance."""
         if self.state is not BackfillState.RUNNING or self.exhausted:

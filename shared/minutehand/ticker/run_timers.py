@@ -21,9 +21,9 @@ def send_waiting_run(entry: AgendaEntry, context: FireContext, counts: TickCount
     answer = _message_for(entry, context.services.ledger.read(entry.run), context)
     if not isinstance(answer, Message):
         return answer
-    sent = send([answer], context.services.work, context.clock)[0]
-    counts.sent += sent
-    return sent
+    accepted = send([answer], context.services.work, context.clock)
+    counts.count_sends([answer.not_before], accepted, context.clock())
+    return accepted[0]
 
 
 def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, counts: TickCounts) -> frozenset[str]:
@@ -55,7 +55,7 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, coun
             counts.left += 1
     accepted = send([message for _, message in going], context.services.work, context.clock)
     gone += [entry for (entry, _), sent in zip(going, accepted, strict=True) if sent]
-    counts.sent += sum(accepted)
+    counts.count_sends([message.not_before for _, message in going], accepted, context.clock())
     counts.left += len(accepted) - sum(accepted)
     counts.remove(gone, context.services)
     return frozenset(runs)

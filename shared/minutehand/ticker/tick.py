@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from minutehand.concurrency.rate_limits import SOON, WriteBudget
+from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
@@ -22,6 +23,7 @@ from minutehand.state.ending import lose
 from minutehand.state.lease import SKEW, takeable_at
 from minutehand.state.refusal import vanished
 from minutehand.ticker.fan_out import FanOutConfig, ShardQueue
+from minutehand.ticker.gauges import is_measured
 from minutehand.ticker.run_timers import send_waiting_run, send_waiting_runs
 from minutehand.undertaker.incidents import notify
 from minutehand.undertaker.success_watch import watch_success
@@ -116,6 +118,8 @@ class TickReport:
     stopped: bool = False  # out of time before the end; the rest is still in the agenda
     behind: int = 0  # ms between the oldest entry past its time and now, of those that do not fail by themselves
     held: list[str] = field(default_factory=list)  # queues whose entries are held back
+    # ms since the oldest ready entry of a shard (first) and queue was due; measured once in five minutes.
+    ages: dict[tuple[int, str], int] = field(default_factory=dict)
     throttled: int = 0  # items that were throttled and retried more slowly
     handled: TickCounts = field(default_factory=TickCounts)
 
@@ -203,6 +207,8 @@ class _Tick:
         page = replace(found, entries=self.pressure.admit(found.entries))
         with self._lock:
             self._report.handled.held += len(found.entries) - len(page.entries)
+            if after is None and is_measured(self._report.now):
+                self._measure_ages(shard, found.entries)
             oldest = next((entry for entry in page.entries if not entry.failures), None)
             if oldest is not None:
                 self._report.behind = max(self._report.behind, self._report.now - oldest.due)
@@ -213,6 +219,11 @@ class _Tick:
         soon = bool(page.entries) and page.entries[0].due < self._clock() + SOON
         self._queue.seen(len(page.entries), more=page.last is not None, soon=soon)
         return page
+
+    def _measure_ages(self, shard: int, entries: Sequence[AgendaEntry]) -> None:
+        for entry in entries:
+            if entry.due < self._report.now:
+                self._report.ages.setdefault((shard, entry.queue or DEFAULT_QUEUE), self._report.now - entry.due)
 
     def _drain(self, shard: int, page: DuePage) -> bool:
         """Handle all due entries; again from the start while chains were cut, so that a backlog drains within the tick.

@@ -104,6 +104,7 @@ class WorkerContext:
     wait: Callable[[float], object] = field(default_factory=lambda: threading.Event().wait)  # seconds; may end early
     random: random.Random = field(default_factory=random.Random)
     report: Callable[[Sequence[Done]], None] = lambda done: None  # what is done, from any thread, each message once
+    started: Callable[[Sequence[LeasedRun]], None] = lambda leased: None  # attempts that begin, from any thread
     around: Callable[[RunRow], AbstractContextManager[object]] = lambda run: nullcontext()  # log keys
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
     isolated: Execute | None = None  # runs jobs with ``isolation="process"``; None: as all others

@@ -76,9 +76,10 @@ def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
             await_instant(worker, leased)
         if leased:
             with AtOnce():
-                for each in leased:
-                    if not each.ahead:  # else it is known only later when it begins
-                        log_start(each)
+                begun = [each for each in leased if not each.ahead]  # of others it is known only later when they begin
+                for each in begun:
+                    log_start(each)
+            worker.started(begun)
             worker.executor.run(worker, leased, partial(_settle, worker))
     except Exception:
         log.exception("work.defect", extra={"runs": len(batch)})

@@ -65,7 +65,8 @@ class Outcome:
     why: str = ""  # the reason, as a word
     state: RunState | None = None  # the run's state if this delivery set it
     start_lag: int | None = None  # ms from due to start, of a first attempt
-    attempt: int = 0  # number of the attempt that ran; 0 if none did
+    attempt: int = 0  # number of the run's last attempt, if this delivery has ended it or the run; 0: neither
+    duration: int | None = None  # ms from the start of the attempt that ran to its end; None if none did
 
     @property
     def gone(self) -> bool:
@@ -83,9 +84,11 @@ class Outcome:
         return cls(action=Action.REFUSED, message=message, why=why, state=state)
 
     @classmethod
-    def ended(cls, message: Message, why: str, state: RunState | None, start_lag: int | None = None) -> Outcome:
-        """The run was brought to its end without an attempt."""
-        return cls(action=Action.SETTLED, message=message, why=why, state=state, start_lag=start_lag)
+    def ended(
+        cls, message: Message, why: str, state: RunState | None, start_lag: int | None = None, attempt: int = 0
+    ) -> Outcome:
+        """The run was brought to its end without an attempt of this worker; ``attempt``: the number of its last one."""
+        return cls(action=Action.SETTLED, message=message, why=why, state=state, start_lag=start_lag, attempt=attempt)
 
     @classmethod
     def postponed(cls, message: Message, why: str, *, order: Message, at: int, otherwise: int) -> Outcome:
@@ -212,6 +215,7 @@ class ReadyRun:
 class LeasedRun(ReadyRun):
     """A run that this worker holds the lease of."""
 
+    rescued: bool = False  # its last worker had let its lease pass
     run: RunRow  # as leased; of a run that was leased ahead, ``started_at`` is set again when its job begins
     results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
     hidden: SecretValues = field(default_factory=SecretValues)  # the secrets that its job has looked up
@@ -219,6 +223,11 @@ class LeasedRun(ReadyRun):
     def masked(self, text: str) -> str:
         """A text of its job without its secrets, and without others of its tenant that this process has looked up: clients are shared."""
         return of_process.whole(self.hidden.text(text), self.run.ref.tenant)
+
+    @property
+    def began_at(self) -> int:
+        """UTC ms at which this attempt began: with its lease, or when its job began if it was leased ahead."""
+        return (self.run.started_at if self.ahead else self.run.leased_at) or 0
 
     def hide(self, value: str, label: str, *, tenant: str) -> None:
         """Mask a value from now on: in the texts of this run, in lines of this process, and in errors of the ``tenant``, if it is one's."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import io
 import json
 import threading
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from minutehand import Registry, Retry, RunState, Scheduler
@@ -19,65 +16,13 @@ from minutehand.domain.history.archive_keys import INBOX, hour_prefix
 from minutehand.errors import InvalidInput, JobError, Unavailable
 from minutehand.historian.archive import archive
 from minutehand.owner.workers import read_workers
-from minutehand.testing import ManualClock, Memory
+from minutehand.testing import ManualClock
 from minutehand.worker.delivery.visibility import HIDDEN
 
 from tests.support.builders import a_run
+from tests.support.scenes.handlers import EVENTS, Stack, invoke
 from tests.support.scenes.world import Faults, fails
 from tests.support.transitions import context_of, life
-
-EVENTS = Path(__file__).parent / "events"
-
-
-class LambdaContext:
-    function_name = "minutehand-worker"
-    memory_limit_in_mb = 256
-    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:minutehand-worker"
-    log_stream_name = "2026/11/22/[$LATEST]0123456789abcdef0123456789abcdef"
-    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 60_000
-
-
-class Stack:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, own_jobs: bool = True) -> None:
-        monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
-        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
-        self._monkeypatch, clock = monkeypatch, ManualClock(datetime.now(UTC))
-        self.clock, self.memory = clock, Memory(clock, shards=2)
-        self.services = self.memory.connect()
-        self.registry = Registry()
-        self.scheduler = Scheduler("acme", jobs=self.registry, services=self.services, clock=clock)
-        for part in ("ticker", "worker", "undertaker", "auditor", "historian"):
-            monkeypatch.setattr(f"functions.{part}.handler.services", lambda: self.services)
-        if own_jobs:
-            monkeypatch.setattr("functions.worker.handler._jobs", lambda: self.registry)
-
-    def logged(self) -> io.StringIO:
-        """What the functions' own logger writes from now on."""
-        log = io.StringIO()
-        handler = __import__("functions.observe", fromlist=["logger"]).logger.registered_handler
-        self._monkeypatch.setattr(handler, "stream", log)
-        return log
-
-    def hidden(self) -> list[int]:
-        """Seconds until each message of the queue is visible."""
-        return [(message.visible_at - self.clock()) // 1000 for message in self.memory.work]
-
-    def batch(self, deliveries: Any) -> dict[str, Any]:
-        event: dict[str, Any] = json.loads((EVENTS / "sqs.json").read_text())
-        (record,) = event["Records"]
-        event["Records"] = []
-        for number, delivery in enumerate(deliveries):
-            changed = {"messageId": str(number), "body": delivery.body, "receiptHandle": delivery.receipt}
-            event["Records"].append(copy.deepcopy(record) | changed)
-        return event
-
-
-def invoke(part: str, event: dict[str, Any]) -> Any:
-    module = __import__(f"functions.{part}.handler", fromlist=["handler"])
-    return module.handler(event, LambdaContext())
 
 
 @pytest.mark.parametrize("history", ["on", "off"])
@@ -128,9 +73,9 @@ def test_only_the_jobs_that_are_named_have_metrics_of_their_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """CloudWatch bills every combination of dimensions: a hundred jobs would be a thousand metrics."""
-    observe = __import__("functions.observe", fromlist=["_metered"])
+    observe = __import__("functions.observe", fromlist=["metered"])
     monkeypatch.setenv("MINUTEHAND_METRIC_JOBS", "good, rare")
-    observe._metered.cache_clear()
+    observe.metered.cache_clear()
     stack = Stack(monkeypatch)
     stack.registry.job("good")(lambda ctx, payload: None)
     stack.registry.job("other")(lambda ctx, payload: None)
@@ -139,7 +84,7 @@ def test_only_the_jobs_that_are_named_have_metrics_of_their_own(
         stack.scheduler.submit(job)
     invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
     invoke("undertaker", stack.batch(stack.services.dead.receive(most=10, wait=0)))
-    observe._metered.cache_clear()
+    observe.metered.cache_clear()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
     assert {line["job"] for line in lines if "job" in line} == {"good"}
     (total,) = (line for line in lines if "Succeeded" in line and "job" not in line)

@@ -29,7 +29,7 @@ from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Conflict, MinutehandError, NotFound, Unavailable
 from minutehand.fires.acts import line_of
-from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
+from minutehand.fires.context import LOOKAHEAD, BackfillProgress, FireContext, TickCounts, postpone
 from minutehand.owner.backfill import index
 from minutehand.owner.backfill.advance import (
     ROUNDS,
@@ -154,7 +154,9 @@ def _put_entry(backfill: StoredBackfill, context: FireContext) -> AgendaEntry:
     """Let the ticker look at a backfill at once. No other entry of it has that key: others are at whole minutes."""
     agenda, now = context.services.agenda, context.clock()
     shard, identity = shard_of(backfill.owner, agenda.shards()), f"{backfill.owner}#{backfill.id}"
-    entry = AgendaEntry(shard=shard, due=now | 1, kind=EntryKind.BACKFILL, id=identity, created_at=now)
+    entry = AgendaEntry(
+        shard=shard, due=now | 1, kind=EntryKind.BACKFILL, id=identity, after=backfill.created, created_at=now
+    )
     if entry.key not in agenda.put([entry]):
         raise Unavailable("the agenda did not accept the backfill; try again")
     return entry
@@ -263,7 +265,7 @@ def move_on(
 # The ticker's part.
 
 
-def look_after(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> bool:
+def look_after(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
     """Look after a backfill. Returns whether the entry may be deleted."""
     services, clock = context.services, context.clock
     owner, _, identity = entry.id.partition("#")
@@ -287,8 +289,18 @@ def look_after(entry: AgendaEntry, context: FireContext, _counts: TickCounts) ->
     looked = entry.due - LOOKAHEAD - MINUTE  # or later, by the tick before this one
     until = clock() + BUDGET
     backfill = advance(mover, backfill, backfill.window, rounds=_WRITES, until=until, looked=looked)
+    counts.backfills.append(_progress(backfill, entry))
     if backfill.state in ENDED and not backfill.window:
         return True
     # Leave the entry for the next tick: beyond this one's look-ahead.
     due = -(-(clock() + LOOKAHEAD + SECOND) // MINUTE) * MINUTE
-    return due != entry.due and postpone(entry, due, services)
+    return due != entry.due and postpone(replace(entry, after=backfill.created), due, services)
+
+
+def _progress(backfill: StoredBackfill, entry: AgendaEntry) -> BackfillProgress:
+    return BackfillProgress(
+        tenant=backfill.tenant,
+        backfill=backfill.id,
+        created=max(backfill.created - entry.after, 0),
+        left=0 if backfill.state in ENDED else max(backfill.total - backfill.created - backfill.skipped, 0),
+    )

@@ -114,10 +114,10 @@ def first_run(message: Message, spec: RunSpec, leased: Transition) -> RunRow:
     )
 
 
-def _leased(ready: ReadyRun, run: RunRow) -> LeasedRun:
+def _leased(ready: ReadyRun, run: RunRow, *, rescued: bool = False) -> LeasedRun:
     in_flight = ready.in_flight
     in_flight.unbegun, in_flight.run, in_flight.fence = ready.ahead, run, run.fence
-    return LeasedRun(**vars(ready), run=run)
+    return LeasedRun(**vars(ready), run=run, rescued=rescued)
 
 
 def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
@@ -135,11 +135,12 @@ def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
         steal = abandoned is not None and not ready.is_at_most_once
         moved = worker.services.ledger.move(message.run, _lease_of(worker, ready, token, first=False, steal=steal))
         if moved.applied and moved.run is not None:
-            if abandoned is not None and moved.run.fence == abandoned.fence + 1:
+            rescued = abandoned is not None and moved.run.fence == abandoned.fence + 1
+            if abandoned is not None and rescued:
                 record(abandoned, worker.services.ledger)
             if watch is not None and worker.clock() > watch.due - 2 * SKEW:
                 _leave_watch(worker, message, token)  # we stalled; the ticker may have dropped it
-            return _leased(ready, moved.run)
+            return _leased(ready, moved.run, rescued=rescued)
         outcome = refused(worker, ready, moved.run, now)
         if outcome is not None:
             return outcome

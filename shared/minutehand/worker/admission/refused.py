@@ -151,7 +151,7 @@ def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedL
     if moved.run.state is RunState.LOST:
         report(moved.run, worker.services)
     log.warning("run.ended", extra={"run_id": str(run.ref), "job": run.job, "state": str(transition.to), "reason": why})
-    return Outcome.ended(ready.message, why, transition.to)
+    return Outcome.ended(ready.message, why, transition.to, attempt=run.attempt)
 
 
 def record(attempt: FailedAttemptRow, ledger: Ledger) -> None:

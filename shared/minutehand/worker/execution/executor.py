@@ -54,6 +54,7 @@ def unbegun(worker: WorkerContext, leased: LeasedRun) -> AttemptResult | None:
     too_late = begin(worker, leased)
     if too_late is None:
         log_start(leased)
+        worker.started([leased])
     return too_late
 
 

@@ -221,8 +221,7 @@ def job_context(leased: LeasedRun, effects: Effects, remaining: Callable[[], flo
 
 def log_start(leased: LeasedRun) -> None:
     run = leased.run
-    began = (run.started_at if leased.ahead else run.leased_at) or 0
-    more = {"fence": run.fence, "slice": run.slices, "lateness_ms": began - leased.message.not_before}
+    more = {"fence": run.fence, "slice": run.slices, "lateness_ms": leased.began_at - leased.message.not_before}
     log.info("run.started", extra=_ids(leased) | more)
 
 

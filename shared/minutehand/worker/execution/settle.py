@@ -34,6 +34,7 @@ from minutehand.worker.stages import (
     Failed,
     InFlightMessage,
     LeasedRun,
+    NotBegun,
     Outcome,
     Returned,
     SliceEnded,
@@ -88,6 +89,8 @@ def settle_alone(worker: WorkerContext, ended: EndedRun) -> Outcome:
     """Record one end. Raises Unavailable."""
     leased, result = ended
     outcome = _settled(worker, leased, result)
+    if outcome.duration is None and not isinstance(result, NotBegun):  # it ended, but its end was not recorded
+        outcome = replace(outcome, duration=worker.clock() - leased.began_at)
     log_end(leased, outcome, result)
     return outcome
 
@@ -218,6 +221,7 @@ def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *
         state=transition.to,
         start_lag=run.lateness if first else None,
         attempt=run.attempt,
+        duration=worker.clock() - leased.began_at,
     )
     if settlement.next_at is None:
         return outcome

@@ -1,0 +1,131 @@
+"""The figures of a worker, in a function and in a process: of attempts that begin, and of messages that are done."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from minutehand.domain.message import Message
+from minutehand.domain.policies import Policies
+from minutehand.domain.run import RunState
+from minutehand.domain.times import SECOND
+from minutehand.signals.catalogue import METRICS, Kind
+from minutehand.signals.measurement import Measurement
+from minutehand.state.run_spec import RunSpec
+from minutehand.state.start import delay_for
+from minutehand.worker.context import Done, KnownJobs
+from minutehand.worker.stages import Action, LeasedRun, Outcome, ReceivedMessage
+
+LATE_START = 2 * SECOND  # after it was due, a first attempt begins late
+_STATES = {
+    RunState.SUCCEEDED: "Succeeded",
+    RunState.RETRYING: "Retried",
+    RunState.CONTINUED: "Continued",
+    RunState.CANCELLED: "Cancelled",
+    RunState.DEAD: "Failed",
+    RunState.LOST: "Lost",
+    RunState.SHADOWED: "Shadowed",
+}
+_OVER = (RunState.SUCCEEDED, RunState.CANCELLED, RunState.DEAD, RunState.LOST)
+_FAILED = (RunState.RETRYING, RunState.DEAD)  # an attempt that ends its run so, or leaves it so, has failed
+_ACTIONS = {
+    Action.POSTPONED: "Postponed",
+    Action.KEPT: "Kept",
+    Action.UNREADABLE: "Unreadable",
+    Action.REJECTED: "Rejected",
+}
+_REFUSED = (Action.REFUSED, Action.WAITING, Action.LOST)
+
+Figures = dict[str, list[float]]  # values by name; of a counter, what is to be added up
+
+
+@dataclass(frozen=True)
+class WorkerFigures:
+    """Makes the measurements. ``jobs`` says how runs are delivered; ``metered``: the jobs that have figures of their own as well."""
+
+    jobs: Callable[[], KnownJobs]
+    metered: Collection[str] = field(default_factory=frozenset)
+
+    def of_starts(self, leased: Iterable[LeasedRun]) -> list[Measurement]:
+        """Of attempts that have begun just now."""
+        return self._summed((each.spec, _start(each)) for each in leased)
+
+    def of_ends(self, done: Iterable[Done]) -> list[Measurement]:
+        """Of messages that are done."""
+        return self._summed((received.spec, _end(received, outcome)) for received, outcome in done)
+
+    def _summed(self, parts: Iterable[tuple[RunSpec | None, Figures]]) -> list[Measurement]:
+        """All figures in total; and those of metered jobs, as far as the metric is one by job, by job and delivery."""
+        total: Figures = defaultdict(list)
+        groups: dict[tuple[str, str], Figures] = {}
+        for spec, figures in parts:
+            own: Figures | None = None
+            if spec is not None and spec.job in self.metered:
+                own = groups.setdefault((spec.job, self._delivery(spec)), defaultdict(list))
+            for name, values in figures.items():
+                total[name] += values
+                if own is not None and METRICS[name.partition(".")[0]].by_job:
+                    own[name] += values
+        found = _measurements(total, {})
+        for (job, delivery), figures in groups.items():
+            found += _measurements(figures, {"job": job, "delivery": delivery})
+        return found
+
+    def _delivery(self, spec: RunSpec) -> str:
+        job = self.jobs().get(spec.job)
+        policies = Policies() if job is None else job.policies
+        return str(policies.overridden(spec.overrides).delivery)
+
+
+def _measurements(figures: Figures, dimensions: Mapping[str, str]) -> list[Measurement]:
+    found = []
+    for name, values in figures.items():
+        base, _, reason = name.partition(".")
+        metric = METRICS[base]
+        sent: Sequence[float] = [sum(values)] if metric.kind is Kind.COUNTER else values
+        found.append(Measurement(metric=metric, values=sent, reason=reason, dimensions=dimensions))
+    return found
+
+
+def _start(leased: LeasedRun) -> Figures:
+    figures: Figures = {"Started": [1]}
+    run, began = leased.run, leased.began_at
+    visible = _visible_at(leased.received, leased.message)
+    if visible is not None:
+        figures["QueueWait"] = [max(began - visible, 0)]
+    if run.attempt == 1 and run.slices == 0 and run.backfill is None:  # what is filled in is late on purpose
+        lag = began - run.due
+        figures |= {"FirstStarts": [1], "StartLag": [lag]}
+        if lag > LATE_START:
+            figures["FirstStartsLate"] = [1]
+    if leased.rescued:
+        figures["LeasesRescued"] = [1]
+    return figures
+
+
+def _visible_at(received: ReceivedMessage, message: Message) -> int | None:
+    """When it could be received first (UTC ms); None if its time of sending is not known."""
+    sent = received.delivery.sent_at
+    return sent + delay_for(message.not_before, message.start, sent) * SECOND if sent else None
+
+
+def _end(received: ReceivedMessage, outcome: Outcome) -> Figures:
+    figures: Figures = {}
+    if outcome.state in _STATES:
+        figures[_STATES[outcome.state]] = [1]
+    if outcome.action in _REFUSED:
+        figures |= {"LeaseRefused": [1], f"LeaseRefused.{outcome.why}": [1]}
+    elif outcome.action in _ACTIONS:
+        figures[_ACTIONS[outcome.action]] = [1]
+    if outcome.state is RunState.SHADOWED and outcome.start_lag is not None:
+        figures["StartLag"] = [outcome.start_lag]
+    if outcome.duration is not None:
+        figures |= {"AttemptsEnded": [1], "RunDuration": [max(outcome.duration, 0)]}
+        if outcome.state in _FAILED:
+            figures["AttemptsFailed"] = [1]
+    if outcome.attempt and outcome.state in _OVER:
+        figures["AttemptsPerRun"] = [outcome.attempt]
+    if received.delivery.receives > 1:
+        figures["Redelivered"] = [1]
+    return figures

@@ -1,0 +1,63 @@
+"""Gauges: once in five minutes, what waits in the queues, and which leases have passed without anybody taking their runs over.
+
+Leases are sampled: the runs that the records of workers name which fell silent, at most MOST of them. So a lease counts from a minute and a
+half after its worker died, while the worker's record is there, and none counts in an installation without history, which has no records.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+from minutehand.domain.queue import DEFAULT_QUEUE
+from minutehand.domain.times import MINUTE
+from minutehand.errors import MinutehandError
+from minutehand.owner.workers import read_workers
+from minutehand.ports.services import Services
+from minutehand.state.backpressure import QueueDepth
+from minutehand.state.worker_record import SILENT, RunAtHand, is_left_behind
+
+log = logging.getLogger(__name__)
+
+EVERY = 5  # minutes
+MOST = 100  # runs whose rows are read: one batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauges:
+    """What was measured; None where a service did not answer."""
+
+    depths: Mapping[str, Sequence[QueueDepth | None]] = field(default_factory=dict)  # by queue, of its stripes in order
+    ready: int | None = None  # messages that wait in all queues
+    expired: int | None = None  # leases of the sample
+
+
+def is_measured(now: int) -> bool:
+    """Whether the tick of this minute measures."""
+    return now // MINUTE % EVERY == 0
+
+
+def measure(services: Services, now: int) -> Gauges:
+    """Measure. Raises nothing: what cannot be measured is left out."""
+    depths = dict[str, Sequence[QueueDepth | None]]()
+    ready = expired = None
+    try:
+        depths = {queue or DEFAULT_QUEUE: stripes for queue, stripes in services.work.survey().items()}
+        ready = sum(depth.waiting for stripes in depths.values() for depth in stripes if depth is not None)
+    except MinutehandError as problem:
+        log.warning("gauges.queues_not_read", extra={"error": str(problem)})
+    try:
+        expired = _expired(services, now)
+    except MinutehandError as problem:
+        log.warning("gauges.leases_not_read", extra={"error": str(problem)})
+    return Gauges(depths=depths, ready=ready, expired=expired)
+
+
+def _expired(services: Services, now: int) -> int:
+    """The runs of silent workers that are still as these had them, and whose leases are over."""
+    silent = (row.runs for row in read_workers(services, now) if now - row.seen_at > SILENT)
+    sample: Sequence[RunAtHand] = list(islice(chain.from_iterable(silent), MOST))
+    found = services.ledger.look(list({run.ref for run in sample})).found if sample else {}
+    return len({run.ref for run in sample if is_left_behind(run, found.get(run.ref), now)})

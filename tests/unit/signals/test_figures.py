@@ -1,0 +1,135 @@
+"""The reports of the roles as measurements: every metric of the catalogue is made, by the roles that it names, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import pytest
+from minutehand.auditor.audit import AuditReport
+from minutehand.auditor.closing import ClosingReport
+from minutehand.domain.run import RunState
+from minutehand.fires.context import BackfillProgress, MissedFires, TickCounts
+from minutehand.historian.archive_compaction import CompactionReport
+from minutehand.historian.deliver import DeliveryReport
+from minutehand.historian.fold import FoldReport
+from minutehand.signals.audits import of_audit, of_closing, of_compaction, of_folding
+from minutehand.signals.burials import of_burial
+from minutehand.signals.catalogue import METRICS, Role
+from minutehand.signals.deliveries import of_events, of_history
+from minutehand.signals.measurement import Measurement, counted, lines_of, measured, stand_ins
+from minutehand.signals.ticker import of_gauges, of_tick
+from minutehand.state.backpressure import QueueDepth
+from minutehand.ticker.gauges import Gauges
+from minutehand.ticker.tick import TickReport
+from minutehand.undertaker.bury import Burial
+
+from tests.support.builders import a_run
+
+R = TypeVar("R")
+_IN_HANDLERS = {  # what a handler counts itself, because no report tells it
+    Role.AUDITOR: {"ArchiveNotCompacted", "HistoryRelisted"},
+    Role.EVENTS: {"EventBatches", "EventsStopped"},
+    Role.HISTORIAN: {"HistorianBatches", "HistorianStopped"},
+}
+
+
+def _full(kind: type[R], **given: Any) -> R:
+    """A report whose every number is 1."""
+    numbers = {each.name: 1 for each in fields(kind) if each.type in {"int", "bool"}}  # type: ignore[arg-type]
+    return kind(**{**numbers, **given})
+
+
+def _made_by(role: Role) -> list[Measurement]:
+    if role is Role.TICKER:
+        progress = BackfillProgress(tenant="acme", backfill="b1", created=1, left=1)
+        miss = MissedFires(tenant="acme", schedule="s", late=1, skipped=1)
+        done = _full(TickCounts, lags=[1], misses=[miss], backfills=[progress])
+        report = _full(TickReport, held=["reports"], ages={(3, "default"): 5}, handled=done)
+        depth = QueueDepth(waiting=1, at_hand=1)
+        return of_tick(report, whole=True) + of_gauges(Gauges(depths={"default": [depth]}, ready=1, expired=1))
+    if role is Role.UNDERTAKER:
+        burials = [
+            *(Burial(action="recorded", state=state, began=True, paused=True) for state in RunState),
+            *(Burial(action=action) for action in ("returned", "unreadable", "rejected", "dropped")),
+        ]
+        return [each for burial in burials for each in of_burial(burial)]
+    if role is Role.AUDITOR:
+        return (
+            of_audit(_full(AuditReport))
+            + of_closing(_full(ClosingReport))
+            + of_compaction(_full(CompactionReport))
+            + of_folding(_full(FoldReport))
+        )
+    return of_history(_full(DeliveryReport)) if role is Role.HISTORIAN else of_events(_full(DeliveryReport))
+
+
+def _names(measurements: Iterable[Measurement]) -> set[str]:
+    return {each.metric.name for each in measurements}
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.WORKER])
+def test_a_role_makes_the_metrics_that_the_catalogue_says_it_does(role: Role) -> None:
+    expected = {name for name, metric in METRICS.items() if role in metric.roles}
+    assert _names(_made_by(role)) | _IN_HANDLERS.get(role, set()) == expected
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.WORKER])
+def test_a_measurement_says_the_names_that_the_catalogue_has(role: Role) -> None:
+    for each in _made_by(role):
+        assert tuple(each.names) == each.metric.names
+        assert each.values
+
+
+def test_an_empty_tick_still_says_that_it_was_one_and_a_group_is_none() -> None:
+    quiet = TickReport(now=0)
+    assert _names(of_tick(quiet, whole=True)) == {"Ticks", "BehindBy"}
+    assert _names(of_tick(quiet, whole=False)) == {"BehindBy"}
+
+
+def test_what_was_not_measured_is_not_said() -> None:
+    assert of_gauges(Gauges(depths={"default": [None]})) == []
+
+
+def test_a_metric_that_the_catalogue_lacks_cannot_be_made() -> None:
+    with pytest.raises(KeyError):
+        counted(Invented=1)
+
+
+def test_a_metered_jobs_burial_is_said_twice() -> None:
+    burial = Burial(action="recorded", run=a_run(job="bill"))
+    assert [dict(each.dimensions) for each in of_burial(burial, {"bill"})] == [{}, {"job": "bill"}]
+    assert [dict(each.dimensions) for each in of_burial(burial, {"other"})] == [{}]
+
+
+# Lines and values.
+
+
+def test_values_that_stand_for_many_keep_the_largest_and_the_percentiles() -> None:
+    few = [3, 1, 2]
+    assert stand_ins(few) == few
+    many = list(range(1_000, 0, -1))
+    chosen = stand_ins(many)
+    assert (len(chosen), max(chosen)) == (100, 1_000)
+    assert chosen[49] == pytest.approx(500, rel=0.02)
+    assert chosen[94] == pytest.approx(950, rel=0.02)
+    assert max(stand_ins([0] * 100 + [9])) == 9
+
+
+def test_a_name_is_in_each_line_once_and_lines_have_one_set_of_words() -> None:
+    given = [
+        measured("StartLag", 1),
+        measured("Started", 1),
+        measured("StartLag", 2),
+        measured("Missed", 1, tenant="acme", schedule="s"),
+        measured("Skipped", 1, tenant="acme", schedule="s"),
+        measured("Missed", 1, tenant="acme", schedule="t"),
+    ]
+    lines = [[(each.name, *each.values) for each in line] for line in lines_of(given)]
+    assert lines == [
+        [("StartLag", 1), ("Started", 1)],
+        [("StartLag", 2)],
+        [("Missed", 1), ("Skipped", 1)],
+        [("Missed", 1)],
+    ]

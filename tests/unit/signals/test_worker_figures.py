@@ -1,0 +1,183 @@
+"""What a worker measures, by what it really does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from minutehand.domain.run import RunState
+from minutehand.domain.times import SECOND
+from minutehand.ports.work_queue import OutgoingMessage
+from minutehand.signals.catalogue import METRICS, Role
+from minutehand.signals.measurement import Measurement
+from minutehand.signals.worker import WorkerFigures
+from minutehand.state.lease import LEASE, SKEW
+from minutehand.testing import Crash
+from minutehand.worker.context import Done, WorkerContext
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
+from minutehand.worker.pipeline import partition_batch, run_batch
+from minutehand.worker.stages import Action, LeasedRun, Outcome
+
+from tests.support.scenes.world import NOON, Faults, World, at, crash, fails
+
+
+@dataclass
+class Measured:
+    """A world whose worker's figures are kept."""
+
+    world: World = field(default_factory=World)
+    metered: frozenset[str] = frozenset()
+    seen: list[Measurement] = field(default_factory=list)
+
+    def worker(self, faults: Faults | None = None, name: str = "w") -> WorkerContext:
+        figures = WorkerFigures(lambda: self.world.jobs, self.metered)
+
+        def started(leased: Sequence[LeasedRun]) -> None:
+            self.seen += figures.of_starts(leased)
+
+        def report(done: Sequence[Done]) -> None:
+            self.seen += figures.of_ends(done)
+
+        return replace(self.world.worker(faults, name=name), started=started, report=report)
+
+    def work(self, faults: Faults | None = None) -> dict[str, list[float]]:
+        """Work off what is visible; values by name, of the totals."""
+        worker = self.worker(faults)
+        received = receive(worker, self.world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+        for batch in partition_batch(worker, received):
+            run_batch(worker, batch)
+        return self.take()
+
+    def take(self) -> dict[str, list[float]]:
+        found = defaultdict[str, list[float]](list)
+        for each in self.seen:
+            if not each.dimensions:
+                found[each.name] += each.values
+        self.seen.clear()
+        return dict(found)
+
+
+def test_a_run_that_goes_well_has_its_lag_its_wait_and_its_duration() -> None:
+    here = Measured()
+    here.world.during = lambda ctx: here.world.wait(7)
+    here.world.scheduler.submit("note")
+    here.world.wait(3)
+    assert here.work() == {
+        "Started": [1],
+        "FirstStarts": [1],
+        "FirstStartsLate": [1],
+        "StartLag": [3_000],
+        "QueueWait": [3_000],
+        "AttemptsEnded": [1],
+        "RunDuration": [7_000],
+        "AttemptsPerRun": [1],
+        "Succeeded": [1],
+    }
+
+
+def test_the_time_for_which_a_message_was_delayed_is_no_wait() -> None:
+    here = Measured()
+    here.world.scheduler.submit("note", run_at=at(60))
+    here.world.wait(61)
+    found = here.work()
+    assert (found["StartLag"], found["QueueWait"]) == ([1_000], [1_000])
+    assert "FirstStartsLate" not in found
+
+
+def test_attempts_that_fail_are_counted_whether_they_are_repeated_or_not() -> None:
+    here = Measured()
+    here.world.scheduler.submit("bad")
+    first = here.work()
+    assert (first["AttemptsEnded"], first["AttemptsFailed"], first["Retried"]) == ([1], [1], [1])
+    assert "AttemptsPerRun" not in first, "it goes on"
+    last = dict[str, list[float]]()
+    for _ in range(2):
+        here.world.wait(300)
+        last = here.work()
+        assert "StartLag" not in last, "of first attempts only"
+        assert last["Started"] == [1]
+    assert (last["AttemptsFailed"], last["Failed"], last["AttemptsPerRun"]) == ([1], [1], [3])
+
+
+def test_runs_of_a_batch_are_counted_together() -> None:
+    here = Measured()
+    for _ in range(3):
+        here.world.scheduler.submit("note")
+    found = here.work()
+    assert (found["Started"], found["Succeeded"], found["RunDuration"]) == ([3], [3], [0, 0, 0])
+
+
+def test_an_attempt_after_one_that_vanished_is_rescued_and_its_message_is_delivered_again() -> None:
+    here = Measured()
+    here.world.scheduler.submit("note")
+    with pytest.raises(Crash):
+        here.work(Faults().at("succeed", before=crash))
+    assert here.take()["Started"] == [1], "it began before its worker died"
+    here.world.wait((LEASE + SKEW) // SECOND + 5)
+    found = here.work()
+    assert (found["LeasesRescued"], found["Redelivered"], found["Started"]) == ([1], [1], [1])
+    assert found["AttemptsPerRun"] == [2]
+
+
+def test_an_end_that_could_not_be_recorded_is_the_end_of_an_attempt_all_the_same() -> None:
+    here = Measured()
+    here.world.scheduler.submit("note")
+    found = here.work(Faults().at("succeed", before=fails, times=1_000))
+    assert (found["AttemptsEnded"], found["Kept"]) == ([1], [1])
+
+
+def test_a_message_that_comes_too_often_starts_nothing_and_says_why() -> None:
+    here = Measured()
+    here.world.scheduler.submit("note")
+    (message,) = here.world.memory.messages()
+    here.work()
+    here.world.services.work.send([OutgoingMessage(message, 0)])
+    assert here.work() == {"LeaseRefused": [1], "LeaseRefused.ended": [1]}
+
+
+def test_exact_runs_start_with_their_job_and_not_with_their_lease() -> None:
+    here = Measured()
+    here.world.wait(0.4)
+    here.world.scheduler.submit("bad", run_at=at(30), start="exact")
+    here.world.reach(NOON + 28_500)
+    here.world.wait(0.1)
+    found = here.work()
+    assert (found["Started"], found["StartLag"], found["RunDuration"]) == ([1], [0], [0])
+
+
+def test_a_jobs_own_figures_are_those_by_job() -> None:
+    here = Measured(metered=frozenset({"note"}))
+    here.world.scheduler.submit("note")
+    here.world.scheduler.submit("bad")
+    worker = here.worker()
+    received = receive(worker, here.world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+    run_batch(worker, received)
+    own = [each for each in here.seen if each.dimensions]
+    assert {tuple(each.dimensions.items()) for each in own} == {(("job", "note"), ("delivery", "at_least_once"))}
+    assert {each.name for each in own if each.metric.by_job} == {
+        *("Started", "FirstStarts", "StartLag", "AttemptsEnded", "RunDuration", "AttemptsPerRun", "Succeeded")
+    }
+    assert all(each.metric.by_job for each in own)
+
+
+def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:
+    """By each state, action and start that there is."""
+    here = Measured()
+    here.world.scheduler.submit("note")
+    here.world.wait(3)
+    worker = here.worker()
+    (delivery,) = here.world.services.work.receive(most=10, wait=0, visibility=HIDDEN)
+    (received,) = receive(worker, [replace(delivery, receives=2)])
+    leased = list[LeasedRun]()
+    run_batch(replace(worker, started=leased.extend), [received])
+    figures = WorkerFigures(lambda: here.world.jobs)
+    message = received.message
+    ends = [Outcome(action=Action.SETTLED, message=message, state=state, attempt=2, duration=5) for state in RunState]
+    ends += [Outcome(action=action, message=message, why="ended") for action in Action]
+    made = figures.of_ends([(received, outcome) for outcome in ends])
+    made += figures.of_starts([replace(each, rescued=True) for each in leased])
+    expected = {name for name, each in METRICS.items() if Role.WORKER in each.roles and not each.processes_only}
+    assert {each.metric.name for each in made} | {"JobsNotImported"} == expected
