@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -31,6 +32,7 @@ from minutehand.domain.tenants.access import ROLES, Role, Verb
 from minutehand.ready_jobs import http, notifiers
 from minutehand.sdk import bulk
 from minutehand.sdk.access.calls import CALLS, OF_TENANTS
+from minutehand.signals import catalogue as signals
 from minutehand.state import backfill, before_start, ending, lease
 from minutehand.state.transition import Transition
 from minutehand.web import create_app
@@ -248,10 +250,31 @@ def calls() -> Iterator[str]:
             yield f"| `{owner}.{name}` | {verbs}{more} | {call.about} |"
 
 
+def metrics_of(role: signals.Role) -> Iterator[str]:
+    """The metrics of a role."""
+    yield "| metric | unit | kind | what | beside the figure |\n|---|---|---|---|---|"
+    for name, metric in signals.METRICS.items():
+        if role not in metric.roles:
+            continue
+        others = [f"the {other}" for other in metric.roles if other is not role]
+        what = f"{metric.meaning} (also written by {', '.join(others)})" if others else metric.meaning
+        names = ", ".join(f"`{each}`" for each in metric.names)
+        beside = names or ("by job" if metric.by_job else "processes only" if metric.processes_only else "")
+        yield f"| `{name}` | {_UNITS[metric.unit]} | {metric.kind} | {what} | {beside} |"
+
+
+_UNITS = {
+    signals.Unit.COUNT: "count",
+    signals.Unit.MILLISECONDS: "ms",
+    signals.Unit.MEGABYTES: "MB",
+    signals.Unit.PERCENT: "%",
+}
+
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "exit-codes": exits,
     "api": api,
     "option-words": option_words,
+    **{f"metrics-{role}": partial(metrics_of, role) for role in signals.Role},
     "api-http": api_http,
     "api-notifiers": api_notifiers,
     "api-testing": api_testing,

@@ -335,7 +335,12 @@ MUTANTS = (
         "finished = [each for each in planned if all(claim.ref in made.done for claim in each.claims)]",
         "finished = list(planned)",
     ),
-    Mutant("done although not accepted", "fires/claim.py", "        if accepted:\n", "        if accepted or True:\n"),
+    Mutant(
+        "done although not accepted",
+        "fires/claim.py",
+        "zip(to_send, answered, strict=True) if accepted}",
+        "zip(to_send, answered, strict=True)}",
+    ),
     Mutant(
         "the next entry forgets a fire",
         "fires/plan.py",
@@ -522,8 +527,8 @@ MUTANTS = (
     Mutant(
         "a timer that goes unsent",
         "ticker/run_timers.py",
-        "    counts.sent += sent\n    return sent\n",
-        "    counts.sent += sent\n    return True\n",
+        "    return accepted[0]\n",
+        "    return True\n",
     ),
     Mutant(
         "timers of a batch that go unsent",
@@ -916,7 +921,7 @@ MUTANTS = (
     Mutant(
         "a backfill without an entry",
         "owner/backfill/control.py",
-        "return due != entry.due and postpone(entry, due, services)",
+        "return due != entry.due and postpone(replace(entry, after=backfill.created), due, services)",
         "return True",
         BACKFILL,
     ),
