@@ -18,8 +18,8 @@ SCHEMA_MUTANTS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     (
         "a payload that does not fit costs a process",
         "worker/execution/perform.py",
-        "return worker.isolated(worker, leased) if misfit is None else misfit",
-        "return worker.isolated(worker, leased)",
+        "return tell(worker.isolated(worker, leased) if misfit is None else misfit)",
+        "return tell(worker.isolated(worker, leased))",
         _PROCESS,
     ),
     (

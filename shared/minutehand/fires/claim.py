@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from minutehand import tracing
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.policies import Overrides, Start
@@ -40,7 +41,9 @@ def send(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[boo
 
 def sampled(ref: RunRef, trace: str | None) -> str | None:
     """The trace of one run in twenty, always of the same: workers record, and AWS bills, what comes with a trace."""
-    return trace if trace and zlib.crc32(str(ref).encode()) % TRACED == 0 else None
+    if (trace or tracing.is_on()) and zlib.crc32(str(ref).encode()) % TRACED == 0:
+        return trace or tracing.header()  # of whoever submits or triggers, if that is traced
+    return None
 
 
 def fire_message(run: RunRow, revision: Revision, trace: str | None = None) -> Message:
@@ -120,7 +123,8 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
     for _ in range(_ROUNDS):
         if not pending:
             break
-        claimed = services.ledger.claim([runs[ref] for ref in pending])
+        with tracing.span("claim", context.trace, {"minutehand.runs": len(pending)}):
+            claimed = services.ledger.claim([runs[ref] for ref in pending])
         made = [ref for ref in pending if ref in claimed.created]  # in order of time
         counts.claimed += len(made)
         for ref in claimed.unreadable:  # of a later release, or broken: this ticker does not send its message
@@ -136,8 +140,10 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
         to_send += [*made, *waiting, *taken]
         pending = [ref for ref, _ in moves if answers.get(ref) is False]  # their rows changed meanwhile
     result.missed = {ref for ref in result.fresh if runs[ref].missed}
-    messages = [fire_message(runs[ref], by_ref[ref].revision, context.trace) for ref in to_send]
-    answered = send(messages, services.work, clock)
+    with tracing.span("send", context.trace, {"minutehand.runs": len(to_send)}):
+        trace = tracing.header() or context.trace
+        messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
+        answered = send(messages, services.work, clock)
     finished = clock()
     counts.count_sends([by_ref[ref].fire for ref in to_send], answered, finished)
     result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted}

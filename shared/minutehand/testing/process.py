@@ -21,6 +21,7 @@ from minutehand.worker.execution.executor import unbegun
 from minutehand.worker.execution.perform import call, job_context, limit_of, timeout_of
 from minutehand.worker.execution.run_store import RunStore
 from minutehand.worker.pipeline import partition_batch, run_batch
+from minutehand.worker.spans import job_span
 from minutehand.worker.stages import (
     Abandoned,
     AttemptResult,
@@ -79,8 +80,8 @@ class InTurn:
         timeout_at = timeout_of(worker, leased)
         effects = Effects(leased, RunStore(worker, leased))
         run = leased.run
-        with RunFields(run_id=str(run.ref), job=run.job, tenant=run.ref.tenant):
-            result = call(leased, job_context(leased, effects, worker.remaining))
+        with RunFields(run_id=str(run.ref), job=run.job, tenant=run.ref.tenant), job_span(leased) as tell:
+            result = tell(call(leased, job_context(leased, effects, worker.remaining)))
         limit = limit_of(leased, timeout_at, worker.clock())
         if leased.in_flight.lost:
             return Abandoned()

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from minutehand import tracing
 from minutehand.concurrency.rate_limits import SOON, WriteBudget
 from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunState
@@ -147,9 +148,11 @@ def tick(
     deadline = report.now + budget
     write_budget = WriteBudget(spread.writes, start=report.now, budget=budget, wait=spread.wait)
     queue = ShardQueue(shards, spread, write_budget)
-    context = FireContext(services=services, clock=clock, trace=trace, write_budget=write_budget)
-    one = _Tick(context, report, queue, deadline=deadline, holder=holder)
-    queue.go_through(one.run_shard)
+    with tracing.span("tick", trace):
+        carried = tracing.header() or trace
+        context = FireContext(services=services, clock=clock, trace=carried, write_budget=write_budget)
+        one = _Tick(context, report, queue, deadline=deadline, holder=holder)
+        queue.go_through(one.run_shard)
     report.groups, report.throttled = queue.handed, spread.stats.throttled - throttled_before
     report.held = one.pressure.held
     return report

@@ -28,6 +28,7 @@ from minutehand.worker.context import Done, WorkerContext
 from minutehand.worker.delivery.receive import acknowledge, delete_before, guarded, on_internal_error
 from minutehand.worker.execution.perform import log_start
 from minutehand.worker.execution.settle import settle_alone, settle_together
+from minutehand.worker.spans import traced_leases, traced_settlement
 from minutehand.worker.stages import ENDED, EndedRun, LeasedRun, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ def _admit(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[Read
 def _lease(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun]:
     """The runs that begin. One that was refused among others goes through the pipeline again, alone; the other messages are finished."""
     done, leased = list[Done](), list[LeasedRun]()
-    for each, answer in zip(ready, take_leases(worker, ready), strict=True):
+    for each, answer in zip(ready, traced_leases(worker, ready, take_leases), strict=True):
         if isinstance(answer, Outcome):
             done.append((each.received, answer))
         elif answer is None:
@@ -119,7 +120,7 @@ def _lease(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun]:
 def _settle(worker: WorkerContext, ended: Sequence[EndedRun]) -> None:
     """Record ends, and finish their messages. Raises nothing."""
     try:
-        done, left = settle_together(worker, ended)
+        done, left = traced_settlement(worker, ended, partial(settle_together, worker, ended))
     except Exception:
         log.exception("work.defect", extra={"runs": len(ended)})
         _give_up(worker, [leased.received for leased, _ in ended])
@@ -131,7 +132,8 @@ def _settle(worker: WorkerContext, ended: Sequence[EndedRun]) -> None:
 
 def _settle_alone(worker: WorkerContext, ended: EndedRun) -> None:
     received = ended[0].received
-    finish(worker, [(received, guarded(worker, received, partial(settle_alone, worker, ended)))])
+    settle = partial(guarded, worker, received, partial(settle_alone, worker, ended))
+    finish(worker, [(received, traced_settlement(worker, [ended], settle))])
 
 
 def _submit(worker: WorkerContext, received: ReceivedMessage, body: Callable[[], object]) -> None:

@@ -28,6 +28,7 @@ from minutehand.worker.execution.effects import Effects
 from minutehand.worker.execution.http_status import http_status
 from minutehand.worker.execution.job_values import LARGEST, json_text
 from minutehand.worker.execution.run_store import RunStore
+from minutehand.worker.spans import job_span
 from minutehand.worker.stages import (
     Abandoned,
     AttemptResult,
@@ -55,11 +56,11 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
     """One attempt, whatever it raises: a job's own KeyboardInterrupt ends its attempt and not its thread."""
     context = job_context(leased, Effects(leased, RunStore(worker, leased)), worker.remaining)
     try:
-        with worker.around(leased.run):
+        with worker.around(leased.run), job_span(leased) as tell:
             if leased.policies.isolation is Isolation.PROCESS and worker.isolated is not None:
                 misfit = _misfit(leased)  # before it costs a process; the child does not know the schema
-                return worker.isolated(worker, leased) if misfit is None else misfit
-            return call(leased, context)
+                return tell(worker.isolated(worker, leased) if misfit is None else misfit)
+            return tell(call(leased, context))
     except BaseException as problem:  # noqa: BLE001 (see above)
         return Failed(failure_of(problem, leased.policies.retry, leased.masked))
 
