@@ -13,6 +13,7 @@ from minutehand.auditor.closing import close_days
 from minutehand.auditor.history import check_history
 from minutehand.daemon.declarations import DeclarationApplier
 from minutehand.daemon.event_sink import with_events
+from minutehand.daemon.figures import ProcessFigures
 from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from minutehand.domain.queue import declared_name, striped, striped_text
@@ -25,7 +26,10 @@ from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.sdk.base import check_declared
 from minutehand.services import connect, system_clock
-from minutehand.settings import Settings
+from minutehand.settings import Settings, metered_jobs
+from minutehand.signals.instruments import loaded_open_telemetry
+from minutehand.signals.sinks import Sink
+from minutehand.signals.worker import WorkerFigures
 from minutehand.ticker.fan_out import FanOutConfig
 from minutehand.ticker.tick import TickReport, tick
 from minutehand.undertaker.bury import bury_one
@@ -161,12 +165,14 @@ def worker_process(
     concurrency: int | None = None,
     max_memory: int | None = None,
     apply: Sequence[str] | None = None,
+    sinks: Sequence[Sink] = (),
 ) -> WorkerProcess:
     """A worker that has found its queue, and has begun nothing.
 
     Orders come from ``settings.work_queue``; ``concurrency`` is by default what that queue declares, or CONCURRENCY. InvalidInput
     for a queue that neither the jobs declare nor the cloud has, or a ``max_memory`` (MB, resident) that is reached before any run.
     Once it has started it applies the schedules that the packages ``apply`` declare, for the settings' tenant.
+    Its figures go to ``sinks``, and to OpenTelemetry if this process has loaded the API.
     """
     limit_arenas()
     services = connect(settings)
@@ -189,7 +195,17 @@ def worker_process(
         max_memory=max_memory,
         keeps_record=settings.history,
         alongside=alongside,
+        figures=ProcessFigures(
+            [*sinks, *loaded_open_telemetry(service_of(settings))],
+            WorkerFigures(lambda: jobs, metered_jobs(settings)),
+        ),
     )
+
+
+def service_of(settings: Settings, part: str = "worker") -> str:
+    """The value of the dimension `service`: a worker's is that of the function of its queue."""
+    queue = declared_name(settings.work_queue) if part == "worker" else None
+    return f"{settings.prefix}-{part}" + ("" if queue is None else f"-{queue}")
 
 
 def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:

@@ -6,12 +6,14 @@ import logging
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
 
 from minutehand import logs
+from minutehand.daemon.figures import ProcessFigures
 from minutehand.daemon.memory import check_limit, resident
 from minutehand.daemon.secrets_at_start import tell_unusable_secrets
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
@@ -24,7 +26,7 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.state.worker_record import WorkerKind
-from minutehand.worker.context import KnownJobs
+from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,9 @@ _COMPANY = (
 )
 _PAUSE = 1.0  # seconds after a service was unavailable
 _WATCH = 5.0  # seconds between two looks at the memory of a process that has a limit
+_HANGS = (
+    120.0  # seconds without a round after which a thread that polls hangs: far beyond the deadlines of its requests
+)
 _LETTING_GO = 5.0  # seconds until released runs end: their isolated processes are killed, their threads abandoned
 
 
@@ -65,6 +70,7 @@ class WorkerProcess:
         max_memory: int | None = None,
         keeps_record: bool = True,
         alongside: Callable[[threading.Event], object] | None = None,
+        figures: ProcessFigures | None = None,
     ) -> None:
         if max_memory is not None:
             check_limit(max_memory)
@@ -75,6 +81,10 @@ class WorkerProcess:
         self._slots = threading.Semaphore(concurrency)
         self.concurrency = concurrency
         self._recycling = False
+        self._figures = figures or ProcessFigures()
+        self._polling = list[threading.Thread]()
+        self._polled = dict[int, float]()  # monotonic seconds of each poller's last round
+        self._queue_problem: str | None = "the queue was not asked yet"
         if isinstance(jobs, Registry):
             check_isolated(jobs)
         self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
@@ -90,7 +100,8 @@ class WorkerProcess:
             keeper=keeper,
             around=lambda run: logs.RunFields(run_id=str(run.ref), job=run.job, tenant=run.ref.tenant),
             remaining=lambda: 0.0 if self._stopping.is_set() else None,  # then a job that checkpoints goes on elsewhere
-            report=lambda done: self._slots.release(len(done)),  # all at once: so the next poll asks for as many
+            started=self._figures.started,
+            report=self._report,
             isolated=partial(perform_isolated, self._parent),
         )
 
@@ -103,26 +114,48 @@ class WorkerProcess:
         if self._alongside is not None:
             threading.Thread(target=self._alongside, args=(stop,), name="alongside", daemon=True).start()
         threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
-        polling = [
+        self._polling = [
             threading.Thread(target=self._poll, args=(number,), name="poll", daemon=True)
             for number in range(self._pollers)
         ]
-        for thread in polling:
+        for thread in self._polling:
             thread.start()
+        self._figures.begin(self.concurrency, self._shell.at_hand)
         started = {"worker": self._shell.worker.name, "concurrency": self.concurrency, "queue": self.queue}
         log.info("worker.started", extra=started)
         stop.wait()
         self._stopping.set()
         unfinished = self._shell.wait(grace)
         released = self._shell.release_all()
-        for thread in polling:
+        for thread in self._polling:
             thread.join(_POLL)  # what a last poll still brings, it gives back itself
         released += self._shell.release_all()
         self._shell.wait(_LETTING_GO)
         self._shell.stop()
         self._parent.close()
+        self._figures.end(self.concurrency, self._shell.at_hand)
         log.info("worker.stopped", extra={"unfinished": unfinished, "released": released})
         return self._recycling
+
+    def find_ailment(self) -> str | None:
+        """Why this process should be started anew; None: its threads poll, or it is winding up."""
+        if self._stopping.is_set():
+            return None
+        if not self._polling:
+            return "it does not poll yet"
+        if not all(thread.is_alive() for thread in self._polling):
+            return "a thread that polls has ended"
+        now = time.monotonic()
+        longest = max((now - at for at in self._polled.values()), default=0)
+        return f"a thread has not polled for {longest:.0f} s" if longest > _HANGS else None
+
+    def find_obstacle(self) -> str | None:
+        """Why it takes no work now; None: it does. Its jobs are imported before there is a process."""
+        return "it is stopping" if self._stopping.is_set() else self._queue_problem
+
+    def _report(self, done: Sequence[Done]) -> None:
+        self._slots.release(len(done))  # all at once: so the next poll asks for as many
+        self._figures.done(done)
 
     def _recycle(self, stop: threading.Event) -> None:
         """Stop when a job's thread was abandoned, since only the process's end ends what it still does; or beyond ``max_memory``."""
@@ -152,6 +185,7 @@ class WorkerProcess:
         for stripe in cycle(stripes):
             if self._stopping.is_set():
                 return
+            self._polled[number] = time.monotonic()
             try:
                 self._poll_once(stripe, wait)
             except Exception:  # a worker that stops polling is worse than one that says so every second
@@ -187,10 +221,13 @@ class WorkerProcess:
         try:
             if slots:
                 deliveries += self._services.work.receive(most=slots, wait=wait, visibility=HIDDEN, stripe=stripe)
+                self._queue_problem = None
         except Unavailable as problem:
+            self._queue_problem = f"the queue does not answer: {problem}"
             log.warning("worker.unavailable", extra={"error": str(problem)})
             self._stopping.wait(_PAUSE)
-        except Exception:  # what was received before must start all the same
+        except Exception as problem:  # what was received before must start all the same
+            self._queue_problem = f"the queue refuses: {type(problem).__name__}"
             log.exception("worker.receive_failed")
             self._stopping.wait(_PAUSE)
         if len(deliveries) < slots:

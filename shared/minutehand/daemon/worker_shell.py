@@ -91,6 +91,11 @@ class WorkerShell:
                 self._keeper.handled += len(done)
             self._changed.notify_all()
 
+    def at_hand(self) -> int:
+        """Messages that were taken and are not reported yet."""
+        with self._changed:
+            return self._busy
+
     def wait(self, seconds: float | None = None) -> int:
         """Wait until every message is reported, or so long; how many are not."""
         with self._changed:

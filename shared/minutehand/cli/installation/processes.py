@@ -23,16 +23,22 @@ from minutehand.cli.installation.banner import configure_logs, names_of, show_ba
 from minutehand.cli.parameters import find_here, load_jobs
 from minutehand.cli.shell import Shell, console, print_json, stop_on_signals
 from minutehand.cli.typed import Duration
+from minutehand.daemon.health import HealthServer
 from minutehand.daemon.roles import (
     HISTORIAN_PERIOD,
     run_historian,
     run_ticker,
     run_undertaker,
+    service_of,
     worker_process,
 )
 from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.jobs import Registry
+from minutehand.services import system_clock
+from minutehand.settings import Settings
+from minutehand.signals.instruments import PrometheusFigures
+from minutehand.signals.sinks import EmbeddedLines, Sink
 from minutehand.terminal import span
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -75,6 +81,17 @@ def worker(
             help="Apply the schedules that the packages declare, once for all workers. Default: MINUTEHAND_APPLY_DECLARATIONS, or not.",
         ),
     ] = None,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT",
+            help="Serve /healthz, /readyz and /metrics at this port of loopback, or at an address: 0.0.0.0:8080.",
+        ),
+    ] = None,
+    embedded_metrics: Annotated[
+        bool,
+        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, once a minute."),
+    ] = False,
 ) -> None:
     """Run jobs: receive messages of a work queue by long polling."""
     settings = shell.settings if queue is None else replace(shell.settings, work_queue=queue)
@@ -82,9 +99,21 @@ def worker(
     registry = load_jobs(packages)
     at_terminal = configure_logs(shell)
     applies = settings.apply_declarations if apply is None else apply
+    scraped = None if health is None else _scraped(settings)
+    sinks: list[Sink] = [] if scraped is None else [scraped]
+    if embedded_metrics:
+        sinks.append(EmbeddedLines(service_of(settings), _write_line, system_clock))
     process = worker_process(
-        settings, registry, concurrency=concurrency, max_memory=max_memory, apply=packages if applies else None
+        settings,
+        registry,
+        concurrency=concurrency,
+        max_memory=max_memory,
+        apply=packages if applies else None,
+        sinks=sinks,
     )
+    if health is not None:
+        text = None if scraped is None else scraped.text
+        HealthServer(health, alive=process.find_ailment, ready=process.find_obstacle, figures=text).start()
     with stop_on_signals() as stop:
         if at_terminal:
             _show_worker(shell, process, registry, grace)
@@ -93,6 +122,19 @@ def worker(
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606  # ourselves, however we were started
     logging.shutdown()
     os._exit(0)  # at once: threads with released runs must stop before other workers take these runs
+
+
+def _scraped(settings: Settings) -> PrometheusFigures | None:
+    """What /metrics tells; None without the library, which /metrics says then: a probe of health needs none."""
+    try:
+        return PrometheusFigures(service_of(settings))
+    except Misconfigured:
+        return None
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _show_worker(shell: Shell, process: WorkerProcess, jobs: Registry, grace: float) -> None:

@@ -1,0 +1,83 @@
+"""The figures of a worker process: what its shell tells, and once a minute what the process itself takes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from minutehand.daemon.memory import resident
+from minutehand.signals.measurement import Measurement, measured
+from minutehand.signals.sinks import Sink
+from minutehand.signals.worker import WorkerFigures
+from minutehand.worker.context import Done
+from minutehand.worker.stages import LeasedRun
+
+log = logging.getLogger(__name__)
+
+PERIOD = 60.0  # seconds between two looks at the process
+
+
+class ProcessFigures:
+    """Passes figures on to ``sinks``; without any it does nothing. Raises nothing: a run does not depend on it."""
+
+    def __init__(self, sinks: Sequence[Sink] = (), figures: WorkerFigures | None = None) -> None:
+        self._sinks, self._figures = sinks, figures if sinks else None
+        self._ended = threading.Event()
+        self._looked = (time.monotonic(), time.process_time())
+
+    def started(self, leased: Sequence[LeasedRun]) -> None:
+        """Attempts begin."""
+        if self._figures is not None:
+            figures = self._figures
+            self._pass_on(lambda: figures.of_starts(leased))
+
+    def done(self, done: Sequence[Done]) -> None:
+        """Messages are done."""
+        if self._figures is not None:
+            figures = self._figures
+            self._pass_on(lambda: figures.of_ends(done))
+
+    def begin(self, slots: int, in_use: Callable[[], int]) -> None:
+        """Look at the process from now on, in a thread of its own."""
+        if self._sinks:
+            self._look(slots, in_use)
+            threading.Thread(target=self._serve, args=(slots, in_use), name="figures", daemon=True).start()
+
+    def end(self, slots: int, in_use: Callable[[], int]) -> None:
+        """The process ends: pass on what is left."""
+        self._ended.set()
+        if self._sinks:
+            self._look(slots, in_use)
+            self._flush()
+
+    def _serve(self, slots: int, in_use: Callable[[], int]) -> None:
+        while not self._ended.wait(PERIOD):
+            self._look(slots, in_use)
+            self._flush()
+
+    def _look(self, slots: int, in_use: Callable[[], int]) -> None:
+        self._pass_on(lambda: [measured("Slots", slots), measured("SlotsInUse", in_use()), *self._process()])
+
+    def _process(self) -> list[Measurement]:
+        now, (then, used) = (time.monotonic(), time.process_time()), self._looked
+        self._looked = now
+        found = [] if now[0] <= then else [measured("ProcessCpu", 100 * (now[1] - used) / (now[0] - then))]
+        memory = resident()
+        return found if memory is None else [*found, measured("ProcessMemory", memory)]
+
+    def _pass_on(self, make: Callable[[], Sequence[Measurement]]) -> None:
+        try:
+            made = make()
+            for sink in self._sinks:
+                sink.take(made)
+        except Exception:
+            log.exception("figures.failed")
+
+    def _flush(self) -> None:
+        try:
+            for sink in self._sinks:
+                sink.flush()
+        except Exception:  # such as a closed standard output
+            log.exception("figures.failed")
