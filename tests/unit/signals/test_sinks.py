@@ -136,5 +136,5 @@ def test_open_telemetrys_own_api_takes_them() -> None:
 def test_open_telemetry_is_used_where_the_process_has_loaded_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.metrics", raising=False)
     assert loaded_open_telemetry("w") == []
-    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", _Api())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", _Api())
     assert len(loaded_open_telemetry("w")) == 1
