@@ -72,20 +72,29 @@ def not_importable(night: Night) -> Callable[[], None]:
     return mended
 
 
-def poisoned(night: Night, name: str) -> None:
-    """The stored definition of a schedule becomes one that nobody can read."""
+def poisoned(night: Night, name: str) -> Callable[[], None]:
+    """The stored definition of a schedule becomes one that nobody can read; returns what puts the row back."""
     head = next(head for head in night.memory.heads() if head.name == name)
+    row = next(each for each in night.memory.revisions(head.owner) if each.number == head.revision)
     night.memory.put_revision(head.owner, head.revision, Unreadable("shard 'x'"))
+    return lambda: night.memory.put_revision(head.owner, head.revision, row)
 
 
-def killed(night: Night, role: str, *, times: int | None = None) -> None:
-    """The worker's process is killed as soon as it has begun what is visible, and started again; None: whenever it begins."""
+def killed(night: Night, role: str, *, times: int | None = None, first_only: bool = False) -> None:
+    """The worker's process is killed when it has begun what is visible, and started again.
+
+    So many ``times``, or whenever it begins; ``first_only``: whenever it has a message that came for the first time.
+    """
     left = [times]
 
-    def begin_and_die(queue: str | None) -> int:
+    def begin_and_die(queue: str | None) -> int | None:
+        stored = night.memory.queues[queue]
+        now = night.clock()
+        if first_only and not any(not each.receives and each.visible_at <= now for each in stored):
+            return None
         services = night.memory.connect(DiesAtWork(), queue=queue)
         worker = make_worker(services, night.jobs, night.clock, wait=night.passes, name="killed")
-        waiting = night.memory.queues[queue].load().waiting
+        waiting = stored.load().waiting
         try:
             Hand(worker=worker).work()
         except Crash:

@@ -71,7 +71,8 @@ class Night:
     """One installation, with a default queue, a queue `reports` of a function, and a queue `gpu` of worker processes.
 
     ``hooks`` are the faults by role: ticker, worker, worker-reports, worker-gpu, undertaker, auditor. ``asleep`` are roles that nobody
-    calls, ``short`` those whose functions Lambda throttles. ``instead`` is what a worker does with its queue in place of working.
+    calls, ``short`` those whose functions Lambda throttles. ``instead`` is what a worker does with its
+    queue in place of working; None: it works.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, *, at: datetime = TEN_PM) -> None:
@@ -90,7 +91,7 @@ class Night:
         self.import_jobs: Callable[[], Registry] = lambda: self.jobs
         self.hooks: dict[str, Hook] = {}
         self.asleep, self.short = set[str](), set[str]()
-        self.instead: dict[str, Callable[[str | None], int]] = {}
+        self.instead: dict[str, Callable[[str | None], int | None]] = {}
         self.minutes: list[Minute] = []
         self.scheduler = Scheduler("acme", jobs=self.jobs, services=self.process("owner"), clock=self.clock)
         self._minute = Minute(at)
@@ -147,14 +148,14 @@ class Night:
         return sum(self._batch(role, queue) for role, queue in self._workers())
 
     def _workers(self) -> Iterator[tuple[str, str | None]]:
-        for role, queue in ("worker", None), ("worker-reports", "reports"), ("worker-gpu", "gpu"):
+        for role, queue in ("worker", None), ("worker-gpu", "gpu"), ("worker-reports", "reports"):
             if role not in self.asleep:
                 yield role, queue
 
     def _batch(self, role: str, queue: str | None) -> int:
         stored = self.memory.queues[queue]
-        if role in self.instead:
-            return self.instead[role](queue)
+        if role in self.instead and (took := self.instead[role](queue)) is not None:
+            return took
         if role in self.short:  # Lambda's pollers take messages and find no function
             self._counts[role, "Throttles"] += bool(stored.load().waiting)
             return 0
