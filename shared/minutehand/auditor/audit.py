@@ -31,6 +31,7 @@ from minutehand.fires.claim import FireClaim, materialise
 from minutehand.fires.context import FAR, FireContext, TickCounts, due_pages, find_revision
 from minutehand.fires.plan import chain_entry, end_of, gaps_before, record_missed, timetable_of
 from minutehand.owner.schedules.stop import resume_entry
+from minutehand.owner.ticker_health import is_needed
 from minutehand.ports.services import Clock, Services
 from minutehand.state.catch_up import covers, oldest_to_run
 from minutehand.timing import fires
@@ -53,7 +54,7 @@ class AuditReport:
     unclaimed: int = 0  # fires of the recent past without a run: claimed now, or skipped by their policy
     moved: int = 0  # runs at instants that are no fires any more, as the rules of a time zone changed: only reported
     resent: int = 0  # runs waiting or running long past their time: sent again
-    quarantined: int = 0  # entries that were moved aside and wait for an operator
+    quarantined: int = 0  # entries that were moved aside, are needed, and wait for an operator
     tidied: int = 0  # entries of closed revisions that lay beyond their end: removed
     failed: int = 0  # schedules that could not be audited
     stopped: int = 0  # 1: its time was over before it was through; the next audit continues there
@@ -83,7 +84,8 @@ def audit(
     one = _Audit(services, clock, window, segments, budget)
     one.removes = removes
     one.go_round(slices)
-    one.report.quarantined = sum(len(services.agenda.quarantined(shard)) for shard in range(one.shards))
+    aside = (key for shard in range(one.shards) for key in services.agenda.quarantined(shard))
+    one.report.quarantined = sum(is_needed(key, services) for key in aside)
     log.info("audit.done", extra=dict(vars(one.report)))
     return one.report
 

@@ -10,13 +10,11 @@ from datetime import timedelta
 
 from minutehand.doctor.context import DoctorContext, Finding, fail, ok, warn
 from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.domain.run import EntryKind, parse_entry_key
-from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import SECOND, from_ms
 from minutehand.dynamodb.agenda import CONFIG, LOCK
 from minutehand.dynamodb.rows import shard_key, to_item
 from minutehand.fires.backpressure import read_hold_log
-from minutehand.owner.ticker_health import TickerHealth, TickerState, survey_ticks
+from minutehand.owner.ticker_health import TickerHealth, TickerState, is_needed, survey_ticks
 from minutehand.state.lease import SKEW
 
 _READ = 50  # entries of each shard
@@ -80,7 +78,7 @@ def quarantined(context: DoctorContext) -> Iterator[Finding]:
     if not context.shards:
         return
     keys = [key for shard in range(context.shards) for key in context.services.agenda.quarantined(shard)]
-    live = [key for key in keys if _is_needed(context, key)]
+    live = [key for key in keys if is_needed(key, context.services)]
     if not live:
         moot = f", {len(keys)} of former revisions aside" if keys else ""
         yield ok(f"no entry of a present revision was put aside{moot}")
@@ -88,17 +86,6 @@ def quarantined(context: DoctorContext) -> Iterator[Finding]:
     names = ", ".join(sorted({key.split("#", 2)[2] for key in live})[:10])
     remedy = "see `entry.quarantined` in the ticker's log, fix the cause, then pause and resume each schedule"
     yield fail(f"{len(live)} entries failed ten times and were put aside: {names}", remedy)
-
-
-def _is_needed(context: DoctorContext, key: str) -> bool:
-    """Whether an entry is still needed. A chain's entry is not once its schedule has another revision, or has ended."""
-    _, kind, identity = parse_entry_key(key)
-    if kind is not EntryKind.CHAIN:
-        return True
-    owner, _, number = identity.rpartition("#")
-    tenant, _, name = owner.partition("/")
-    head = context.services.schedules.head(tenant, name)
-    return head is not None and head.state is ScheduleState.ACTIVE and head.revision == int(number)
 
 
 def clock(context: DoctorContext) -> Iterator[Finding]:

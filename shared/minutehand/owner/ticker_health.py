@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from minutehand.domain.run import AgendaEntry, EntryKind
+from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
+from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.fires.context import LOOKAHEAD
@@ -75,3 +76,14 @@ def survey_ticks(services: Services, now: int, *, shards: int, limit: int) -> Ti
         well = [entry for entry in page.entries if not entry.failures]
         waiting += [entry for entry in well if entry.kind is EntryKind.CHAIN and entry.queue not in held]
     return TickerHealth(waiting=waiting, failing=failing, now=now)
+
+
+def is_needed(key: str, services: Services) -> bool:
+    """Whether a quarantined entry is still needed. A chain's is not once its schedule has another revision, or has ended."""
+    _, kind, identity = parse_entry_key(key)
+    if kind is not EntryKind.CHAIN:
+        return True
+    owner, _, number = identity.rpartition("#")
+    tenant, _, name = owner.partition("/")
+    head = services.schedules.head(tenant, name)
+    return head is not None and head.state is ScheduleState.ACTIVE and head.revision == int(number)

@@ -37,6 +37,7 @@ PREFIX = "minutehand"
 TEN_PM = datetime(2026, 11, 23, 22, 0, tzinfo=UTC)
 _AUDIT_AT = 37  # minutes past the hour, as the stack's clock
 _VISIBILITY = 5_400  # seconds for which Lambda hides a batch
+_HABIT = 40 * SECOND
 _MOST = 10_000  # batches of a minute: ends the test of a fault that no time heals
 
 Dimensions = tuple[tuple[str, str], ...]
@@ -92,14 +93,21 @@ class Night:
         self.hooks: dict[str, Hook] = {}
         self.asleep, self.short = set[str](), set[str]()
         self.instead: dict[str, Callable[[str | None], int | None]] = {}
+        self.squeezed = set[str]()  # roles of which Lambda throttles some invocations
+        self.habits: list[Callable[[], object]] = []  # what somebody does 40 s after each full minute
+        self.of_aws: Figures = {}  # figures of parts that an installation in memory does not have
         self.minutes: list[Minute] = []
-        self.scheduler = Scheduler("acme", jobs=self.jobs, services=self.process("owner"), clock=self.clock)
+        self.scheduler = self.owner()
         self._minute = Minute(at)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._errors: list[str] = []
         under(self.clock, patch)
 
     # What owners do.
+
+    def owner(self) -> Scheduler:
+        """An application, with the faults of the role `owner`."""
+        return Scheduler("acme", jobs=self.jobs, services=self.process("owner"), clock=self.clock)
 
     def job(self, name: str, body: Callable[[Context, Any], object], **options: Any) -> None:
         """A further job."""
@@ -128,20 +136,27 @@ class Night:
     def _live(self) -> None:
         began = self.clock()
         self._minute, self._counts = Minute(self.clock.now()), Counter()
-        self._call("ticker", {})
+        self.call("ticker", {})
         if began // MINUTE % 60 == _AUDIT_AT:
-            self._call("auditor", {})
-        for _ in range(_MOST):
-            if self._work() or self._bury():
-                continue
-            upcoming = self._upcoming()
-            if upcoming is None or upcoming >= began + MINUTE:
-                break
-            self.clock.reach(upcoming)
+            self.call("auditor", {})
+        self._work_until(began + _HABIT)
+        for habit in self.habits:
+            habit()
+        self._work_until(began + MINUTE)
         self.clock.reach(began + MINUTE - 1)  # at the full minute the next runs are due
         self._look()
         self.clock.reach(began + MINUTE)
         self.minutes.append(self._minute)
+
+    def _work_until(self, end: int) -> None:
+        for _ in range(_MOST):
+            if self._work() or self._bury():
+                continue
+            upcoming = self._upcoming()
+            if upcoming is None or upcoming >= end:
+                break
+            self.clock.reach(upcoming)
+        self.clock.reach(end - 1)
 
     def _work(self) -> int:
         """Every worker takes what is visible in its queue, batch by batch; how many messages that were."""
@@ -160,15 +175,16 @@ class Night:
             self._counts[role, "Throttles"] += bool(stored.load().waiting)
             return 0
         taken = stored.take(10, _VISIBILITY)
+        self._counts[role, "Throttles"] += bool(taken) and role in self.squeezed
         if taken:
-            self._call(role, batch(taken, stripe=0))
+            self.call(role, batch(taken, stripe=0))
         return len(taken)
 
     def _bury(self) -> int:
         if "undertaker" in self.asleep:
             return 0
         taken = self.memory.dead.take(10)
-        answer = self._call("undertaker", batch(taken)) if taken else None
+        answer = self.call("undertaker", batch(taken)) if taken else None
         kept = {each["itemIdentifier"] for each in (answer or {}).get("batchItemFailures", ())}
         for letter in taken:
             if answer is not None and letter.id not in kept:  # Lambda deletes what was not named
@@ -184,7 +200,7 @@ class Night:
         times = [at for queue in queues if (at := queue.next_visible()) is not None]
         return min((max(at, now + 1) for at in times), default=None)
 
-    def _call(self, role: str, event: dict[str, Any]) -> Any:
+    def call(self, role: str, event: dict[str, Any]) -> Any:
         """One invocation: its lines are kept, and what it raises is an error of its function."""
         if role in self.asleep:
             return None
@@ -228,8 +244,10 @@ class Night:
     def _look(self) -> None:
         """Figures that AWS has of functions and queues."""
         figures = self._minute.figures
+        figures |= self.of_aws
         for (role, name), count in self._counts.items():
-            figures["AWS/Lambda", name, (("FunctionName", f"{PREFIX}-{role}"),)] = count
+            if count or name != "Throttles":
+                figures["AWS/Lambda", name, (("FunctionName", f"{PREFIX}-{role}"),)] = count
         for role in {role for role, name in self._counts if name == "Invocations"}:
             figures.setdefault(("AWS/Lambda", "Errors", (("FunctionName", f"{PREFIX}-{role}"),)), 0)
         for name, queue in {f"work-{of}" if of else "work": q for of, q in self.memory.queues.items()}.items():

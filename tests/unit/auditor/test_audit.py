@@ -173,6 +173,9 @@ def test_an_entry_that_was_moved_aside_is_not_armed_again_but_counted() -> None:
     world.services.agenda.quarantine(entry, reason="test", now=NOON)
     report = world.audit()
     assert (report.rearmed, report.quarantined) == (0, 1)
+    world.scheduler.pause_schedule("s")
+    world.scheduler.resume_schedule("s")
+    assert world.audit().quarantined == 0, "it is of a former revision, and nobody needs it"
 
 
 def test_an_arming_that_is_not_accepted_is_a_failure_and_comes_with_the_next_audit() -> None:

@@ -1,0 +1,16 @@
+"""Each scene's cure stands on the page of its alarm."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.nights.operator import runbook
+from tests.support.nights.scenes import OTHERS, SIX, Scene
+
+
+@pytest.mark.parametrize("scene", [*SIX, *OTHERS], ids=lambda scene: scene.name)
+def test_what_cures_a_fault_stands_on_its_page(scene: Scene) -> None:
+    lines = list(runbook(scene.page).shell_lines())
+    assert scene.alarm.startswith(scene.page)
+    assert not scene.act or any(line.startswith(scene.act) for line in lines)
+    assert not scene.knows or any(set(scene.knows) & set(line.split()) for line in lines)

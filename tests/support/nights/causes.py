@@ -1,0 +1,216 @@
+"""The faults of the scenes: each begins one, and returns what ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from minutehand import Context, Retry
+from minutehand.auditor.closing import ClosingReport
+from minutehand.domain.message import Message
+from minutehand.domain.names import RunRef
+from minutehand.errors import Misconfigured
+from minutehand.testing import Hook
+
+from tests.support.nights import faults
+from tests.support.nights.night import PREFIX, Night
+
+Cure = Callable[[], object]
+
+
+def asleep(*roles: str) -> Callable[[Night], Cure]:
+    def fault(night: Night) -> Cure:
+        night.asleep |= set(roles)
+        return night.asleep.clear
+
+    return fault
+
+
+def without_rights(role: str) -> Callable[[Night], Cure]:
+    def fault(night: Night) -> Cure:
+        faults.without_rights(night, role)
+        return lambda: faults.healed(night)
+
+    return fault
+
+
+def short(role: str) -> Callable[[Night], Cure]:
+    def fault(night: Night) -> Cure:
+        night.short.add(role)
+        return night.short.clear
+
+    return fault
+
+
+def throttled(table: str) -> Callable[[Night], Cure]:
+    def fault(night: Night) -> Cure:
+        faults.throttled(night, table)
+        return lambda: faults.healed(night)
+
+    return fault
+
+
+def killed_for_good(night: Night) -> Cure:
+    """A process is killed at work, and nobody starts another."""
+
+    def killed_and_gone(queue: str | None) -> int | None:
+        took = die(queue)
+        if took:
+            night.asleep.add("worker-gpu")
+        return took
+
+    def started() -> None:
+        night.instead.clear()
+        night.asleep.clear()
+
+    faults.killed(night, "worker-gpu")
+    die = night.instead["worker-gpu"]
+    night.instead["worker-gpu"] = killed_and_gone
+    return started
+
+
+def killed_at_first(night: Night) -> Cure:
+    """A job that needs so much memory at its first attempt that its process is killed."""
+    faults.killed(night, "worker-gpu", first_only=True)
+    return night.instead.clear
+
+
+def poisoned(night: Night) -> Cure:
+    """The stored definition of a schedule is damaged."""
+    return faults.poisoned(night, "a")
+
+
+@dataclass
+class Broken:
+    """A job that fails while it is broken."""
+
+    is_broken: bool = True
+
+    def __call__(self, ctx: Context, payload: object) -> None:
+        if self.is_broken:
+            raise ValueError("the shop does not answer")
+
+    def mend(self) -> None:
+        self.is_broken = False
+
+
+def schedules(job: str, number: int, **options: Any) -> Callable[[Night], None]:
+    def before(night: Night) -> None:
+        for count in range(number):
+            night.schedule(f"{job}{count}", job, **options)
+
+    return before
+
+
+def fails(job: str, attempts: int, number: int) -> Callable[[Night], Cure]:
+    """A job of so many schedules that begins to fail."""
+
+    def fault(night: Night) -> Cure:
+        broken = Broken()
+        retry = Retry(max_attempts=attempts, base=120.0, backoff="fixed", jitter=0.0)
+        night.job(job, broken, retry=retry)
+        schedules(job, number)(night)
+        return broken.mend
+
+    return fault
+
+
+def slow(night: Night) -> Cure:
+    """A job that takes 40 s from now on."""
+    slow = {"seconds": 40.0}
+    night.job("slow", lambda ctx, payload: night.passes(slow["seconds"]), queue="reports")
+    night.schedule("slow", "slow")
+    return lambda: slow.update(seconds=1.0)
+
+
+def crowd(night: Night) -> Cure:
+    """More runs are due in a minute than a worker takes at once, and each takes a while."""
+    lasts = {"seconds": 0.4}
+    night.job("crowd", lambda ctx, payload: night.passes(lasts["seconds"]))
+    for count in range(25):
+        night.schedule(f"crowd{count}", "crowd")
+    return lambda: lasts.update(seconds=0.0)
+
+
+class MayNotSend(Hook):
+    """An application that may schedule and not send."""
+
+    def before_call(self, operation: str, detail: object) -> tuple[int, ...]:
+        if operation == "SendMessageBatch":
+            raise Misconfigured("SendMessage: AccessDenied; allow sqs:SendMessage")
+        return ()
+
+
+def may_not_send(night: Night) -> Cure:
+    """An application that submits runs for now loses the right to send: the next tick sends them, late."""
+    night.hooks["owner"] = MayNotSend()
+    applications = [night.owner()]
+    night.habits.append(lambda: [applications[-1].submit("note") for _ in range(5)])
+
+    def given_back() -> None:
+        night.hooks.clear()
+        applications.append(night.owner())
+
+    return given_back
+
+
+def squeezed(night: Night) -> Cure:
+    """Lambda refuses some invocations of the worker."""
+    night.squeezed.add("worker")
+    return night.squeezed.clear
+
+
+def of_aws(name: str, value: float, **dimension: str) -> Callable[[Night], Cure]:
+    """A figure of a part that an installation in memory does not have."""
+
+    def fault(night: Night) -> Cure:
+        ((of, part),) = dimension.items()
+        namespace = "AWS/SQS" if of == "QueueName" else "AWS/Lambda"
+        night.of_aws[namespace, name, ((of, f"{PREFIX}-{part}"),)] = value
+        return night.of_aws.clear
+
+    return fault
+
+
+def letters_wait(night: Night) -> Cure:
+    night.asleep.add("undertaker")
+    night.schedule("bad", "bad")
+    return night.asleep.clear
+
+
+def garbage(night: Night) -> None:
+    night.memory.work.put("{}")
+
+
+def of_nobody(night: Night) -> None:
+    ref = RunRef("acme/~nobody", "once")
+    night.memory.work.put(Message(run=ref, revision=0, not_before=night.clock()).encode())
+
+
+def expires(night: Night) -> Cure:
+    """Workers are away for three minutes, and runs have a deadline of one."""
+    night.schedule("urgent", "report", deadline=60)
+    night.live(20)
+    night.asleep.add("worker-reports")
+    night.live(3)
+    night.asleep.clear()
+    return lambda: None
+
+
+def is_lost(night: Night) -> Cure:
+    night.job("once", lambda ctx, payload: None, delivery="at_most_once", queue="gpu")
+    night.scheduler.pause_schedule("g")
+    night.schedule("once", "once")
+    night.live(15)
+    faults.killed(night, "worker-gpu", times=1)
+    return lambda: None
+
+
+def contradicted(night: Night) -> Cure:
+    """The audit finds a close that differs."""
+
+    handler: Any = __import__("functions.auditor.handler", fromlist=["handler"])
+    real = handler.close_days
+    night.patch.setattr(handler, "close_days", lambda *given, **named: ClosingReport(contradicted=1))
+    return lambda: night.patch.setattr(handler, "close_days", real)
