@@ -68,16 +68,26 @@ class ProcessFigures:
         return found if memory is None else [*found, measured("ProcessMemory", memory)]
 
     def _pass_on(self, make: Callable[[], Sequence[Measurement]]) -> None:
-        try:
-            made = make()
-            for sink in self._sinks:
-                sink.take(made)
-        except Exception:
-            log.exception("figures.failed")
+        pass_on(self._sinks, make)
 
     def _flush(self) -> None:
-        try:
-            for sink in self._sinks:
-                sink.flush()
-        except Exception:  # such as a closed standard output
-            log.exception("figures.failed")
+        flush(self._sinks)
+
+
+def pass_on(sinks: Sequence[Sink], make: Callable[[], Sequence[Measurement]]) -> None:
+    """Give the sinks what ``make`` measures. Raises nothing."""
+    try:
+        made = make() if sinks else ()
+        for sink in sinks:
+            sink.take(made)
+    except Exception:
+        log.exception("figures.failed")
+
+
+def flush(sinks: Sequence[Sink]) -> None:
+    """Raises nothing."""
+    try:
+        for sink in sinks:
+            sink.flush()
+    except Exception:  # such as a closed standard output
+        log.exception("figures.failed")

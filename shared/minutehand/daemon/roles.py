@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from minutehand.auditor.audit import AuditReport, audit
@@ -13,7 +14,7 @@ from minutehand.auditor.closing import close_days
 from minutehand.auditor.history import check_history
 from minutehand.daemon.declarations import DeclarationApplier
 from minutehand.daemon.event_sink import with_events
-from minutehand.daemon.figures import ProcessFigures
+from minutehand.daemon.figures import ProcessFigures, flush, pass_on
 from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from minutehand.domain.queue import declared_name, striped, striped_text
@@ -27,10 +28,14 @@ from minutehand.ports.services import Services
 from minutehand.sdk.base import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, metered_jobs
+from minutehand.signals.burials import of_burial
 from minutehand.signals.instruments import loaded_open_telemetry
+from minutehand.signals.measurement import Measurement
 from minutehand.signals.sinks import Sink
+from minutehand.signals.ticker import of_gauges, of_tick
 from minutehand.signals.worker import WorkerFigures
 from minutehand.ticker.fan_out import FanOutConfig
+from minutehand.ticker.gauges import is_measured, measure
 from minutehand.ticker.tick import TickReport, tick
 from minutehand.undertaker.bury import bury_one
 
@@ -47,8 +52,12 @@ def run_ticker(
     stop: threading.Event,
     period: float = 60.0,
     report: Callable[[TickReport], None] | None = None,
+    sinks: Sequence[Sink] = (),
 ) -> None:
-    """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any)."""
+    """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any).
+
+    Figures of each tick go to ``sinks``.
+    """
     services = connect(where) if isinstance(where, Settings) else where
     spread, holder = FanOutConfig(), process_name("ticker")
     if isinstance(where, Settings):
@@ -61,9 +70,18 @@ def run_ticker(
             log.warning("tick.unavailable", extra={"error": str(problem)})
         else:
             _log_tick(done)
+            if sinks:
+                pass_on(sinks, partial(_figures_of, done, services))
+                flush(sinks)
             if report is not None:
                 report(done)
         stop.wait(max(period - (system_clock() - started) / SECOND, 0))
+
+
+def _figures_of(done: TickReport, services: Services) -> list[Measurement]:
+    """Of a tick, and every five minutes of what waits."""
+    found = of_tick(done, whole=True)
+    return found + of_gauges(measure(services, system_clock())) if is_measured(done.now) else found
 
 
 def _log_tick(report: TickReport) -> None:
@@ -74,9 +92,9 @@ def _log_tick(report: TickReport) -> None:
     log.info("tick.done", extra=state | places | counts)
 
 
-def run_undertaker(settings: Settings, *, stop: threading.Event) -> None:
-    """Record dead letters until ``stop``."""
-    services = connect(settings)
+def run_undertaker(settings: Settings, *, stop: threading.Event, sinks: Sequence[Sink] = ()) -> None:
+    """Record dead letters until ``stop``. Figures go to ``sinks``."""
+    services, metered = connect(settings), metered_jobs(settings)
     while not stop.is_set():
         try:
             letters = services.dead.receive(most=10, wait=_POLL)
@@ -86,10 +104,13 @@ def run_undertaker(settings: Settings, *, stop: threading.Event) -> None:
             continue
         for letter in letters:
             try:
-                bury_one(letter, services, system_clock)
+                burial = bury_one(letter, services, system_clock)
                 services.dead.delete(letter.receipt)
+                pass_on(sinks, partial(of_burial, burial, metered))
             except Exception:  # it stays where it is and comes back
                 log.exception("undertaker.left", extra={"message_id": letter.id})
+        if letters:
+            flush(sinks)
 
 
 def run_historian(

@@ -132,6 +132,11 @@ def _scraped(settings: Settings) -> PrometheusFigures | None:
         return None
 
 
+def _lines(shell: Shell, part: str) -> list[Sink]:
+    """The sink that writes the embedded format of a role."""
+    return [EmbeddedLines(service_of(shell.settings, part), _write_line, system_clock)]
+
+
 def _write_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -146,22 +151,33 @@ def _show_worker(shell: Shell, process: WorkerProcess, jobs: Registry, grace: fl
 def ticker(
     shell: Shell,
     period: Annotated[float, Duration(least=0.1, most=120), typer.Option(help="Time between ticks.")] = 60.0,
+    *,
+    embedded_metrics: Annotated[
+        bool,
+        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, with each tick."),
+    ] = False,
 ) -> None:
     """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
     at_terminal = configure_logs(shell)
     with stop_on_signals() as stop:
         if at_terminal:
             show_banner(shell, "ticker", {"period": span(timedelta(seconds=period))})
-        run_ticker(shell.settings, stop=stop, period=period)
+        run_ticker(shell.settings, stop=stop, period=period, sinks=_lines(shell, "ticker") if embedded_metrics else ())
 
 
-def undertaker(shell: Shell) -> None:
+def undertaker(
+    shell: Shell,
+    *,
+    embedded_metrics: Annotated[
+        bool, typer.Option(help="Write metrics to standard output in CloudWatch's embedded format.")
+    ] = False,
+) -> None:
     """Record dead runs: read the dead-letter queue."""
     at_terminal = configure_logs(shell)
     with stop_on_signals() as stop:
         if at_terminal:
             show_banner(shell, "undertaker", {"reads": "the dead-letter queue"})
-        run_undertaker(shell.settings, stop=stop)
+        run_undertaker(shell.settings, stop=stop, sinks=_lines(shell, "undertaker") if embedded_metrics else ())
 
 
 def historian(
