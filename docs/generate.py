@@ -40,6 +40,9 @@ from minutehand.web.app import openapi_document
 from minutehand.web.problems import KINDS, REFUSALS
 from minutehand.web.remarks import remarks
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the stack is a folder of the checkout
+from infra.dashboard.panels import panels_of
+
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "minutehand"
 _MARKED = re.compile(r"(<!-- begin: ([a-z-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
@@ -252,7 +255,7 @@ def calls() -> Iterator[str]:
 
 def metrics_of(role: signals.Role) -> Iterator[str]:
     """The metrics of a role."""
-    yield "| metric | unit | kind | what | beside the figure |\n|---|---|---|---|---|"
+    yield "| metric | unit | kind | what | beside the figure | dashboard |\n|---|---|---|---|---|---|"
     for name, metric in signals.METRICS.items():
         if role not in metric.roles:
             continue
@@ -260,7 +263,7 @@ def metrics_of(role: signals.Role) -> Iterator[str]:
         what = f"{metric.meaning} (also written by {', '.join(others)})" if others else metric.meaning
         names = ", ".join(f"`{each}`" for each in metric.names)
         beside = names or ("by job" if metric.by_job else "processes only" if metric.processes_only else "")
-        yield f"| `{name}` | {_UNITS[metric.unit]} | {metric.kind} | {what} | {beside} |"
+        yield f"| `{name}` | {_UNITS[metric.unit]} | {metric.kind} | {what} | {beside} | {', '.join(panels_of(name))} |"
 
 
 _UNITS = {

@@ -74,6 +74,8 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "events": ("events", str),
     "event-types": ("event_types", lambda text: text.split(",")),
     "api": ("api", _api),
+    "dashboard": ("dashboard", _flag),
+    "tenant-insights": ("tenant_insights", _flag),
     "removal": ("removal_policy", lambda text: _REMOVAL[text]),
     "deletion-protection": ("deletion_protection", _flag),
     "tags": ("tags", lambda text: dict(part.split("=", 1) for part in text.split(","))),

@@ -15,6 +15,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from minutehand.domain.names import check_flag
 from minutehand.domain.queue import Queue
 from minutehand.settings import (
     DEFAULT_DEPTH,
@@ -25,6 +26,7 @@ from minutehand.settings import (
 )
 
 from .alarms import InstallationAlarms
+from .dashboard.construct import InstallationDashboard, TenantInsights
 from .front_door.api import ApiFunction, ApiSettings
 from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling, allow_setting_secrets
 from .installation import ARCHIVE_RETENTION, InstallationSettings
@@ -33,11 +35,12 @@ from .packaging.jobs import declared_by, find_jobs
 from .roles.auditor import AuditorFunction
 from .roles.events import EventsFunction, check_events
 from .roles.historian import HistorianFunction
+from .roles.ticker import MEMORY as TICKER_MEMORY
 from .roles.ticker import QUEUE_AGE, TickerFunction
 from .roles.undertaker import UndertakerFunction
 from .roles.worker import WorkerFunction, WorkerSettings, WorkerSize, allow_work
 from .storage.athena import ArchiveTable
-from .storage.queues import InstallationQueues
+from .storage.queues import InstallationQueues, worker_part
 from .storage.store import InstallationStore
 
 MEMORY = 512  # MB of the worker
@@ -98,6 +101,8 @@ class Minutehand(Construct):
         retention: how long an ended run stays in the ledger, in whole days.
         api: the HTTP API, and who is let in: ``ApiSettings(iam=True, keys=True)``. None: there is none.
         alarm_topic: where the alarms go; None makes a topic.
+        dashboard: whether to make one of CloudWatch, with 49 metrics; three of up to 50 are free in an account.
+        tenant_insights: whether Contributor Insights tell which tenants start, are late and fail the most; billed by log line.
         encryption_key: the customer's own key for tables, queues, bucket, topic, logs and the functions' variables; None leaves it to the
             keys of AWS. The policy of a key that this app does not create must allow the services: see docs/how-to/deploy.md.
         removal_policy: of tables, bucket and logs. RETAIN_ON_UPDATE_OR_DELETE keeps them, except those that a failed first deployment
@@ -155,6 +160,8 @@ class Minutehand(Construct):
         notice_topics: Sequence[str] = (),
         api: ApiSettings | None = None,
         alarm_topic: sns.ITopic | None = None,
+        dashboard: bool = True,
+        tenant_insights: bool = False,
         encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         deletion_protection: bool | None = None,
@@ -260,12 +267,24 @@ class Minutehand(Construct):
             historian=self._historian,
             events=publishing,
         )
+        self._show(installation, memory=memory, dashboard=dashboard, tenant_insights=tenant_insights)
         self._api = (
             None
             if api is None
             else ApiFunction(self, "Api", installation=installation, store=store, queues=made, settings=api)
         )
         self.outputs = self._outputs(installation)
+
+    def _show(self, installation: InstallationSettings, *, memory: int, dashboard: bool, tenant_insights: bool) -> None:
+        check_flag("dashboard", dashboard)
+        check_flag("tenant_insights", tenant_insights)
+        functions = [worker_part(name) for name in (None, *self._workers)]
+        if dashboard:
+            workers = [worker_part(None), *(worker_part(queue.name) for queue in self._queues.declared)]
+            sizes = {"ticker": TICKER_MEMORY, "worker": memory}
+            InstallationDashboard(self, "Dashboard", installation=installation, workers=workers, memory=sizes)
+        if tenant_insights:
+            TenantInsights(self, "TenantInsights", installation=installation, workers=functions)
 
     def _workers_of_declared(self, common: WorkerSettings) -> dict[str, WorkerFunction]:
         """A worker for each declared queue whose runs are not left to containers, by queue."""
