@@ -22,9 +22,12 @@ from ..roles.worker import WorkerSettings
 from ..storage.queues import worker_part
 from .queue_load import QueueLoad
 
+HEALTH = 8080  # port of the health endpoints, on the task's loopback
 _LONGEST_STOP = 120  # seconds that Fargate waits at most between SIGTERM and SIGKILL
 _AFTER_GRACE = 15  # seconds for the last long poll and for what is released
 _MOST_TASKS = 5_000  # of an ECS service
+# Slim images have no curl; a status of 400 or more is an error that ends the probe with 1.
+_PROBE = f"import urllib.request as r;r.urlopen('http://127.0.0.1:{HEALTH}/healthz',timeout=4)"
 _GB = 1024
 # Processor units and the memory, in MB, that Fargate gives with them: the least, the most, and the step.
 _SIZES = {
@@ -98,7 +101,7 @@ class ContainerWorkers(Construct):
         subnets, security_groups: of the tasks; they need to reach AWS.
         public_ip: for subnets without a NAT gateway.
 
-    Its lines go to the log group ``/ecs/<prefix>-worker-<queue>``: with its name in ``Minutehand(log_groups=[...])`` the API
+    Lines and metrics go to the log group ``/ecs/<prefix>-worker-<queue>``: with its name in ``Minutehand(log_groups=[...])`` the API
     and the console find the lines of runs there.
     Raises InvalidInput, with the field and the remedy, at synthesis.
     """
@@ -175,7 +178,7 @@ class ContainerWorkers(Construct):
         imported = [word for package in jobs or [self._common.jobs.name] for word in ("--jobs", package)]
         served = [] if self._queue is None else ["--queue", self._queue]
         size = ["--concurrency", str(self._size.concurrency), "--grace", str(self._size.grace)]
-        return [*imported, *served, *size, *options]
+        return [*imported, *served, *size, "--health", str(HEALTH), "--embedded-metrics", *options]
 
     def _add_worker(self, task: ecs.FargateTaskDefinition, image: ecs.ContainerImage, command: list[str]) -> None:
         task.add_container(
@@ -186,6 +189,13 @@ class ContainerWorkers(Construct):
             environment=self._environment(),
             logging=ecs.LogDrivers.aws_logs(log_group=self.log_group, stream_prefix="worker"),
             stop_timeout=Duration.seconds(self._size.grace + _AFTER_GRACE),
+            health_check=ecs.HealthCheck(
+                command=["CMD", "python", "-c", _PROBE],
+                interval=Duration.seconds(30),
+                timeout=Duration.seconds(5),
+                retries=3,
+                start_period=Duration.seconds(60),
+            ),
         )
         acknowledge(task, "AwsSolutions-ECS2", "names of what is deployed, and ARNs of secrets: no secret's value")
 

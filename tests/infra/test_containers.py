@@ -57,7 +57,8 @@ def container(template: Template) -> dict[str, Any]:
 def test_a_task_runs_the_worker_on_its_queue(template: Template) -> None:
     found = container(template)
     assert found["EntryPoint"] == ["minutehand", "worker"]
-    options = dict(zip(found["Command"][::2], found["Command"][1::2], strict=True))
+    words = [word for word in found["Command"] if word != "--embedded-metrics"]
+    options = dict(zip(words[::2], words[1::2], strict=True))
     assert {name: options[name] for name in ("--jobs", "--queue", "--concurrency", "--grace")} == {
         "--jobs": "acme.jobs",
         "--queue": "gpu",
@@ -94,12 +95,18 @@ def test_it_knows_the_installation_and_the_users_variables(template: Template) -
 def test_it_has_time_to_finish_before_it_is_killed_and_is_asked_whether_it_lives(template: Template) -> None:
     found = container(template)
     assert found["StopTimeout"] == 25 + 15  # the grace, the last long poll, and what is released
+    kind, program, option, probe = found["HealthCheck"]["Command"]
+    assert (kind, program, option) == ("CMD", "python", "-c")
+    port = found["Command"][found["Command"].index("--health") + 1]
+    assert f"http://127.0.0.1:{port}/healthz" in probe
+    compile(probe, "probe", "exec")
 
 
 def test_its_lines_and_metrics_go_to_a_log_group_of_its_own(template: Template) -> None:
     (name,) = template.find_resources("AWS::Logs::LogGroup", {"Properties": {"LogGroupName": "/ecs/acme-worker-gpu"}})
     options = container(template)["LogConfiguration"]
     assert (options["LogDriver"], options["Options"]["awslogs-group"]) == ("awslogs", {"Ref": name})
+    assert "--embedded-metrics" in container(template)["Command"]
 
 
 def test_its_role_may_do_what_the_function_may(template: Template) -> None:

@@ -8,17 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
 from aws_cdk.assertions import Template
 from minutehand.domain.queue import Queue
 from minutehand.errors import InvalidInput
 from minutehand.signals.catalogue import METRICS
 
 from bench.modelled import prices
-from infra import Minutehand
 from infra.dashboard import panels
 from infra.dashboard.panels import LINES, MOST_METRICS, PANELS, Source, all_figures, charges
-from tests.support.stacks import JOBS
 
 MEMORY = {"ticker": 1769, "worker": 512}
 
@@ -141,6 +138,6 @@ def test_it_can_be_left_out(with_knobs: Callable[..., Template]) -> None:
 
 
 @pytest.mark.parametrize("knob", ["dashboard", "tenant_insights"])
-def test_what_is_neither_true_nor_false_is_refused(stack: Stack, knob: str) -> None:
+def test_what_is_neither_true_nor_false_is_refused(with_knobs: Callable[..., Template], knob: str) -> None:
     with pytest.raises(InvalidInput, match=knob):
-        Minutehand(stack, "Jobs", jobs=JOBS, **{knob: "no"})
+        with_knobs(**{knob: "no"})

@@ -56,6 +56,18 @@ def test_the_platform_waits_longer_than_the_worker(pod: dict[str, Any], containe
     assert pod["spec"]["terminationGracePeriodSeconds"] >= int(option(container, "--grace")) + _AFTER_GRACE
 
 
+def test_the_probes_ask_where_the_worker_answers(container: dict[str, Any]) -> None:
+    ((name, port),) = [(each["name"], each["containerPort"]) for each in container["ports"]]
+    assert option(container, "--health") == f"0.0.0.0:{port}"
+    asked = {kind: container[kind]["httpGet"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {kind: probe["path"] for kind, probe in asked.items()} == {
+        "startupProbe": "/healthz",
+        "livenessProbe": "/healthz",
+        "readinessProbe": "/readyz",
+    }
+    assert {probe["port"] for probe in asked.values()} == {name}
+
+
 def test_keda_scales_this_deployment_by_this_queue(
     manifests: dict[str, dict[str, Any]], container: dict[str, Any]
 ) -> None:
