@@ -121,7 +121,9 @@ def checked_limit(limit: object, most: int = 1_000, field: str = "limit") -> int
 def checked_revision(number: object) -> int | None:
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
         return number
-    raise InvalidInput("expected_revision", number, "is not the number of a revision", "pass Schedule.revision")
+    raise InvalidInput(
+        "expected_revision", number, "is not the number of a revision", "pass Schedule.revision, or the Schedule"
+    )
 
 
 def checked_rate(rate: object, what: str) -> float:

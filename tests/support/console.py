@@ -80,3 +80,13 @@ def post_form(page: str) -> tuple[str, dict[str, str]]:
     action, inside = forms[0]
     hidden = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', inside)
     return html.unescape(action), {name: html.unescape(value) for name, value in hidden}
+
+
+def form_of(page: str) -> dict[str, str]:
+    """What a browser would send of the editor as it is."""
+    inside = re.findall(r'<form class="editor".*?</form>', page, re.DOTALL)[0]
+    found = dict(re.findall(r'<input[^>]* name="([^"]+)"[^>]*? value="([^"]*)"', inside))
+    found |= dict(re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n?(.*?)</textarea>', inside, re.DOTALL))
+    for name, options in re.findall(r'<select[^>]* name="([^"]+)">(.*?)</select>', inside, re.DOTALL):
+        found[name] = (re.findall(r'value="([^"]*)" selected', options) or [""])[0]
+    return {name: html.unescape(value) for name, value in found.items()}

@@ -90,7 +90,7 @@ def _where(node: YamlNode, field_name: str) -> str:
     for step in _STEPS.findall(path):
         if isinstance(found.value, dict) and step in found.value:
             found = found.value[step]
-        elif isinstance(found.value, list) and step.isdigit():
+        elif isinstance(found.value, list) and step.isdecimal():
             found = found.value[int(step)]
         else:
             break

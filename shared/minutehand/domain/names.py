@@ -36,12 +36,12 @@ class RunRef(NamedTuple):
     @property
     def is_fire(self) -> bool:
         """Whether it is the run of a fire: its key is the instant alone."""
-        return len(self.key) == STAMP_DIGITS and self.key.isdigit()
+        return len(self.key) == STAMP_DIGITS and self.key.isascii() and self.key.isdecimal()
 
     @property
     def instant(self) -> int | None:
         """UTC ms of the fire or the trigger; None for a one-off, whose row has it."""
-        return int(self.key[:STAMP_DIGITS]) if self.key[:STAMP_DIGITS].isdigit() else None
+        return int(self.key[:STAMP_DIGITS]) if self.key[:STAMP_DIGITS].isdecimal() else None
 
     @property
     def is_one_off(self) -> bool:

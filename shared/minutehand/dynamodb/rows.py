@@ -96,7 +96,7 @@ def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
 def _foreign(attribute: Mapping[str, Any]) -> Any:
     """Minutehand's numbers are whole. Another number, of a later release, stays text, so that the rest of its row can be read."""
     ((kind, value),) = attribute.items()
-    return int(value) if kind == "N" and value.removeprefix("-").isdigit() else value
+    return int(value) if kind == "N" and value.removeprefix("-").isdecimal() else value
 
 
 def present(row: Mapping[str, Any]) -> dict[str, Any]:

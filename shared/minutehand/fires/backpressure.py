@@ -136,7 +136,7 @@ def _sampled(queue: str | None, entries: Iterable[AgendaEntry], services: Servic
     keys = {
         (owner, int(number))
         for owner, _, number in (identity.rpartition("#") for identity in chains)
-        if number.isdigit()
+        if number.isdecimal()
     }
     tenants = {owner.partition("/")[0] for owner, _ in keys}
     answer = services.schedules.revisions(keys | set(map(freeze_key, tenants)), tenants=tenants, now=now)

@@ -194,7 +194,7 @@ def _retry(item: _Item, notes: list[str]) -> dict[str, Any]:
     given = []
     for name, default in _DEFAULT_POLICY.items():
         text = item.manifest.text("RetryPolicy", name, of=item.target)
-        if text is not None and not text.isdigit():
+        if text is not None and not text.isdecimal():
             raise InvalidInput(name, text, "is no number", "give what aws prints")
         given.append(default if text is None else int(text))
     if given == list(_DEFAULT_POLICY.values()):

@@ -82,7 +82,7 @@ class _LogFile:
 
 
 def _offset_in(resume: str) -> int:
-    if not (resume.isascii() and resume.isdigit()):
+    if not (resume.isascii() and resume.isdecimal()):
         raise InvalidInput("cursor", resume, "is no place in a file", "pass the cursor of the page before")
     return int(resume)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from minutehand.arguments import checked_limit, checked_revision, payload_text
+from minutehand.arguments import checked_limit, payload_text
 from minutehand.domain.names import check_flag, check_name, schedule_owner
 from minutehand.domain.policies import word
 from minutehand.domain.run import RunRow
@@ -28,6 +28,7 @@ from minutehand.sdk import views
 from minutehand.sdk.base import UNSET, SchedulerBase
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.requests import token_of
+from minutehand.sdk.schedule_views import Schedule, seen_of
 from minutehand.sdk.views import Page, Run
 from minutehand.state.backfill import (
     MAX_CONCURRENCY,
@@ -79,7 +80,7 @@ class BackfillMethods(SchedulerBase):
         *,
         payload: Any = UNSET,
         idempotency_key: str | None = None,
-        expected_revision: int | None = None,
+        expected_revision: int | Schedule | None = None,
     ) -> Run:
         """Run a schedule now, independent of its expression, with this ``payload`` or that of the schedule.
 
@@ -117,7 +118,7 @@ class BackfillMethods(SchedulerBase):
         current: bool = False,
         allow_repeat: bool = False,
         dry_run: bool = True,
-        expected_revision: int | None = None,
+        expected_revision: int | Schedule | None = None,
         client_token: str | None = None,
     ) -> Backfill:
         """Run the fires in ``[start, end)`` (aware, past) that have no run yet; at most ``concurrency`` (1 to 100) at a time.
@@ -145,9 +146,10 @@ class BackfillMethods(SchedulerBase):
         if spec.end > self._clock():
             remedy = "give now or earlier: from then on the schedule fires by itself"
             raise InvalidInput("end", str(end), "is still to come", remedy)
-        expected, identity = checked_revision(expected_revision), f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
+        expected, version = seen_of(expected_revision)
+        identity = f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
         token = None if check_flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
-        call = ScheduleCall(tenant=self.tenant, name=name, expected=expected)
+        call = ScheduleCall(tenant=self.tenant, name=name, expected=expected, version=version)
         first = control.started_before(_owner(self.tenant, name), token, self._context)
         if first is not None:
             return backfill_view(first)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from minutehand.arguments import checked_revision
 from minutehand.clock import system_clock
 from minutehand.domain.audit import Via, ViaWord, role
 from minutehand.domain.job import JobRef
@@ -33,6 +32,7 @@ from minutehand.sdk.access.lookups import Lookups
 from minutehand.sdk.connected import Connected
 from minutehand.sdk.known_jobs import warn_unknown
 from minutehand.sdk.requests import PendingPayload, refuse_secrets, token_of
+from minutehand.sdk.schedule_views import seen_of
 from minutehand.settings import Settings
 
 UNSET: Any = object()  # default of an argument for which None is a value
@@ -124,9 +124,11 @@ class SchedulerBase(Lookups, Connected):
         *arguments: object,
     ) -> ScheduleCall:
         """The call ``act`` about a schedule, with the token of the call and these arguments; ``permit`` checks what is there."""
-        expected = checked_revision(expected_revision)
+        expected, version = seen_of(expected_revision)
         token = token_of(client_token, self.tenant, act, check_name(name), *arguments, expected)
-        return ScheduleCall(tenant=self.tenant, name=name, expected=expected, token=token, permit=permit)
+        return ScheduleCall(
+            tenant=self.tenant, name=name, expected=expected, version=version, token=token, permit=permit
+        )
 
     def _payload_of(self, definition: Definition) -> str | None:
         ref = definition.payload_ref

@@ -9,6 +9,7 @@ from typing import Any
 
 from minutehand.apply.difference import payload_changes
 from minutehand.apply.fields import words_of
+from minutehand.arguments import checked_revision
 from minutehand.domain.redaction import MASK, Redact
 from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
 from minutehand.domain.times import from_ms
@@ -49,6 +50,13 @@ class Schedule:
         default_factory=dict
     )  # get_schedule only: the words of its declaration in a file, without payload
     masked: bool = False  # its payload is left out: the caller may not read-payloads
+
+
+def seen_of(expected: object) -> tuple[int | None, int | None]:
+    """Revision and version that a caller saw, who gives the number of a revision or a Schedule. Raises InvalidInput."""
+    if isinstance(expected, Schedule):
+        return expected.revision, expected.version
+    return checked_revision(expected), None
 
 
 @dataclass(frozen=True, kw_only=True)

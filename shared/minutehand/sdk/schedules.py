@@ -37,7 +37,8 @@ _T = TypeVar("_T")
 class ScheduleMethods(SchedulerBase):
     """Schedules of one tenant.
 
-    Every change takes ``expected_revision``: if another revision is current, Conflict names both.
+    Every change takes ``expected_revision``: if another revision is current, Conflict names both. Given the Schedule that was read,
+    any later change of it is a Conflict, of its description and tags, too, and of its incidents.
     It also takes a ``client_token``, any text: repeating the call with it within 24 hours returns the first result and changes
     nothing; a different call with the same token raises AlreadyExists.
     """
@@ -83,7 +84,7 @@ class ScheduleMethods(SchedulerBase):
         tags: Mapping[str, str] | None = None,
         keep_payload: bool = False,
         managed_by: str | None = None,
-        expected_revision: int | None = None,
+        expected_revision: int | Schedule | None = None,
         client_token: str | None = None,
         **words: Unpack[ScheduleWords],
     ) -> Upserted:
@@ -172,7 +173,7 @@ class ScheduleMethods(SchedulerBase):
         payload: _T = UNSET,
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
-        expected_revision: int | None = None,
+        expected_revision: int | Schedule | None = None,
         client_token: str | None = None,
         **words: Unpack[ScheduleWords],
     ) -> Schedule:
@@ -230,7 +231,7 @@ class ScheduleMethods(SchedulerBase):
         note: str | None = None,
         until: datetime | None = None,
         drain: bool = False,
-        expected_revision: int | None = None,
+        expected_revision: int | Schedule | None = None,
         client_token: str | None = None,
     ) -> Schedule:
         """Stop a schedule. After the return none of its runs starts; with ``drain=True``, runs that are already due still start.
@@ -247,7 +248,7 @@ class ScheduleMethods(SchedulerBase):
         return schedule_view(closing.pause(call, self._context, note=text, until=end, drain=drain))
 
     def resume_schedule(
-        self, name: str, *, expected_revision: int | None = None, client_token: str | None = None
+        self, name: str, *, expected_revision: int | Schedule | None = None, client_token: str | None = None
     ) -> Schedule:
         """Resume a paused schedule from now on; an active one stays as it is.
 
@@ -266,7 +267,12 @@ class ScheduleMethods(SchedulerBase):
         return schedule_view(creating.resume(call, self._context, allow=allow))
 
     def delete_schedule(
-        self, name: str, *, drain: bool = False, expected_revision: int | None = None, client_token: str | None = None
+        self,
+        name: str,
+        *,
+        drain: bool = False,
+        expected_revision: int | Schedule | None = None,
+        client_token: str | None = None,
     ) -> None:
         """Delete a schedule; its runs stay readable by their ids. After the return none of its runs starts.
 
@@ -276,7 +282,9 @@ class ScheduleMethods(SchedulerBase):
         call = self._call("delete_schedule", permit, name, expected_revision, client_token, check_flag("drain", drain))
         closing.delete(call, self._context, drain=drain)
 
-    def skip_next(self, name: str, *, expected_revision: int | None = None, client_token: str | None = None) -> Run:
+    def skip_next(
+        self, name: str, *, expected_revision: int | Schedule | None = None, client_token: str | None = None
+    ) -> Run:
         """Skip the next fire that has not started. Returns its run, which is SKIPPED. A second call skips the fire after it.
 
         Nothing else of the schedule changes, and the skip survives updates and pauses. With a ``client_token`` a second call

@@ -69,7 +69,7 @@ def work_suffix(queue: str | None, stripe: int = 0) -> str:
 def stripe_named(suffix: str) -> Stripe | None:
     """The reverse of ``work_suffix``, after the name of the default queue; None for a queue that is no work queue."""
     name, mark, number = suffix.partition("_")
-    if mark and not (number.isdigit() and int(number)):
+    if mark and not (number.isdecimal() and int(number)):
         return None
     if name and not (name.startswith("-") and is_queue(name[1:])):
         return None
@@ -79,7 +79,7 @@ def stripe_named(suffix: str) -> Stripe | None:
 def stripe_called(name: str) -> int:
     """The stripe behind the name of an SQS work queue."""
     number = name.rpartition("_")[2] if "_" in name else ""
-    return int(number) if number.isdigit() else 0
+    return int(number) if number.isdecimal() else 0
 
 
 def all_queues(declared: Iterable[Queue] = (), *, stripes: int = 1) -> tuple[SqsQueue, ...]:

@@ -59,7 +59,7 @@ def watch_success(entry: AgendaEntry, context: FireContext, counts: TickCounts) 
         return _in_time(entry, head, context, counts)
     if head.incident is None:
         return True
-    if about[0].isdigit():
+    if about[0].isdecimal():
         run = services.ledger.read(RunRef(owner, about))
         return run is None or run.state is not RunState.SUCCEEDED or _over(head, run, context, counts)
     return head.incident != about or _is_over(entry, head, context, counts)

@@ -18,7 +18,7 @@ from minutehand.settings import Settings
 from minutehand.version import VERSION
 from minutehand.web.actors import Access, closed
 from minutehand.web.authentication import ApiKeyAccess, first_of, gateway_access
-from minutehand.web.calls import FrontDoor, name_of_route
+from minutehand.web.calls import FrontDoor
 from minutehand.web.guard import MAX_BODY, Guard, GuardOptions
 from minutehand.web.limits import RequestLimit
 from minutehand.web.problems import Problem, add_handlers
@@ -33,6 +33,7 @@ from minutehand.web.routes import (
     schedule_runs,
     schedules,
 )
+from minutehand.web.routes.routing import name_of_route
 from minutehand.web.shapes import json_bytes
 
 _ROUTERS = (schedules, forecasts, schedule_acts, schedule_runs, runs, dead, declarations, installation, operators)

@@ -8,13 +8,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Request
-from fastapi.routing import APIRoute
-from pydantic import BaseModel
-from starlette.exceptions import HTTPException
+from fastapi import Depends, Header, Path, Request
 from starlette.responses import Response
 
-from minutehand.domain.payload import parse_json
 from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
@@ -22,11 +18,11 @@ from minutehand.sdk.tenants.tenants import Tenants
 from minutehand.settings import Settings
 from minutehand.web.actors import Access, Actor, found_by
 from minutehand.web.limits import RequestLimit
-from minutehand.web.problems import MEDIA_TYPE, RefusedRequest
+from minutehand.web.problems import RefusedRequest
+from minutehand.web.routes.routing import check_request
 from minutehand.web.shapes import as_json, json_bytes
 from minutehand.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, TENANT_PATTERN, name_of_url, run_of_url
 
-OF_TENANT = "/v1/tenants/{tenant}"
 WARNING = "Minutehand-Warning"
 
 
@@ -88,10 +84,11 @@ class ApiCall(LetIn):
 
 
 async def caller(request: Request) -> Actor:
-    """Who sends a request. Raises RefusedRequest: 401, or 429 beyond the limit."""
+    """Who sends a request. Raises RefusedRequest: 401, or 429 beyond the limit; InvalidInput as ``check_request``."""
     front: FrontDoor = request.app.state.front
     actor = await find_actor(front, request)
     count_request(front, actor, request)
+    await check_request(request)
     return actor
 
 
@@ -240,61 +237,3 @@ def header_named(field_name: str, header: str) -> Iterator[None]:
         yield
     except InvalidInput as problem:
         raise problem.about(header) if problem.field == field_name else problem from None
-
-
-# Forms.
-
-
-class _StrictRequest(Request):
-    async def json(self) -> Any:
-        """The body. Raises HTTPException 400 for what is no JSON, and for a key that an object has twice."""
-        try:
-            return parse_json((await self.body()).decode())
-        except (ValueError, RecursionError) as problem:
-            what = "it is nested too deep" if isinstance(problem, RecursionError) else problem
-            raise HTTPException(400, f"the body is not JSON: {what}") from None
-
-
-class StrictRoute(APIRoute):
-    """A route that reads JSON as payloads are read."""
-
-    def get_route_handler(self) -> Callable[[Request], Any]:
-        """See ``APIRoute``."""
-        handle = super().get_route_handler()
-
-        async def strict(request: Request) -> Response:
-            return await handle(_StrictRequest(request.scope, request.receive))
-
-        return strict
-
-
-def routes_of(tag: str, prefix: str = OF_TENANT) -> APIRouter:
-    """A router whose routes are whole: an application takes them as they are.
-
-    Including a router would analyse each of its routes once more, with the first request of every process.
-    """
-    problem = {
-        "description": "a problem",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-    return APIRouter(
-        prefix=prefix,
-        route_class=StrictRoute,
-        tags=[tag],
-        responses={"default": problem},
-        generate_unique_id_function=name_of_route,
-    )
-
-
-def name_of_route(route: APIRoute) -> str:
-    """The ``operationId``: the name of the function."""
-    return route.name
-
-
-def answers(model: Any, status: int = 200, text: str = "as asked", **more: str) -> dict[int | str, dict[str, Any]]:
-    """``responses`` of a route: a document with its schema, and further statuses that have the same."""
-    said: dict[str, Any] = {"description": text}
-    if isinstance(model, type) and issubclass(model, BaseModel):
-        said["model"] = model
-    found: dict[int | str, dict[str, Any]] = {name[1:]: {**said, "description": text} for name, text in more.items()}
-    return {status: said} | found

@@ -82,7 +82,7 @@ class Guard:
         headers, most = Headers(scope=scope), self._options.max_body
         announced = headers.get("content-length", "0")
         body = bytearray()
-        too_large = announced.isdigit() and int(announced) > most
+        too_large = announced.isdecimal() and int(announced) > most
         is_over = too_large
         while not is_over:
             message = await receive()

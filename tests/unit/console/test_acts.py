@@ -63,6 +63,23 @@ def test_a_form_about_a_revision_that_is_not_current_any_more_is_refused() -> No
     assert state(browser) == "ACTIVE"
 
 
+def test_a_skip_that_is_sent_several_times_skips_one_fire() -> None:
+    browser = console()
+    action, hidden = post_form(browser.get("schedule/team~a/act?do=skip"))
+    for _ in range(3):
+        assert browser.send(action, hidden).status_code == 303
+    browser.harness.advance(timedelta(hours=3, minutes=1))
+    states = [run.state for run in browser.scheduler.list_runs("team/a", upcoming=False).items]
+    assert states.count("SKIPPED") == 1
+
+
+@pytest.mark.parametrize("revision", ["²", "x", "-1", ""])
+def test_what_is_no_revision_is_no_fault_of_the_server(revision: str) -> None:
+    browser = console()
+    action, hidden = post_form(browser.get("schedule/team~a/act?do=skip"))
+    assert browser.send(action, {**hidden, "revision": revision}).status_code < 500
+
+
 def test_the_next_fire_is_skipped() -> None:
     browser = console()
     assert browser.confirm("schedule/team~a/act?do=skip").status_code == 303

@@ -6,7 +6,7 @@ from typing import Any
 
 from minutehand.web import Actor
 
-from tests.support.console import Browser
+from tests.support.console import Browser, form_of
 from tests.support.crawl import crawl, get_routes, post_routes
 from tests.support.visited import furnished
 
@@ -51,7 +51,8 @@ def test_who_may_only_read_is_refused_what_a_form_offers_after_its_preview() -> 
         state(boss),
         "/console/t/default/",
     )
-    definition = {"job": "greet", "expression": "1 2 * * *", "revision": "1", "payload": '{"to": "x"}', "do": "save"}
+    etag = form_of(boss.get("schedule/team~good/edit"))["etag"]
+    definition = {"job": "greet", "expression": "1 2 * * *", "etag": etag, "payload": '{"to": "x"}', "do": "save"}
     span = {
         "start": "2026-05-04T10:00",
         "end": "2026-05-04T11:00",

@@ -22,7 +22,7 @@ from minutehand.testing import Harness
 from minutehand.web import Actor
 
 from tests.support.api import NOON, greeting_jobs
-from tests.support.console import Browser
+from tests.support.console import Browser, form_of
 
 EDIT = "schedule/team~a/edit"
 ROOT = "/console/t/default/"
@@ -152,16 +152,6 @@ def console(**options: Any) -> Browser:
     return browser
 
 
-def form_of(page: str) -> dict[str, str]:
-    """What a browser would send of the editor as it is."""
-    inside = re.findall(r'<form class="editor".*?</form>', page, re.DOTALL)[0]
-    found = dict(re.findall(r'<input[^>]* name="([^"]+)"[^>]*? value="([^"]*)"', inside))
-    found |= dict(re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n?(.*?)</textarea>', inside, re.DOTALL))
-    for name, options in re.findall(r'<select[^>]* name="([^"]+)">(.*?)</select>', inside, re.DOTALL):
-        found[name] = (re.findall(r'value="([^"]*)" selected', options) or [""])[0]
-    return {name: html.unescape(value) for name, value in found.items()}
-
-
 def test_a_preview_shows_fires_and_differences_and_writes_nothing() -> None:
     browser = console()
     form = form_of(browser.get(EDIT))
@@ -210,6 +200,24 @@ def test_an_edit_of_a_revision_that_is_not_current_any_more_is_refused_and_stays
     assert browser.scheduler.get_schedule("team/a").revision == 2
 
 
+def test_an_edit_takes_back_no_tags_and_no_description_that_others_gave_meanwhile() -> None:
+    browser = console()
+    form = form_of(browser.get(EDIT)) | {"timeout": "55", "do": "save"}
+    browser.scheduler.update_schedule("team/a", description="theirs", tags={"oncall": "zoe"})
+    answer = browser.send(ROOT + EDIT, form)
+    assert answer.status_code == 409
+    assert "somebody changed it after this form was shown" in html.unescape(answer.text)
+    found = browser.scheduler.get_schedule("team/a")
+    assert (found.description, found.tags, found.definition["timeout"]) == ("theirs", {"oncall": "zoe"}, 30.0)
+
+
+def test_an_edit_that_names_no_form_that_was_shown_changes_nothing() -> None:
+    browser = console()
+    form = {**form_of(browser.get(EDIT)), "timeout": "55", "do": "save"}
+    assert browser.send(ROOT + EDIT, form | {"etag": ""}).status_code == 409
+    assert browser.scheduler.get_schedule("team/a").revision == 1
+
+
 @pytest.mark.parametrize(("field", "text"), [("expression", "61 * * * *"), ("timezone", "Mars/Base"), ("payload", "{")])
 def test_a_fault_is_shown_beside_what_was_typed(field: str, text: str) -> None:
     browser = console()
@@ -255,7 +263,7 @@ def test_what_is_declared_elsewhere_is_not_changed_here_and_says_where() -> None
     assert "acme.jobs" in page
     assert 'class="editor"' not in page
     assert "managed_by: acme.jobs" in html.unescape(page)
-    form = {"job": "greet", "expression": "9 * * * *", "revision": "2", "do": "save"}
+    form = {"job": "greet", "expression": "9 * * * *", "etag": '"r2"', "do": "save"}
     assert browser.send(ROOT + EDIT, form).status_code == 409
     assert browser.scheduler.get_schedule("team/a").expression == "0 * * * *"
 

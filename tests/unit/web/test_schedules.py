@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from minutehand import Scheduler
 from minutehand.apply.document import read
 from minutehand.web.fields import merged
 
@@ -228,3 +230,95 @@ def test_a_job_that_no_worker_knows_is_said_beside_the_answer() -> None:
     assert answer.status_code == 201
     assert "did you mean 'greet'" in answer.headers["minutehand-warning"]
     assert api.problem("PUT", "/schedules/other", NIGHTLY | {"job": "greed"})[1]["field"] == "job"
+
+
+class Overtaken(Scheduler):
+    """A scheduler that others overtake: between each read of a schedule and the change, they give it another tag."""
+
+    others = 0
+
+    def upsert_schedule(self, name: str, *given: Any, **more: Any) -> Any:
+        if Overtaken.others:
+            Overtaken.others -= 1
+            super().update_schedule(name, tags={"others": str(Overtaken.others)})
+        return super().upsert_schedule(name, *given, **more)
+
+
+@pytest.fixture
+def overtaken(monkeypatch: pytest.MonkeyPatch) -> Api:
+    api = Api()
+    api.put("/schedules/nightly", NIGHTLY, 201)
+    monkeypatch.setattr(api.scheduler, "__class__", Overtaken)
+    monkeypatch.setattr(Overtaken, "others", 2)
+    return api
+
+
+def test_a_merge_patch_is_merged_into_what_others_write_meanwhile(overtaken: Api) -> None:
+    done = overtaken.ask("PATCH", "/schedules/nightly", {"timeout": 55, "tags": {"mine": "yes"}})
+    assert done.status_code == 200, done.text
+    assert done.json()["definition"]["tags"] == {"others": "0", "mine": "yes"}
+    assert done.json()["definition"]["timeout"] == 55.0
+
+
+@pytest.mark.parametrize(("method", "body"), [("PATCH", {"timeout": 55}), ("PUT", {**NIGHTLY, "timeout": 55})])
+def test_if_match_is_for_tags_and_description_too_to_the_last_moment(overtaken: Api, method: str, body: Any) -> None:
+    tag = overtaken.ask("GET", "/schedules/nightly").headers["etag"]
+    refused = overtaken.ask(method, "/schedules/nightly", body, If_Match=tag)
+    assert (refused.status_code, refused.json()["code"]) == (412, "precondition-failed")
+    definition = overtaken.get("/schedules/nightly")["definition"]
+    assert definition["tags"] == {"others": "0"}
+    assert "timeout" not in definition
+
+
+def test_a_change_that_is_repeated_with_its_key_and_tag_has_its_first_answer() -> None:
+    api = Api()
+    api.put("/schedules/nightly", NIGHTLY, 201)
+    tag = api.ask("GET", "/schedules/nightly").headers["etag"]
+    for _ in range(2):
+        found = api.ask("PUT", "/schedules/nightly", {**NIGHTLY, "timeout": 5}, If_Match=tag, Idempotency_Key="k")
+        assert (found.status_code, found.json()["revision"]) == (200, 2)
+    assert api.ask("PUT", "/schedules/nightly", {**NIGHTLY, "timeout": 6}, If_Match=tag).status_code == 412
+
+
+def test_backfills_of_one_key_are_one() -> None:
+    api = Api()
+    api.put("/schedules/nightly", {**NIGHTLY, "expression": "0 * * * *"}, 201)
+    body = {"start": "2026-05-04T00:00:00Z", "end": "2026-05-04T06:00:00Z", "current": True}
+    with ThreadPoolExecutor(6) as pool:
+        asked = [
+            pool.submit(api.ask, "POST", "/schedules/nightly/backfills", body, Idempotency_Key="k") for _ in range(6)
+        ]
+        answers = [one.result() for one in asked]
+    assert {one.status_code for one in answers} == {202}, [one.text for one in answers]
+    assert len({one.json()["id"] for one in answers}) == 1
+    assert len(api.get("/schedules/nightly/backfills")["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "field"),
+    [
+        ("POST", "/bulk?dry_run=true", "dry_run"),
+        ("POST", "/schedules?x=1", "x"),
+        ("POST", "/schedules/nightly/pause?drain=true", "drain"),
+        ("POST", "/schedules/nightly/skip-next?x=1", "x"),
+        ("GET", "/schedules/nightly?x=1", "x"),
+        ("GET", "/schedules?limit=1&limit=2", "limit"),
+        ("GET", "/runs?job=a&job=b", "job"),
+        ("DELETE", "/freeze?x=1", "x"),
+    ],
+)
+def test_a_word_of_a_query_that_is_not_known_or_given_twice_is_refused(method: str, path: str, field: str) -> None:
+    api = Api()
+    api.put("/schedules/nightly", NIGHTLY, 201)
+    body = {"action": "delete", "filter": {"prefix": "night"}} if path.startswith("/bulk") else None
+    found = api.ask(method, path, body)
+    assert (found.status_code, found.json()["field"]) == (422, field)
+    assert api.get("/schedules/nightly")["state"] == "ACTIVE"
+
+
+@pytest.mark.parametrize("path", ["/schedules/nightly/skip-next", "/schedules/nightly/resume"])
+def test_a_body_that_a_route_does_not_read_is_refused(path: str) -> None:
+    api = Api()
+    api.put("/schedules/nightly", NIGHTLY, 201)
+    assert api.ask("POST", path, {"dry_run": True}).json()["field"] == "body"
+    assert api.ask("POST", path, {}).status_code == 200

@@ -95,7 +95,7 @@ class SessionStatus:
         if event["event"] == "run.started":
             row.outcome, row.runs = "RUNNING", row.runs + 1
             if event.get("attempt") == 1:
-                row.last = from_ms(int(ref.key)) if ref.key.isdigit() else None
+                row.last = from_ms(int(ref.key)) if ref.key.isdecimal() else None
                 row.lateness = float(event["lateness_ms"]) / 1000
             return None
         outcome = str(event.get("state") or event["event"].removeprefix("run.").upper())

@@ -144,9 +144,12 @@ def _created(backfill: StoredBackfill, context: FireContext) -> StoredBackfill:
     index.note(backfill, context.services, now=context.clock())
     span: Mapping[str, Any] = {"start": backfill.start, "end": backfill.end, "total": backfill.total}
     line = line_of(AuditAct.BACKFILL, _target(backfill), context, **span)
-    created = write_backfill(backfill, context.services, line)
+    # None: a call with the same token, at the same time, was first; the two have noted one id.
+    created = write_backfill(backfill, context.services, line) or read_backfill(
+        backfill.owner, backfill.id, context.services
+    )
     if created is None:
-        raise Conflict(f"backfill {backfill.id} of {backfill.owner!r} is there already; try again")
+        raise Conflict(f"backfill {backfill.id} of {backfill.owner!r} was there and is gone; try again")
     return created
 
 

@@ -49,6 +49,7 @@ class ScheduleCall:
     tenant: str
     name: str  # of the schedule
     expected: int | None = None  # the revision that the caller saw; None: any
+    version: int | None = None  # of the head that the caller saw: changes of description and tags count, too; None: any
     token: ClientToken | None = None  # by which a repeated call is recognised
     permit: Callable[[Head | None], None] = lambda head: None  # raises if the caller may not do this to the schedule
 
@@ -68,6 +69,8 @@ class ScheduleCall:
                 f"name={self.name!r}: you saw revision {self.expected}, but revision {head.revision} is current; "
                 "read it again"
             )
+        if self.version is not None and head.version != self.version:
+            raise Conflict(f"name={self.name!r}: it was changed after you had read it; read it again")
         return head
 
     def read(self, services: Services) -> Head:

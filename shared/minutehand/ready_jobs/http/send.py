@@ -206,7 +206,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
     if value is None:
         return None
     try:
-        seconds = float(value) if value.strip().isdigit() else (parsedate_to_datetime(value) - now).total_seconds()
+        seconds = float(value) if value.strip().isdecimal() else (parsedate_to_datetime(value) - now).total_seconds()
     except (TypeError, ValueError, OverflowError):  # TypeError: a date without its zone
         return None
     return min(max(seconds, 0.0), _MOST_WAIT)

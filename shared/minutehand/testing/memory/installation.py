@@ -225,7 +225,7 @@ class Memory:
 
     def entries(self) -> list[AgendaEntry]:
         """The agenda in order of due time, without quarantined entries."""
-        rows = (row for _, key, row in self._tables[AGENDA] if key[0].isdigit())
+        rows = (row for _, key, row in self._tables[AGENDA] if key[0].isdecimal())
         found = readable(rows, entry_of, "entry.unreadable")
         return sorted(found, key=lambda entry: entry.key)
 

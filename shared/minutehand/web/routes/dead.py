@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from minutehand.domain.schedule import ScheduleState
 from minutehand.web import views
-from minutehand.web.calls import Call, IdempotencyKey, answers, header_named, routes_of
+from minutehand.web.calls import Call, IdempotencyKey, header_named
 from minutehand.web.fields import NAME, ApiBody, Flag, Moment, PageQuery, Payload, Whole, tag_of
+from minutehand.web.routes.routing import answers, routes_of
 from minutehand.web.urls import cursor_of_url, run_of_url
 
 router = routes_of("many")

@@ -16,8 +16,9 @@ from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from minutehand.errors import InvalidInput
 from minutehand.timing import explain
 from minutehand.web import views
-from minutehand.web.calls import ApiCall, Call, answers, routes_of
+from minutehand.web.calls import ApiCall, Call
 from minutehand.web.fields import DEFINITION, EXAMPLE, NAME, ApiBody, ApiQuery, Flag, Moment
+from minutehand.web.routes.routing import answers, routes_of
 from minutehand.web.shapes import as_json
 
 router = routes_of("declarations")

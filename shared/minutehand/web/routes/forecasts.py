@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from minutehand.sdk.forecasts.forecast import LOOKED_AT, MOST_LISTED, MOST_SCHEDULES
 from minutehand.web import views
-from minutehand.web.calls import Call, answers, routes_of
+from minutehand.web.calls import Call
 from minutehand.web.fields import NAME, Moment, PageQuery
+from minutehand.web.routes.routing import answers, routes_of
 
 router = routes_of("schedules")
 

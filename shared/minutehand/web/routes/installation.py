@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from minutehand.domain.audit import AuditAct
 from minutehand.web import views
-from minutehand.web.calls import Call, answers, routes_of
+from minutehand.web.calls import Call
 from minutehand.web.fields import NAME, ApiBody, ApiQuery, Moment, PageQuery
+from minutehand.web.routes.routing import answers, routes_of
 from minutehand.web.urls import run_of_url
 
 router = routes_of("installation")

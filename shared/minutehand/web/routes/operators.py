@@ -13,9 +13,10 @@ from minutehand.domain.tenants.profile import Grant
 from minutehand.sdk.tenants.keys import KeyView, NewKey
 from minutehand.sdk.tenants.tenant_views import Tenant
 from minutehand.web import views
-from minutehand.web.calls import Holder, IfMatch, LetIn, Operation, answers, routes_of
+from minutehand.web.calls import Holder, IfMatch, LetIn, Operation
 from minutehand.web.fields import NAME, ApiBody, Moment
 from minutehand.web.problems import RefusedRequest
+from minutehand.web.routes.routing import answers, routes_of
 from minutehand.web.shapes import shape
 from minutehand.web.urls import name_in_url
 

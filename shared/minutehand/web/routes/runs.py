@@ -18,8 +18,9 @@ from minutehand.domain.policies import Delivery, Retry, Start
 from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput, NotFinished
 from minutehand.web import views
-from minutehand.web.calls import ApiCall, Call, IdempotencyKey, RunId, answers, header_named, routes_of
+from minutehand.web.calls import ApiCall, Call, IdempotencyKey, RunId, header_named
 from minutehand.web.fields import DEFINITION, NAME, ApiBody, ApiQuery, Moment, PageQuery, Payload, Seconds
+from minutehand.web.routes.routing import answers, routes_of
 from minutehand.web.urls import run_in_url
 
 router = routes_of("runs")

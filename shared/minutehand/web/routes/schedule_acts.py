@@ -9,9 +9,10 @@ from pydantic import Field
 from starlette.responses import Response
 
 from minutehand.web import views
-from minutehand.web.calls import Call, IdempotencyKey, IfMatch, ScheduleName, answers, header_named, routes_of
+from minutehand.web.calls import Call, IdempotencyKey, IfMatch, ScheduleName, header_named
 from minutehand.web.fields import ApiBody, ApiQuery, Flag, Moment
-from minutehand.web.routes.schedules import as_it_is, expected_of
+from minutehand.web.routes.routing import answers, routes_of
+from minutehand.web.routes.schedules import as_it_is, if_matching
 from minutehand.web.shapes import as_json
 
 router = routes_of("schedules")
@@ -88,26 +89,38 @@ def pause_schedule(
     key: IdempotencyKey = None,
 ) -> Response:
     """Pause a schedule. After the answer none of its runs starts; with `drain`, runs that are already due still do."""
-    expected = expected_of(call, name, if_match)
     given = (body or PauseRequest.model_validate({})).given()
     with header_named("client_token", "Idempotency-Key"):
-        done = call.scheduler.pause_schedule(name, **given, expected_revision=expected, client_token=key)
+        done = if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.pause_schedule(name, **given, expected_revision=seen, client_token=key),
+        )
     return as_it_is(call, done)
 
 
 @router.post("/schedules/{name}/resume", responses=answers(views.ScheduleDocument))
 def resume_schedule(call: Call, name: ScheduleName, if_match: IfMatch = None, key: IdempotencyKey = None) -> Response:
     """Resume a paused schedule from now on; an active one stays as it is."""
-    expected = expected_of(call, name, if_match)
     with header_named("client_token", "Idempotency-Key"):
-        done = call.scheduler.resume_schedule(name, expected_revision=expected, client_token=key)
+        done = if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.resume_schedule(name, expected_revision=seen, client_token=key),
+        )
     return as_it_is(call, done)
 
 
 @router.post("/schedules/{name}/skip-next", responses=answers(views.RUN.model))
 def skip_next(call: Call, name: ScheduleName, if_match: IfMatch = None, key: IdempotencyKey = None) -> Response:
     """Skip the next fire that has not started; a second request, without the same key, skips the fire after it."""
-    expected = expected_of(call, name, if_match)
     with header_named("client_token", "Idempotency-Key"):
-        run = call.scheduler.skip_next(name, expected_revision=expected, client_token=key)
+        run = if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.skip_next(name, expected_revision=seen, client_token=key),
+        )
     return call.answer(run)

@@ -10,18 +10,10 @@ from starlette.responses import Response
 
 from minutehand.state.backfill import BackfillOrder, BackfillStateWord
 from minutehand.web import views
-from minutehand.web.calls import (
-    BackfillId,
-    Call,
-    IdempotencyKey,
-    IfMatch,
-    ScheduleName,
-    answers,
-    header_named,
-    routes_of,
-)
+from minutehand.web.calls import BackfillId, Call, IdempotencyKey, IfMatch, ScheduleName, header_named
 from minutehand.web.fields import ApiBody, Flag, Limit, Moment, PageQuery, Payload, Whole
-from minutehand.web.routes.schedules import expected_of
+from minutehand.web.routes.routing import answers, routes_of
+from minutehand.web.routes.schedules import if_matching
 from minutehand.web.urls import name_in_url, run_in_url
 
 router = routes_of("runs of a schedule")
@@ -79,10 +71,14 @@ def trigger(
     key: IdempotencyKey = None,
 ) -> Response:
     """Run a schedule now, independent of its expression."""
-    expected = expected_of(call, name, if_match)
     given = (body or TriggerRequest.model_validate({})).given()
     with header_named("idempotency_key", "Idempotency-Key"):
-        run = call.scheduler.trigger(name, **given, idempotency_key=key, expected_revision=expected)
+        run = if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.trigger(name, **given, idempotency_key=key, expected_revision=seen),
+        )
     return call.answer(run, 201, Location=call.address("runs", run_in_url(run.id)))
 
 
@@ -111,10 +107,15 @@ def start_backfill(
     call: Call, name: ScheduleName, body: BackfillRequest, if_match: IfMatch = None, key: IdempotencyKey = None
 ) -> Response:
     """Run the fires of an interval that have no run yet. Workers run it; the answer's Location has its progress."""
-    expected = expected_of(call, name, if_match)
     given: dict[str, Any] = {"dry_run": False} | body.given()
+
     with header_named("client_token", "Idempotency-Key"):
-        found = call.scheduler.backfill(name, **given, expected_revision=expected, client_token=key)
+        found = if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.backfill(name, **given, expected_revision=seen, client_token=key),
+        )
     if found.id is None:
         return call.answer(found)
     return call.answer(found, 202, Location=call.address("schedules", name_in_url(name), "backfills", found.id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import Header
@@ -14,19 +14,10 @@ from minutehand.apply.fields import read_words
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.tenants.access import Verb
 from minutehand.errors import Conflict, Forbidden, InvalidInput, NotFound
-from minutehand.sdk.schedule_views import Schedule
+from minutehand.sdk.schedule_views import Schedule, Upserted
 from minutehand.web import views
-from minutehand.web.calls import (
-    ApiCall,
-    Call,
-    IdempotencyKey,
-    IfMatch,
-    ScheduleName,
-    answers,
-    header_named,
-    routes_of,
-)
-from minutehand.web.etags import etag_of, expected_revision
+from minutehand.web.calls import ApiCall, Call, IdempotencyKey, IfMatch, ScheduleName, header_named
+from minutehand.web.etags import Done, etag_of, match, persist
 from minutehand.web.fields import (
     NAME,
     ApiQuery,
@@ -37,10 +28,10 @@ from minutehand.web.fields import (
     definition_arguments,
     merged,
 )
+from minutehand.web.routes.routing import answers, routes_of
 from minutehand.web.urls import name_in_url
 
 router = routes_of("schedules")
-_RACES = 3  # merge patches without If-Match that others may overtake
 
 
 class ScheduleQuery(PageQuery):
@@ -109,10 +100,12 @@ def put_schedule(
     with header_named("client_token", "Idempotency-Key"):
         if if_none_match is not None and if_none_match.strip() == "*":
             return as_it_is(call, call.scheduler.create_schedule(name, **arguments, client_token=key), 201)
-        if if_match is not None:
-            _document(call, name)  # `*` means that it exists
-        expected = expected_revision(if_match, lambda: _document(call, name))
-        done = call.scheduler.upsert_schedule(name, **arguments, expected_revision=expected, client_token=key)
+        done = if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.upsert_schedule(name, **arguments, expected_revision=seen, client_token=key),
+        )
     return as_it_is(call, done.schedule, 201 if done.change == "created" else 200)
 
 
@@ -138,21 +131,24 @@ def patch_schedule(call: Call, name: ScheduleName, body: Patch, if_match: IfMatc
 
     Without `If-Match` it is merged into whichever definition is current.
     """
-    expected = expected_revision(if_match, lambda: _document(call, name))
-    for left in reversed(range(_RACES)):
-        present = call.scheduler.get_schedule(name)
-        if expected not in (None, present.revision):
-            raise Conflict(f"you saw revision {expected}, but revision {present.revision} is current; read it again")
+
+    def merge(present: Schedule) -> Upserted:
         _check_mergeable(present, body)
         arguments = _arguments(name, merged(views.schedule_document(present)["definition"], body))
-        try:
-            done = call.scheduler.upsert_schedule(name, **arguments, expected_revision=present.revision)
-        except Conflict:
-            if expected is not None or not left:
-                raise
-        else:
-            break
-    return as_it_is(call, done.schedule, 200)
+        return call.scheduler.upsert_schedule(name, **arguments, expected_revision=present)
+
+    def begin(seen: int | Schedule | None) -> Upserted:
+        if isinstance(seen, Schedule):
+            return merge(seen)
+        return persist(lambda: _at(seen, call.scheduler.get_schedule(name)), merge)
+
+    return as_it_is(call, if_matching(call, name, if_match, begin).schedule, 200)
+
+
+def _at(revision: int | None, present: Schedule) -> Schedule:
+    if revision not in (None, present.revision):
+        raise Conflict(f"you saw revision {revision}, but revision {present.revision} is current; read it again")
+    return present
 
 
 @router.delete("/schedules/{name}", status_code=204, response_class=Response)
@@ -164,9 +160,15 @@ def delete_schedule(
     key: IdempotencyKey = None,
 ) -> Response:
     """Delete a schedule; its runs stay readable. After the answer none of its runs starts."""
-    expected = expected_revision(if_match, lambda: _document(call, name))
     with header_named("client_token", "Idempotency-Key"):
-        call.scheduler.delete_schedule(name, drain=query.drain, expected_revision=expected, client_token=key)
+        if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.delete_schedule(
+                name, drain=query.drain, expected_revision=seen, client_token=key
+            ),
+        )
     return Response(status_code=204)
 
 
@@ -203,6 +205,6 @@ def as_it_is(call: ApiCall, done: Schedule, status: int = 200) -> Response:
     return call.answer(document, status, ETag=etag_of(document), **where)
 
 
-def expected_of(call: ApiCall, name: str, if_match: str | None) -> int | None:
-    """The revision that a request about a schedule is for. Raises RefusedRequest."""
-    return expected_revision(if_match, lambda: _document(call, name))
+def if_matching(call: ApiCall, name: str, if_match: str | None, act: Callable[[int | Schedule | None], Done]) -> Done:
+    """Carry out a change of the schedule that ``If-Match`` names. Raises as ``match``."""
+    return match(if_match, lambda: call.scheduler.get_schedule(name), act)

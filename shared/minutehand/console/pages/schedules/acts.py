@@ -63,7 +63,9 @@ ONE: Mapping[str, Act] = {
     "skip": Act(
         "Skip next",
         "Its next fire does not run. The one after it does.",
-        lambda scheduler, name, revision, token, reason: scheduler.skip_next(name, expected_revision=revision),
+        lambda scheduler, name, revision, token, reason: scheduler.skip_next(
+            name, expected_revision=revision, client_token=token
+        ),
         "The next fire is skipped.",
     ),
     "delete": Act(
@@ -123,7 +125,7 @@ def act_on_one(call: PageCall) -> Response:
     ONE[word].do(
         call.acting(),
         name,
-        int(revision) if revision.isdigit() else None,
+        int(revision) if revision.isdecimal() else None,
         form.get("token") or new_token(),
         call.reason,
     )
@@ -180,7 +182,7 @@ def act_on_many(call: PageCall) -> Response:
         q=text or "",
         names=form.get("names", ""),
         done=done,
-        total=done.count + (int(before) if before.isdigit() else 0),
+        total=done.count + (int(before) if before.isdecimal() else 0),
         cursor=cursor_in_url(done.cursor),
         token=token,
         reason=form.get("reason", ""),

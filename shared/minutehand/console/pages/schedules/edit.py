@@ -5,7 +5,7 @@ The form is sent for the preview and, by another button, to be carried out. With
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,9 +22,12 @@ from minutehand.console.pages.schedules.fields import CHOICES, fields_of, typed,
 from minutehand.console.parts import Part, part
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput, MinutehandError
-from minutehand.sdk.schedule_views import Schedule
+from minutehand.sdk.schedule_views import Schedule, Upserted
 from minutehand.timing import PreviewRow, Rule, rows
+from minutehand.web.etags import etag_of, match
 from minutehand.web.fields import definition_arguments
+from minutehand.web.problems import RefusedRequest
+from minutehand.web.views import schedule_document
 
 _FIRES = 10
 _REFUSED = (InvalidInput, AlreadyExists, Conflict)  # that are shown beside the form
@@ -90,12 +93,12 @@ def edit(call: PageCall) -> Response:
     """The form with the definition of a schedule."""
     schedule = call.scheduler.get_schedule(schedule_of(call))
     words = {**schedule.definition, "payload": schedule.payload}
-    form = {**fields_of(words), "revision": str(schedule.revision)}
+    form = {**fields_of(words), "revision": str(schedule.revision), "etag": etag_of(schedule_document(schedule))}
     return _page(call, form, schedule)
 
 
 def change(call: PageCall) -> Response:
-    """Preview the form, or give the schedule its definition, if the revision that was shown is current."""
+    """Preview the form, or give the schedule its definition, if it still is what was shown."""
     name, form = schedule_of(call), typed(call.form)
     schedule = call.scheduler.get_schedule(name)
     if call.form.get("do") != "save" or schedule.managed_by is not None:
@@ -106,17 +109,26 @@ def change(call: PageCall) -> Response:
         given = definition_arguments(_declared(name, form))
         if schedule.masked:
             given = {word: value for word, value in given.items() if word != "payload"}
-        revision = form["revision"]
-        done = call.acting().upsert_schedule(
+        done = _if_unchanged(
+            call,
             name,
-            **given,
-            keep_payload=schedule.masked,
-            expected_revision=int(revision) if revision.isdecimal() else None,
-            client_token=_token(call),
+            form["etag"],
+            lambda seen: call.acting().upsert_schedule(
+                name, **given, keep_payload=schedule.masked, expected_revision=seen, client_token=_token(call)
+            ),
         )
         return call.go(call.of_schedule(name, done="same" if done.change == "unchanged" else "edit"))
 
     return _saved(call, form, schedule, act)
+
+
+def _if_unchanged(call: PageCall, name: str, etag: str, act: Callable[[int | Schedule | None], Upserted]) -> Upserted:
+    try:
+        return match(etag or "none", lambda: call.scheduler.get_schedule(name), act)
+    except RefusedRequest:
+        raise Conflict(
+            f"name={name!r}: somebody changed it after this form was shown; open the form again to see how"
+        ) from None
 
 
 def _token(call: PageCall) -> str:

@@ -28,6 +28,7 @@ TEXTS = ("job", "timezone", "description", "queue")
 FIELDS = (
     "name",
     "revision",
+    "etag",
     "expression",
     *TEXTS,
     "payload",

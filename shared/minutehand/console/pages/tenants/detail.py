@@ -101,11 +101,11 @@ def change(call: PageCall) -> Response:
         operating(call).set(
             holder,
             **profile_of(call),
-            expected_version=int(version) if version.isdigit() else None,
+            expected_version=int(version) if version.isdecimal() else None,
         )
     except InvalidInput as problem:
         given = {word: form.get(word, "") for word in ("limited", "jobs", "queue", "note", "reason")}
-        return _form(call, holder, given, int(version) if version.isdigit() else 0, problem)
+        return _form(call, holder, given, int(version) if version.isdecimal() else 0, problem)
     return call.go(of_holder(call, holder, done="change"))
 
 

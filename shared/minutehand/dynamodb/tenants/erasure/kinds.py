@@ -189,7 +189,7 @@ def erased_line(row: Mapping[str, Any], now: int) -> Row:
 
 def _at(row: Row) -> int:
     digits = row["key"][:STAMP_DIGITS]
-    return int(digits) if digits.isdigit() else 0
+    return int(digits) if digits.isdecimal() else 0
 
 
 _READERS: Mapping[ErasurePlace, Callable[[Row, SweepRules], Finding | None]] = {
