@@ -9,6 +9,7 @@ On any page under docs/, the text between ``<!-- begin: NAME -->`` and ``<!-- en
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import sys
@@ -41,6 +42,7 @@ from minutehand.web.problems import KINDS, REFUSALS
 from minutehand.web.remarks import remarks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the stack is a folder of the checkout
+from bench.modelled.prices import METRIC
 from infra.dashboard.panels import panels_of
 
 DOCS = Path(__file__).parent
@@ -254,8 +256,8 @@ def calls() -> Iterator[str]:
 
 
 def metrics_of(role: signals.Role) -> Iterator[str]:
-    """The metrics of a role."""
-    yield "| metric | unit | kind | what | beside the figure | dashboard |\n|---|---|---|---|---|---|"
+    """The metrics of a role: what each says, which alarms and panels of the dashboard use it, and what it costs."""
+    yield "| metric | unit | kind | what | beside the figure | alarms | dashboard | $ a month |\n|---|---|---|---|---|---|---|---|"
     for name, metric in signals.METRICS.items():
         if role not in metric.roles:
             continue
@@ -263,7 +265,19 @@ def metrics_of(role: signals.Role) -> Iterator[str]:
         what = f"{metric.meaning} (also written by {', '.join(others)})" if others else metric.meaning
         names = ", ".join(f"`{each}`" for each in metric.names)
         beside = names or ("by job" if metric.by_job else "processes only" if metric.processes_only else "")
-        yield f"| `{name}` | {_UNITS[metric.unit]} | {metric.kind} | {what} | {beside} | {', '.join(panels_of(name))} |"
+        alarms = ", ".join(f"[{each}](../runbooks/{each}.md)" for each in alarms_on(name))
+        cells = [what, beside, alarms, ", ".join(panels_of(name)), f"{METRIC.dollars:.2f}"]
+        yield f"| `{name}` | {_UNITS[metric.unit]} | {metric.kind} | {' | '.join(cells)} |"
+
+
+def alarms_on(name: str) -> list[str]:
+    """The ids of the alarms that read a metric of ours."""
+    try:
+        specs = importlib.import_module("infra.alarms.specs").SPECS
+    except ModuleNotFoundError:  # the alarms have no plain data
+        return []
+    ours = ((spec.id, figure) for spec in specs for figure in spec.figures.values())
+    return sorted({alarm for alarm, figure in ours if figure.name == name and figure.origin == "Minutehand"})
 
 
 _UNITS = {
