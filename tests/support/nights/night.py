@@ -232,9 +232,14 @@ class Night:
             patch.setattr(observe.logger.registered_handler, "stream", io.StringIO())
             patch.setattr(module, "services", lambda: services)
             if part == "worker":
-                module._keeper.cache_clear()
-                patch.setattr(module, "_jobs", self.import_jobs)
-            yield module.handler
+                patch.setenv("MINUTEHAND_JOBS", "acme.jobs")
+                patch.setattr(module, "load", lambda package: self.import_jobs())
+            try:
+                yield module.handler
+            finally:
+                if part == "worker":  # the next test's package is another
+                    module._jobs.cache_clear()
+                    module._keeper.cache_clear()
 
     def _keep(self, text: str, service: str) -> None:
         lines = [json.loads(line) for line in text.splitlines() if '"_aws"' in line]
