@@ -47,7 +47,7 @@ def test_a_tick_writes_its_lags_and_gauges(monkeypatch: pytest.MonkeyPatch, caps
     gauges = [line for line in lines if "StripeDepth" in line or "EntryAge" in line]
     assert {("StripeDepth" in line, line["queue"]) for line in gauges} == {(True, "default"), (False, "default")}
     assert (total["ReadyRuns"], total["ExpiredLeases"]) != ([], [])
-    assert all(line["service"] == "minutehand-test" for line in lines)
+    assert all(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service"]] for line in lines)
 
 
 def test_a_batch_writes_its_lags_waits_and_durations(
