@@ -6,6 +6,7 @@ An error about input names the field, the value and the remedy. The adapters tra
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 _SHOWN = 80  # characters of a wrong value in a message
@@ -209,9 +210,9 @@ class RunCancelled(JobSignal):
 
 
 def shorten(value: object, limit: int = _SHOWN) -> str:
-    """``repr(value)``, cut to ``limit`` characters; the name of its class if its repr fails."""
+    """``repr(value)``, cut to ``limit`` characters, an instant as ISO 8601; the name of its class if its repr fails."""
     try:
-        text = repr(value)
+        text = value.isoformat() if isinstance(value, datetime) else repr(value)
     except Exception:  # noqa: BLE001 (a foreign repr may raise anything)
         text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

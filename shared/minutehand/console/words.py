@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -133,6 +134,7 @@ def finding(word: str, verdict: str) -> Markup:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "moment": moment,
+    "quoted": shlex.quote,
     "instant": instant,
     "duration": duration,
     "ago": ago,

@@ -53,7 +53,7 @@ def line_of(
         before=None if before is None else before.revision,
         after=None if after is None else after.revision,
         version=None if after is None else after.version,
-        reason=reason or caller.reason,
+        reason="; ".join(dict.fromkeys(filter(None, (caller.reason, reason)))) or None,
         detail={name: value for name, value in detail.items() if value is not None},
         salt=secrets.token_hex(16),
     )

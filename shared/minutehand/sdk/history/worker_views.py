@@ -148,14 +148,14 @@ def is_wanted(row: WorkerRow, queue: str | None, job: str | None, *, stopped: bo
     return job is None or row.identity.jobs.knows(job) is not False
 
 
-def worker_view(row: WorkerRow, state: WorkerState, runs: Iterable[RunAtHand]) -> Worker:
-    """A worker as a caller sees it, with those of its runs that the caller may see."""
+def worker_view(row: WorkerRow, state: WorkerState, runs: Iterable[RunAtHand], jobs: Sequence[str]) -> Worker:
+    """A worker as a caller sees it, with those of its runs and its jobs that the caller may see."""
     identity = row.identity
     return view_of(
         Worker,
         identity,
         state=state,
-        jobs=identity.jobs.names,
+        jobs=jobs,
         more_jobs=identity.jobs.count - len(identity.jobs.names),
         runs=[_run(run) for run in runs],
         unlisted=row.at_hand - len(row.runs),

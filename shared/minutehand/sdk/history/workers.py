@@ -63,7 +63,10 @@ class InstallationMethods(SchedulerBase):
             self._check_queue(wanted)
         shown = [[run for run in row.runs if self._may_see(run, all_tenants=all_tenants)] for row in found]
         states = reading.with_states(found, self._services, now)
-        views = [worker_view(row, state, runs) for row, state, runs in zip(found, states, shown, strict=True)]
+        views = [
+            worker_view(row, state, runs, self._visible(row.identity.jobs.names, Verb.READ_INSTALLATION, str))
+            for row, state, runs in zip(found, states, shown, strict=True)
+        ]
         return Page(items=sorted(views, key=lambda view: view.name), cursor=listing.next(more))
 
     def _may_see(self, run: RunAtHand, *, all_tenants: bool) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 
 from minutehand.timing.zones.zone import table
 
+_HOUR = timedelta(hours=1)
+
 LEVELS = 5  # looks of a cell that has fires
 _TOLD = 5  # peaks, and quiet times
 
@@ -106,6 +108,10 @@ def peaks(spans: Sequence[Any]) -> Sequence[Any]:
 
 def quiet_times(spans: Sequence[Any]) -> Sequence[Stretch]:
     """The longest stretches with the fewest fires of all, in order of time."""
+    whole = [
+        span for span in spans if span.end - span.start >= _HOUR
+    ]  # a part of an hour has fewer fires than its hour
+    spans = whole or spans
     least = min((span.fires for span in spans), default=0)
     found = [
         Stretch(some[0].start, some[-1].end, least)
