@@ -171,7 +171,7 @@ def test_a_tenant_is_named_as_it_was_given(
             InvalidInput("max_running", 2, "not with overlap='skip'", "x"),
             "--max-running=2: not with --overlap='skip'; x",
         ),
-        ("schedules create", InvalidInput("start", datetime(2026, 1, 1, tzinfo=UTC), "x", "y"), "--from=datetime"),
+        ("schedules create", InvalidInput("start", datetime(2026, 1, 1, tzinfo=UTC), "x", "y"), "--from=2026-01-01"),
         ("schedules create", InvalidInput("payload: day", 7, "x", "y"), "--payload: day=7: x; y"),
         ("apply", InvalidInput("jobs.yaml:3: s.job", 7, "x", "y"), "jobs.yaml:3: s.job=7: x; y"),
         (

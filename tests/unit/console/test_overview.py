@@ -211,9 +211,9 @@ def test_it_says_when_not_all_schedules_were_searched_for_failing_ones(monkeypat
         return replace(page, cursor="next", searched_name="m") if given.get("failing") else page
 
     browser.scheduler.create_schedule("nightly", "greet", "0 2 * * *", payload={"to": "Ada"})
-    assert "all is well" in browser.get("")
+    assert "no open incident" in browser.get("")
     monkeypatch.setattr(Scheduler, "list_schedules", bounded)
     page = browser.get("")
-    assert "all is well" not in page
+    assert "no open incident" not in page
     assert "not all were searched" in page
     assert re.search(r'up to <strong class="wrap">m</strong>.*cursor=', page)

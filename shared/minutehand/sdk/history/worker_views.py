@@ -155,7 +155,7 @@ def worker_view(row: WorkerRow, state: WorkerState, runs: Iterable[RunAtHand], j
         Worker,
         identity,
         state=state,
-        jobs=jobs,
+        jobs=tuple(jobs),
         more_jobs=identity.jobs.count - len(identity.jobs.names),
         runs=[_run(run) for run in runs],
         unlisted=row.at_hand - len(row.runs),

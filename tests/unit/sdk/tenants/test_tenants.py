@@ -233,7 +233,7 @@ def test_every_act_has_a_line_in_its_transaction(tenants: Tenants, memory: Memor
         AuditAct.REVOKE,
     ]
     assert {(line.tenant, line.target, line.actor) for line in lines} == {("acme", "acme", "app:boss")}
-    assert [line.reason for line in lines] == ["because", "because", "unpaid", "because", "because", "because"]
+    assert [line.reason for line in lines] == ["because", "because", "because; unpaid", "because", "because", "because"]
     assert lines[0].detail == {"profile": 1, "jobs": ["a"]}
     assert lines[4].detail["grant"] == {"to": ALICE, "can": ["operator"], "jobs": ["*"]}
 
