@@ -128,6 +128,8 @@ class Head:
     tags: Mapping[str, str] = field(default_factory=dict)  # labels to filter by
     note: str | None = None  # the reason of a pause
     resume_at: int | None = None  # UTC ms at which a pause ends
+    paused_at: int | None = None  # UTC ms at which the present pause began
+    paused_by: str | None = None  # who began it
     managed_by: str | None = None  # the package or file whose `apply` manages it
     failing: int = 0  # runs in a row that failed for good; 0 after a success
     failed_at: int | None = None  # UTC ms of the last failure for good

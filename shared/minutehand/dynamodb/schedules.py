@@ -40,7 +40,7 @@ from minutehand.timing.rule import from_json
 _HISTORY = 50  # revisions read at a time
 _LAST = 10**15  # larger than every revision's number
 _HEAD = [field.name for field in fields(Head)]
-_NUMBERS = ("revision", "version", "counts_from", "failing", "created_at", "updated_at", "retired_at")
+_NUMBERS = ("revision", "version", "counts_from", "failing", "created_at", "updated_at", "retired_at", "paused_at")
 _OPEN = any_of(Absent("active_until"), Compare("closed_by", "=", str(ClosedBy.DRAINED)))  # a drain may become a pause
 
 

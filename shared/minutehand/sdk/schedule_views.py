@@ -32,6 +32,8 @@ class Schedule:
     tags: Mapping[str, str]  # free key-value pairs
     note: str | None = None  # why it was paused
     resume_at: datetime | None = None  # UTC: when its pause ends by itself
+    paused_at: datetime | None = None  # UTC: when its pause began; None unless PAUSED
+    paused_by: str | None = None  # who began it: as ``actor``
     managed_by: str | None = None  # the package or file that it is declared in
     failing: int = 0  # consecutive runs that failed for good; 0 after a success
     failed_at: datetime | None = None  # UTC: the last failure

@@ -89,7 +89,8 @@ def _failure_change(head: Head, revision: Revision, dead: DeadRunRow, context: F
     change = incident_change(head, decision, revision, now, context.services, dead=dead, success=success)
     if not change.closes:
         return change
-    after = replace(change.head, actor=actor_of(context))
+    actor = actor_of(context)
+    after = replace(change.head, actor=actor, paused_at=now, paused_by=actor)
     line = line_of(AuditAct.PAUSE, head.owner, context, before=head, after=after, reason=after.note)
     return replace(change, head=after, line=line)
 

@@ -41,7 +41,8 @@ def test_a_schedule_is_paused_and_resumed_with_a_reason_in_the_audit() -> None:
     assert state(browser) == "PAUSED"
     line: Any = browser.scheduler.audit(schedule="team/a", act="pause").items[0]
     assert (line.reason, line.via) == ("the warehouse moves", "console")
-    assert "Paused: the warehouse moves" in browser.get("schedule/team~a")
+    shown = browser.scheduler.get_schedule("team/a")
+    assert f"Paused by {shown.paused_by}, now: the warehouse moves" in browser.get("schedule/team~a")
     browser.confirm("schedule/team~a/act?do=resume")
     assert state(browser) == "ACTIVE"
 

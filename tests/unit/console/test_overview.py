@@ -208,7 +208,7 @@ def test_it_says_when_not_all_schedules_were_searched_for_failing_ones(monkeypat
 
     def bounded(self: Scheduler, **given: Any) -> Page:
         page = listed(self, **given)
-        return replace(page, cursor="next", searched_name="m") if given.get("failing") else page
+        return replace(page, cursor="next", searched_name="m")
 
     browser.scheduler.create_schedule("nightly", "greet", "0 2 * * *", payload={"to": "Ada"})
     assert "no open incident" in browser.get("")
@@ -216,4 +216,5 @@ def test_it_says_when_not_all_schedules_were_searched_for_failing_ones(monkeypat
     page = browser.get("")
     assert "no open incident" not in page
     assert "not all were searched" in page
-    assert re.search(r'up to <strong class="wrap">m</strong>.*cursor=', page)
+    for words in ("failing%3Ayes", "state%3Apaused"):
+        assert re.search(rf'up to <strong class="wrap">m</strong>, by name. <a href="[^"]*q={words}">', page)

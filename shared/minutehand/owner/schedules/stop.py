@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import AgendaEntry, EntryKind
@@ -64,12 +65,17 @@ class _Stop:
     def act(self) -> AuditAct:
         return AuditAct.PAUSE if self.state is ScheduleState.PAUSED else AuditAct.DELETE
 
-    def done(self, head: Head, now: int, *, changed: bool) -> ChangeResult:
+    def done(self, head: Head, now: int, find_actor: Callable[[], str], *, changed: bool) -> ChangeResult:
         """The result of the stop; ``changed``: the end of the revision changes."""
         if head.state is self.state and head.resume_at == self.resume_at and not changed:
             return ChangeResult(head=head, change=ChangeKind.UNCHANGED)
+        actor = find_actor()
         over = replace(head, state=self.state, resume_at=self.resume_at, note=self.note or head.note)
-        return ChangeResult(head=replace(over, version=head.version + 1, updated_at=now), change=ChangeKind.UPDATED)
+        if head.state is not self.state:  # whoever sets another end of a pause has not begun it
+            began = (now, actor) if self.state is ScheduleState.PAUSED else (None, None)
+            over = replace(over, paused_at=began[0], paused_by=began[1])
+        over = replace(over, version=head.version + 1, updated_at=now, actor=actor)
+        return ChangeResult(head=over, change=ChangeKind.UPDATED)
 
 
 def _close(call: ScheduleCall, stop: _Stop, context: FireContext) -> Head:
@@ -79,12 +85,11 @@ def _close(call: ScheduleCall, stop: _Stop, context: FireContext) -> Head:
         seen = call.check(head, deleted=stop.state is ScheduleState.DELETED)
         revision = revision_of(seen, services)
         closed = _closed(revision, stop.by, context.clock())
-        done = stop.done(seen, context.clock(), changed=closed != revision)
+        done = stop.done(seen, context.clock(), partial(actor_of, context), changed=closed != revision)
         if done.change is ChangeKind.UNCHANGED:
             token = remember(done)
             written = token is None or services.records.write(token)
         else:
-            done = replace(done, head=replace(done.head, actor=actor_of(context)))
             end, ended = resume_entry(done.head, revision.shard), None if closed == revision else closed
             line = line_of(stop.act, seen.owner, context, before=seen, after=done.head, reason=stop.note)
             written = services.schedules.close(
@@ -144,6 +149,8 @@ def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> 
             head,
             state=end_of(options),
             resume_at=None,
+            paused_at=None,
+            paused_by=None,
             version=head.version + 1,
             updated_at=context.clock(),
             actor=actor_of(context),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from starlette.responses import Response
@@ -16,7 +16,13 @@ from minutehand.web.urls import cursor_in_url, cursor_of_url
 
 _ROWS, _ERRORS = 50, 8
 _WORDS = ("job", "schedule", "error_type")
-SPANS = {"1": "24 hours", "7": "7 days", "30": "30 days"}  # by days
+YESTERDAY = "yesterday"
+SPANS = {
+    "1": "the last 24 hours",
+    YESTERDAY: "yesterday (UTC)",
+    "7": "the last 7 days",
+    "30": "the last 30 days",
+}  # by days
 
 
 def show(call: PageCall) -> Response:
@@ -49,10 +55,19 @@ def _by_error(items: Sequence[DeadRun], given: Mapping[str, str]) -> list[dict[s
 def dead_filter(call: PageCall, words: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
     """The filter as its address says it, and as keywords of the SDK.
 
-    Its beginning is in the address, so that the next page and the act are about the same runs.
+    Its times are in the address, so that the next page and the act are about the same runs.
     """
     given = {word: value for word in _WORDS if (value := words.get(word, "").strip())}
     days = chosen(words.get("days") or "1", SPANS, "days")
-    hour = call.now.replace(minute=0, second=0, microsecond=0)
-    since = words.get("since") or (hour - timedelta(days=int(days))).isoformat()
-    return {**given, "days": days, "since": since}, {**given, "since": time_typed(since, "since")}
+    times = {word: value for word in ("since", "until") if (value := words.get(word, "").strip())}
+    if not times:
+        times = {word: at.isoformat() for word, at in _span(days, call.now).items()}
+    return {**given, "days": days, **times}, {**given, **{word: time_typed(at, word) for word, at in times.items()}}
+
+
+def _span(days: str, now: datetime) -> dict[str, datetime]:
+    """From when on, and for yesterday until when."""
+    if days == YESTERDAY:
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return {"since": today - timedelta(days=1), "until": today}
+    return {"since": now.replace(minute=0, second=0, microsecond=0) - timedelta(days=int(days))}
