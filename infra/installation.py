@@ -66,7 +66,7 @@ class InstallationSettings:
         for group in self.log_groups:
             if isinstance(self.log_groups, str) or not LOG_GROUP.fullmatch(group):
                 remedy = "give a list of names, such as ['/ecs/acme-worker']"
-                raise InvalidInput("log_groups", self.log_groups, "has what is no name of a log group", remedy)
+                raise InvalidInput("log_groups", self.log_groups, "has what is not a name of a log group", remedy)
         if self.retention_days < 1:
             raise InvalidInput("retention", self.retention_days, "is under a day", "use Duration.days(1) or more")
         self._check_archive()

@@ -14,14 +14,14 @@ def seconds(text: str) -> float:
     except ValueError:
         given = math.nan
     if not 0 < given < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no length of time; give seconds, more than 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time; give seconds, more than 0")
     return given
 
 
 def number(text: str) -> int:
     """How many, likewise."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of them; give 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of them; give 1 or more")
     return int(text)
 
 

@@ -188,7 +188,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     # Events and lines.
     (
-        "an incident that nobody is told of is no event",
+        "an incident that nobody is told of is not an event",
         "undertaker/incidents.py",
         "        if to is None and SCHEDULE_EVENTS.get(event.kind) not in services.schedule_events:\n",
         "        if to is None:\n",
@@ -200,7 +200,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "f'{line.ref}#{id(line)}'",
     ),
     (
-        "a run that was cancelled is no event",
+        "a run that was cancelled is not an event",
         "domain/history/outgoing_event.py",
         "        TransitionKind.CANCELLED,\n",
         "",

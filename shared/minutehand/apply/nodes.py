@@ -147,7 +147,7 @@ class _Reader:
             name = key.value
             place = f"{self._source}:{key.start_mark.line + 1}"
             if not isinstance(name, str):
-                raise InvalidInput(place, path, "has a key that is no text", "use texts as keys")
+                raise InvalidInput(place, path, "has a key that is not text", "use texts as keys")
             if name in found or name == "<<":
                 problem = "is a duplicate key" if name in found else "is not supported"
                 raise InvalidInput(place, name, problem, "write each key once, and in full")

@@ -204,7 +204,7 @@ def options(
     found = from_environment()
     field, prefix = ("--prefix", prefix) if prefix else ("MINUTEHAND_PREFIX", found.prefix)
     if not _PREFIX.fullmatch(prefix):
-        raise InvalidInput(field, prefix, "is no beginning of names", "use 1 to 60 characters of A-Z a-z 0-9 _ -")
+        raise InvalidInput(field, prefix, "cannot begin a name", "use 1 to 60 characters of A-Z a-z 0-9 _ -")
     try:
         owner = check_tenant(tenant or found.tenant)
     except InvalidInput as problem:
@@ -273,7 +273,7 @@ def _check_text(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise InvalidInput("argument", word, "is no text in UTF-8", "check the encoding of your terminal") from None
+            raise InvalidInput("argument", word, "is not text in UTF-8", "check the encoding of your terminal") from None
 
 
 def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:

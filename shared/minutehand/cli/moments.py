@@ -97,7 +97,7 @@ def _of_day(found: re.Match[str], field: str, today: datetime) -> datetime:
     try:
         return datetime(day.year, day.month, day.day, hour, minute, second)  # noqa: DTZ001 (the zone follows)
     except ValueError:
-        raise InvalidInput(field, found[0], "is no time of day", f"write e.g. '{found[1]} 09:00'") from None
+        raise InvalidInput(field, found[0], "is not a time of day", f"write e.g. '{found[1]} 09:00'") from None
 
 
 def _iso(text: str) -> datetime | None:

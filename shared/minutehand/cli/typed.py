@@ -59,7 +59,7 @@ class Duration:
         """Raises InvalidInput."""
         seconds = parse_duration(text)
         if seconds is None:
-            raise InvalidInput(field, text, "is no duration", f"write seconds, or e.g. {FORMS}")
+            raise InvalidInput(field, text, "is not a duration", f"write seconds, or e.g. {FORMS}")
         if self.least is not None and seconds < self.least:
             raise InvalidInput(field, text, "is too short", f"give {duration_words(self.least)} or more")
         if self.most is not None and seconds > self.most:

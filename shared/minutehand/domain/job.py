@@ -214,7 +214,7 @@ class Context:
                 raise InvalidInput(
                     "values",
                     "…",
-                    f"has one that is no text of {SHORTEST_SECRET} characters or more",
+                    f"has one that is not text of {SHORTEST_SECRET} characters or more",
                     "pass longer texts",
                 )
         self.effects.hide("that was given to ctx.hide", *values)

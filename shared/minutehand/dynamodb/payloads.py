@@ -50,7 +50,7 @@ class BucketPayloads(HoldsLocks):
 
     def get(self, tenant: str, key: str) -> str:
         if not is_object_of(key, tenant):
-            raise NotFound(f"{key!r} is no object of tenant {tenant!r}")
+            raise NotFound(f"{key!r} is not an object of tenant {tenant!r}")
         answer = self._client.call("get_object", Bucket=self._bucket, Key=key)
         body: bytes = answer["Body"].read()
         return body.decode()

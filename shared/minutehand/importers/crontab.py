@@ -103,7 +103,7 @@ def _set(name: str, value: str, state: _State) -> str | None:
                 return f"nothing is mailed to {value}: to be told of failures give the schedules on_failure: (an SNS topic)"
         case "RANDOM_DELAY":
             if not value.isdecimal() or int(value) * 60 > LONGEST_WINDOW:
-                raise NotMapped(f"it is no number of minutes up to {LONGEST_WINDOW // 60}")
+                raise NotMapped(f"it is not a number of minutes up to {LONGEST_WINDOW // 60}")
             state.delay = int(value)
             return "each fire has a delay of its own below it, the same at each computation; cron draws one for all"
         case _:

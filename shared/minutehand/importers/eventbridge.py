@@ -178,7 +178,7 @@ def _moment(manifest: Manifest, name: str) -> str | None:
         moment = datetime.fromisoformat(text) if number is None else datetime.fromtimestamp(number, UTC)
         aware = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
-        raise InvalidInput(name, text, "is no date", "give what aws prints") from None
+        raise InvalidInput(name, text, "is not a date", "give what aws prints") from None
     return aware.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
@@ -195,7 +195,7 @@ def _retry(item: _Item, notes: list[str]) -> dict[str, Any]:
     for name, default in _DEFAULT_POLICY.items():
         text = item.manifest.text("RetryPolicy", name, of=item.target)
         if text is not None and not text.isdecimal():
-            raise InvalidInput(name, text, "is no number", "give what aws prints")
+            raise InvalidInput(name, text, "is not a number", "give what aws prints")
         given.append(default if text is None else int(text))
     if given == list(_DEFAULT_POLICY.values()):
         return {}

@@ -143,7 +143,7 @@ def _times(manifest: Manifest, timezone: str | None) -> dict[str, Any]:
 def _rate(duration: str) -> str:
     parts = _DURATION.findall(duration)
     if "".join("".join(part) for part in parts) != duration:
-        raise NotMapped(f"@every {duration} is no length of time in whole seconds")
+        raise NotMapped(f"@every {duration} is not a length of time in whole seconds")
     return f"rate({sum(int(count) * {'h': 3600, 'm': 60, 's': 1}[unit] for count, unit in parts)} seconds)"
 
 

@@ -44,11 +44,11 @@ class Manifest:
 
     def number(self, *names: str) -> int | None:
         """Read a whole number. Raises InvalidInput."""
-        return self._read(int, *names, problem="is no number", remedy="write 0, 1, 2 …")
+        return self._read(int, *names, problem="is not a number", remedy="write 0, 1, 2 …")
 
     def flag(self, *names: str) -> bool | None:
         """Read a boolean. Raises InvalidInput."""
-        return self._read(bool, *names, problem="is no truth", remedy="write true or false")
+        return self._read(bool, *names, problem="is not true or false", remedy="write true or false")
 
     def _read(self, kind: type[Scalar], *names: str, problem: str, remedy: str) -> Scalar | None:
         found = self._node.get(*names)
@@ -91,7 +91,7 @@ class Manifest:
 
     def _text(self, node: YamlNode) -> str:
         if isinstance(node.value, (dict, list)):
-            raise InvalidInput(f"line {node.line}: {node.path}", "", "is no text", "write a text")
+            raise InvalidInput(f"line {node.line}: {node.path}", "", "is not text", "write a text")
         if isinstance(node.value, bool) or node.value is None:
             return {True: "true", False: "false", None: ""}[node.value]
         return str(node.value)

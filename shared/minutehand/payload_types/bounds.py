@@ -139,7 +139,7 @@ def _check_part(place: str, part: Mapping[str, Any]) -> None:
         if keyword not in KEYWORDS and not keyword.startswith("x-"):
             near = get_close_matches(keyword, KEYWORDS, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else "correct it; a note of your own begins with x-"
-            raise InvalidInput(field, value, "is no keyword of JSON Schema 2020-12", remedy)
+            raise InvalidInput(field, value, "is not a keyword of JSON Schema 2020-12", remedy)
     if str(part.get("$schema", DIALECT)).rstrip("#") != DIALECT:
         raise InvalidInput(f"schema{place}/$schema", part["$schema"], "is another dialect", f"use {DIALECT}")
     format_ = part.get("format")

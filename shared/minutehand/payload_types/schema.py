@@ -160,6 +160,6 @@ def _of_schema(problem: Any) -> InvalidInput:
         remedy = (
             "correct it; it has to do without look-around, back-references and large counts: patterns take linear time"
         )
-        return InvalidInput(field, value, "is no pattern that can be used", remedy)
+        return InvalidInput(field, value, "is a pattern that cannot be used", remedy)
     words = str(getattr(problem, "message", problem)).partition("\n")[0]
     return InvalidInput(field, value, f"is not JSON Schema 2020-12 ({words[:200]})", "correct it")

@@ -58,7 +58,7 @@ def group_of(event: object) -> tuple[int, ...] | None:
     shards = event[_KEY]
     sound = isinstance(shards, list) and bool(shards) and all(type(shard) is int and shard >= 0 for shard in shards)
     if not sound or len(set(shards)) < len(shards):
-        raise InvalidInput(_KEY, shards, "is no group of shards", "invoke the ticker with {} for a whole tick")
+        raise InvalidInput(_KEY, shards, "is not a group of shards", "invoke the ticker with {} for a whole tick")
     return tuple(shards)
 
 
@@ -66,7 +66,7 @@ def writes_of(event: Mapping[str, Any]) -> int:
     """The writes a second of a group; 0 if the event names none. Raises InvalidInput."""
     writes = event.get(_WRITES, 0)
     if type(writes) is not int or writes < 0:
-        raise InvalidInput(_WRITES, writes, "is no number of units", "invoke the ticker with {} for a whole tick")
+        raise InvalidInput(_WRITES, writes, "is not a number of units", "invoke the ticker with {} for a whole tick")
     return writes
 
 

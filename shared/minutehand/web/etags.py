@@ -44,7 +44,7 @@ def match(if_match: str | None, read: Callable[[], Schedule], act: Callable[[int
     found = _OURS.fullmatch(given)
     if found is None:
         raise RefusedRequest(
-            412, f"If-Match: {given[:80]!r} is no tag of a schedule", 'send the ETag of a GET, e.g. "r5"'
+            412, f"If-Match: {given[:80]!r} is not the tag of a schedule", 'send the ETag of a GET, e.g. "r5"'
         )
     if found[2] is None:
         return act(int(found[1]))

@@ -243,7 +243,7 @@ def _others(books: _Books, upto: int, result: Reckoning) -> None:
             result.wrong("double", f"{ref} began and has no row")
         elif run.ref.is_fire and ref not in due and run.backfill is None:
             if not _while_closing(run, books):
-                result.wrong("double", f"{ref} began, and is no fire of any interval")
+                result.wrong("double", f"{ref} began, and is not a fire of any interval")
             result.counts["ran while it was changed"] += 1
         elif len(lines) > 1:
             result.wrong("double", f"{ref} began {len(lines)} times")

@@ -130,7 +130,7 @@ def test_any_payload_survives_a_file_here_and_in_other_readers(payload: Any) -> 
         (HEAD + "  a:\n    job: j\n", "f.yaml:5", "is a duplicate key"),
         (HEAD + "    payload: !!python/object:os.system {}\n", "f.yaml:5", "is a tag"),
         (HEAD + "    payload: {<<: {a: 1}}\n", "f.yaml:5", "is not supported"),
-        (HEAD + "    payload: {? [a] : 1}\n", "f.yaml:5", "has a key that is no text"),
+        (HEAD + "    payload: {? [a] : 1}\n", "f.yaml:5", "has a key that is not text"),
         (HEAD + "---\n" + HEAD, "f.yaml", "two documents of one owner"),
         (HEAD + "---\nmanaged_by: x\n" + HEAD, "f.yaml:9", "is declared in f.yaml:3 too"),
         ("schedules:\n  a b:\n    job: j\n    expression: '@daily'\n", "f.yaml:3", "is not a valid name"),

@@ -91,7 +91,7 @@ class TestTimes:
             ("3h", "may be before or after now; write -3h for a time ago, or \\+3h"),
             ("-3y", "is not a date and time; write e.g. 2026-12-24T18:00:00Z, or now, -3d"),
             ("18:00", "name its day, as in 'today 18:00'"),
-            ("tomorrow 25:00", "is no time of day; write e.g. 'tomorrow 09:00'"),
+            ("tomorrow 25:00", "is not a time of day; write e.g. 'tomorrow 09:00'"),
             ("-999999w", "is too far from now"),
             ("", "is not a date and time"),
         ],
@@ -131,7 +131,7 @@ class TestDurations:
     @pytest.mark.parametrize(
         ("kind", "text", "problem"),
         [
-            (Duration(), "5x", "--x='5x': is no duration; write seconds, or e.g. 90s, 5m"),
+            (Duration(), "5x", "--x='5x': is not a duration; write seconds, or e.g. 90s, 5m"),
             (Duration(least=1), "500ms", "is too short; give 1s or more"),
             (Duration(most=120), "3m", "is too long; give 2m or less"),
             (Duration(whole=True), "1.5", "has a fraction of a second"),

@@ -157,10 +157,10 @@ def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("zone=Berlin", "is no zone"),
+        ("zone=Berlin", "is not a zone"),
         ("q=state:paused", "says a state, by which nothing is forecast"),
         ("q=tag:", "nothing behind the colon"),
-        ("from=soon", "is no "),
+        ("from=soon", "is not a "),
         ("from=2020-01-01&to=2020-01-02", "is past"),
         ("cursor=x", "is not of this listing"),
         ("count=some", "Use all, or leave it out"),

@@ -61,8 +61,8 @@ def test_the_doctor_looks_in_the_background_and_the_page_shows_how_far_it_is() -
         fail("the ticker is behind", "look at its log"), warn("an <alarm> is missing", "deploy"), waits=True
     )
     browser = with_doctor(doctor)
-    assert "It looks" in browser.get("doctor")
-    assert "It looks" in browser.get("doctor")
+    assert "The checks are under way" in browser.get("doctor")
+    assert "The checks are under way" in browser.get("doctor")
     doctor.may_go_on.set()
     over()
     page = browser.get("doctor")

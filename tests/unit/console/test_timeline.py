@@ -150,10 +150,10 @@ def test_a_row_that_is_not_answered_leaves_the_others(monkeypatch: pytest.Monkey
     ("query", "field"),
     [
         ("span=2h", "span of a timeline"),
-        ("from=yesterday", "no time of a timeline"),
-        ("from=0001-01-01T00:00", "no time of a timeline"),
-        ("from=9999-12-31T23:59", "no time of a timeline"),
-        ("zone=Mars/Olympus", "is no zone"),
+        ("from=yesterday", "not a time of a timeline"),
+        ("from=0001-01-01T00:00", "not a time of a timeline"),
+        ("from=9999-12-31T23:59", "not a time of a timeline"),
+        ("zone=Mars/Olympus", "is not a zone"),
         ("q=failing:maybe", "neither yes nor no"),
     ],
 )

@@ -67,4 +67,4 @@ def test_one_that_is_missing_or_no_signing_secret_is_told(
     found = told(declared(allowed=True), caplog)
     assert found.keys() == {"hook", "call"}
     assert "TOKEN is not set" in found["call"]
-    assert "signing: what lies there is no signing secret" in found["hook"]
+    assert "signing: what lies there is not a signing secret" in found["hook"]

@@ -225,7 +225,7 @@ def test_settings_hold_for_the_lines_that_follow() -> None:
         ("LOGNAME=me", Conversion.LEFT, "cron does not let"),
         ("DB_PASSWORD=x", Conversion.DIFFERS, "fetch secrets by name"),
         ("RANDOM_DELAY=5", Conversion.DIFFERS, "a delay of its own"),
-        ("RANDOM_DELAY=soon", Conversion.LEFT, "no number of minutes"),
+        ("RANDOM_DELAY=soon", Conversion.LEFT, "not a number of minutes"),
         ("SHELL=/bin/bash", Conversion.EXACT, None),
     ],
 )
@@ -383,7 +383,7 @@ def test_a_name_is_what_the_command_is_about(command: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("data", "where", "what"),
     [
-        (b"0 5 * * * x\n\x00\x01", "f:2", "is no text"),
+        (b"0 5 * * * x\n\x00\x01", "f:2", "is not text"),
         (b"\x7fELF\x02\x01\x01\x00" + b"\x00" * 100 + b"\xff", "f:1", "is not UTF-8; give a text file"),
         ("0 5 * * * x\n# caf\xe9\n".encode("latin1"), "f:2", "iconv -f latin1 -t utf-8 f"),
         ("0 5 * * * x\n".encode("utf-16"), "f:1", "is not UTF-8; give a text file"),

@@ -222,13 +222,13 @@ def test_when_it_is_due(spec: str, expression: str, zone: str) -> None:
     [
         (cron_job("  suspend: false"), "no spec.schedule"),
         (cron_job("  schedule: 61 * * * *"), "minute 61 is outside"),
-        (cron_job("  schedule: '@every 1.5h'"), "no length of time in whole seconds"),
+        (cron_job("  schedule: '@every 1.5h'"), "not a length of time in whole seconds"),
         (cron_job("  schedule: 0 5 * * *\n  concurrencyPolicy: Never"), "not Allow, Forbid or Replace"),
-        (cron_job("  schedule: 0 5 * * *\n  startingDeadlineSeconds: soon"), "is no number"),
-        (cron_job("  schedule: 0 5 * * *\n  suspend: 'yes'"), "is no truth"),
+        (cron_job("  schedule: 0 5 * * *\n  startingDeadlineSeconds: soon"), "is not a number"),
+        (cron_job("  schedule: 0 5 * * *\n  suspend: 'yes'"), "is not true or false"),
         (cron_job("  schedule: 0 5 * * *\n  timeZone: Mars/Olympus"), "Mars/Olympus"),
         (cron_job("  schedule: 0 5 * * *", "{template: {spec: {containers: []}}}"), "several containers"),
-        (cron_job("  schedule: 0 5 * * *", JOB.replace("[echo, hi]", "[[echo], hi]")), "is no text"),
+        (cron_job("  schedule: 0 5 * * *", JOB.replace("[echo, hi]", "[[echo], hi]")), "is not text"),
         ("kind: CronJob\n", "no spec.schedule"),
     ],
 )

@@ -36,7 +36,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         r"schema#/properties/a/requried=.* did you mean 'required'\?",
     ),
     "another dialect": ({"$schema": "http://json-schema.org/draft-07/schema#"}, r"#/\$schema=.*: is another dialect"),
-    "a dialect that is no text": ({"$schema": 7}, r"#/\$schema=7: is another dialect"),
+    "a dialect that is not text": ({"$schema": 7}, r"#/\$schema=7: is another dialect"),
     "a format": (
         {"format": "postcode"},
         r"#/format='postcode': is not checked, .*; use one of date, date-time, .*or a pat",
@@ -70,11 +70,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a million paths and back": (doubled(20, {"items": {"$ref": "#"}}), r"unfolds to too many"),
     "look-around": (
         {"pattern": "(?=a)b"},
-        r"#/pattern='\(\?=a\)b': is no pattern that can be used; correct it; it has to do",
+        r"#/pattern='\(\?=a\)b': is a pattern that cannot be used; correct it; it has to do",
     ),
-    "a back-reference": ({"patternProperties": {r"(a)\1": {}}}, r"schema#/patternProperties/\(a\)\\1=.*is no pattern"),
-    "a large count": ({"pattern": "((a{100}){100}){100}"}, r"is no pattern that can be used"),
-    "no pattern": ({"items": {"pattern": "(("}}, r"schema#/items/pattern='\(\(': is no pattern that can be used"),
+    "a back-reference": ({"patternProperties": {r"(a)\1": {}}}, r"schema#/patternProperties/\(a\)\\1=.*is a pattern that cannot"),
+    "a large count": ({"pattern": "((a{100}){100}){100}"}, r"is a pattern that cannot be used"),
+    "no pattern": ({"items": {"pattern": "(("}}, r"schema#/items/pattern='\(\(': is a pattern that cannot be used"),
     "an unknown type": ({"type": "strng"}, r"schema#/type='strng': is not JSON Schema 2020-12 \(.*\); correct it"),
     "an old keyword's shape": ({"items": [{}]}, r"schema#/items=.*: is not JSON Schema 2020-12"),
     "a negative length": (

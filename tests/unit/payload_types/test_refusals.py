@@ -23,7 +23,7 @@ class Card(BaseModel):
     @classmethod
     def checked(cls, number: str) -> str:
         if not number.isdigit():
-            raise ValueError(f"{number} is no number")
+            raise ValueError(f"{number} is not a number")
         return number
 
 
@@ -70,7 +70,7 @@ def refused(value: Any, **redact: Any) -> InvalidInput:
         ({"id": "1", "kind": "big"}, "payload.kind='big': does not fit 'place'; give 'small' or 'large'"),
         (
             {"id": "1", "pay": {"cardNo": "x7"}},
-            "payload.pay.cardNo='x7': does not fit 'place' (x7 is no number) (wrong, too: payload.pay.cents); correct it",
+            "payload.pay.cardNo='x7': does not fit 'place' (x7 is not a number) (wrong, too: payload.pay.cents); correct it",
         ),
         ([], "payload=[]: does not fit 'place'; give an object"),
         ({}, "payload.id=<missing>: 'place' needs it; add it"),

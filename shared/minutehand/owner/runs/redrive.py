@@ -150,7 +150,7 @@ def replay(
     line = line_of(act, str(original.ref), context, replay=str(ref))
     run = submit(replace(wanted, actor=line.actor), context, same_time=False, line=line)
     if run.replay_of != wanted.replay_of:
-        raise KeyReused(f"idempotency_key: run {ref} exists and is no replay of {original.ref}; use another key")
+        raise KeyReused(f"idempotency_key: run {ref} exists and is not a replay of {original.ref}; use another key")
     return run
 
 

@@ -103,7 +103,7 @@ def check_env(names: Iterable[str], *, allowed: bool) -> None:
 def _of_environment(name: str, *, allowed: bool) -> str:
     if not (allowed or from_environment().is_local):
         raise Misconfigured(
-            f"Secret(env={name!r}): outside of `minutehand local` a variable is no place for a secret, because all who may see the "
+            f"Secret(env={name!r}): outside of `minutehand local` a variable is not a place for a secret, because all who may see the "
             "worker's configuration see it; use parameter= or secret=, or declare allow_env_secrets=True"
         )
     found = (variable(name) or "").strip()
@@ -130,7 +130,7 @@ def resolve(text: str | Secret, ctx: Context | None = None, *, allow_env: bool =
     if text.tenant is not None:
         if ctx is None:
             raise Misconfigured(
-                f"Secret(tenant={text.tenant!r}) is of a run's tenant, and this is no run; use parameter= or secret="
+                f"Secret(tenant={text.tenant!r}) is of a run's tenant, and this is not a run; use parameter= or secret="
             )
         value = ctx.secret(text.tenant)
     else:

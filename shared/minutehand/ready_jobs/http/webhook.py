@@ -137,7 +137,7 @@ def _key(word: str, setting: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if not word.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST_KEY:
-        raise Misconfigured(f"{setting}: what lies there is no signing secret; {remedy}")
+        raise Misconfigured(f"{setting}: what lies there is not a signing secret; {remedy}")
     return key
 
 

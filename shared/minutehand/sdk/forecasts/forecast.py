@@ -96,7 +96,7 @@ class ForecastMethods(SchedulerBase):
         rules = zones.table(timezone)
         begin, end = self._time_of_forecast(since, until)
         if not isinstance(by, str) or by not in LENGTHS:
-            raise InvalidInput("by", by, "is no span", "use one of " + ", ".join(map(repr, LENGTHS)))
+            raise InvalidInput("by", by, "is not a span", "use one of " + ", ".join(map(repr, LENGTHS)))
         rows = check_whole("listed", listed, 0, MOST_LISTED)
         most = checked_limit(limit, MOST_SCHEDULES)
         conditions = checked_filter(

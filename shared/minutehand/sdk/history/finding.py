@@ -127,7 +127,7 @@ class FindMethods(InstallationMethods):
         missing. A schedule without runs, or without a right to read them, has none. Raises InvalidInput, Unavailable.
         """
         if isinstance(names, str) or not isinstance(names, Sequence):
-            raise InvalidInput("names", names, "is no list of names", 'give a list, e.g. ["nightly"]')
+            raise InvalidInput("names", names, "is not a list of names", 'give a list, e.g. ["nightly"]')
         owners = {schedule_owner(self.tenant, check_name(name)): name for name in names}
         if len(owners) > MOST_STRIPS:
             raise InvalidInput("names", len(owners), f"are more than {MOST_STRIPS}", "ask for some at a time")

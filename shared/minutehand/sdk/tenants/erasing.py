@@ -117,7 +117,7 @@ class ErasureMethods:
         """UTC ms at which a call ends."""
         if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not 0 <= budget <= _LONGEST:
             remedy = f"use seconds from 0 to {_LONGEST}, e.g. {_BUDGET}"
-            raise InvalidInput("budget", budget, "is no length of a call", remedy)
+            raise InvalidInput("budget", budget, "is not a length of a call", remedy)
         return self._clock() + int(budget * SECOND)
 
 

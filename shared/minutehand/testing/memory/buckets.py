@@ -35,7 +35,7 @@ class MemoryPayloads:
 
     def get(self, tenant: str, key: str) -> str:
         if not is_object_of(key, tenant):
-            raise NotFound(f"{key!r} is no object of tenant {tenant!r}")
+            raise NotFound(f"{key!r} is not an object of tenant {tenant!r}")
         found = self._calls.one("GetObject", "payloads", "get", lambda: self._texts.get(key), key)
         if found is None:
             raise NotFound(f"{key!r}: the bucket has no such object")

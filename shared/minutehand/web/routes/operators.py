@@ -188,5 +188,5 @@ def _expected(if_match: str | None) -> int | None:
         return None
     found = _TAG.fullmatch(if_match.strip())
     if found is None:
-        raise RefusedRequest(412, f"If-Match: {if_match[:80]!r} is no tag of a tenant", "send the ETag of a GET")
+        raise RefusedRequest(412, f"If-Match: {if_match[:80]!r} is not the tag of a tenant", "send the ETag of a GET")
     return int(found[1])

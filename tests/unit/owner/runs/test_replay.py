@@ -192,7 +192,7 @@ def test_a_key_of_another_run_is_refused(memo: Memo) -> None:
     first, other = memo.scheduler.submit("keep"), memo.scheduler.submit("keep")
     memo.ran()
     memo.scheduler.replay_run(first.id, idempotency_key="k")
-    with pytest.raises(AlreadyExists, match=r"is no replay of .*; use another key"):
+    with pytest.raises(AlreadyExists, match=r"is not a replay of .*; use another key"):
         memo.scheduler.replay_run(other.id, idempotency_key="k")
     with pytest.raises(AlreadyExists, match="exists with another payload"):
         memo.scheduler.replay_run(first.id, idempotency_key="k", payload=1)

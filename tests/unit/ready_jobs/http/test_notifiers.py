@@ -169,7 +169,7 @@ def test_what_is_no_signing_secret_fails_without_a_request(endpoint: Endpoint, m
     monkeypatch.setenv("ACME_SIGNING", "hunter2hunter2")
     run = alone(hook(endpoint))
     assert endpoint.asked == []
-    assert "signing: what lies there is no signing secret" in run.error
+    assert "signing: what lies there is not a signing secret" in run.error
     assert "hunter2" not in run.error + run.failed_attempts[0].traceback
 
 

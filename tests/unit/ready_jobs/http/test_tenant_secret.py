@@ -175,7 +175,7 @@ def test_what_such_a_request_is_answered_is_masked_so_that_a_step_may_keep_it(
 
 
 def test_outside_of_a_run_there_is_no_tenant() -> None:
-    with pytest.raises(Misconfigured, match="this is no run"):
+    with pytest.raises(Misconfigured, match="this is not a run"):
         resolve(Secret(tenant="crm"))
 
 

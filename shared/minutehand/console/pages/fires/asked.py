@@ -30,7 +30,7 @@ def part_of(call: PageCall) -> dict[str, Any]:
     """How many schedules are looked at, and behind which, as keywords of ``forecast``. Raises InvalidInput."""
     counted = call.param("count")
     if counted not in (None, "all"):
-        raise InvalidInput("count", counted, "is no part of the schedules", "use all, or leave it out")
+        raise InvalidInput("count", counted, "is not a part of the schedules", "use all, or leave it out")
     return {
         "limit": LOOKED_AT if counted is None else MOST_SCHEDULES,
         "cursor": cursor_of_url(call.param("cursor")),
@@ -54,7 +54,7 @@ def day_of(text: str | None, now: datetime, zone: tzinfo) -> date:
     except ValueError:
         day = date.min
     if not _FIRST <= day <= _LAST:
-        raise InvalidInput("from", text, "is no day of a calendar", "use a day like 2026-05-04")
+        raise InvalidInput("from", text, "is not a day of a calendar", "use a day like 2026-05-04")
     return day
 
 
@@ -73,7 +73,7 @@ def moment_of(call: PageCall, field: str, zone: tzinfo) -> datetime | None:
     except ValueError:
         found = None
     if found is None or not _FIRST <= found.date() <= _LAST:
-        raise InvalidInput(field, text, "is no time of a forecast", "use a time like 2026-05-04T08:00")
+        raise InvalidInput(field, text, "is not a time of a forecast", "use a time like 2026-05-04T08:00")
     return found.astimezone(zone) if found.tzinfo else found.replace(tzinfo=zone)
 
 

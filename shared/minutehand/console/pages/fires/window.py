@@ -104,7 +104,7 @@ def window_of(
 ) -> Window:
     """The window that an address asks for. Without a span it fits the density of the next fires. Raises InvalidInput."""
     if span is not None and span not in SPANS:
-        raise InvalidInput("span", span, "is no span of a timeline", f"use one of {', '.join(SPANS)}")
+        raise InvalidInput("span", span, "is not a span of a timeline", f"use one of {', '.join(SPANS)}")
     word = span or fitting(fires)
     local = zone_of(zone_name)
     if start is not None:
@@ -127,7 +127,7 @@ def zone_of(name: str) -> tzinfo:
     try:
         return zone(name)
     except ExpressionError as problem:
-        raise InvalidInput("zone", name, f"is no zone: {problem}", "use an IANA name, such as Europe/Berlin") from None
+        raise InvalidInput("zone", name, f"is not a zone: {problem}", "use an IANA name, such as Europe/Berlin") from None
 
 
 def _moment(text: str, local: tzinfo) -> datetime:
@@ -139,7 +139,7 @@ def _moment(text: str, local: tzinfo) -> datetime:
             return known
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput("from", text, "is no time of a timeline", "use a time like 2026-05-04T08:00") from None
+    raise InvalidInput("from", text, "is not a time of a timeline", "use a time like 2026-05-04T08:00") from None
 
 
 def _floor(at: datetime, step: timedelta, local: tzinfo) -> datetime:
