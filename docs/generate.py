@@ -9,7 +9,6 @@ On any page under docs/, the text between ``<!-- begin: NAME -->`` and ``<!-- en
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import re
 import sys
@@ -43,7 +42,10 @@ from minutehand.web.remarks import remarks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the stack is a folder of the checkout
 from bench.modelled.prices import METRIC
+from infra.alarms.spec import AlarmSpec
+from infra.alarms.specs import SPECS
 from infra.dashboard.panels import panels_of
+from infra.figures import Source
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "minutehand"
@@ -272,12 +274,29 @@ def metrics_of(role: signals.Role) -> Iterator[str]:
 
 def alarms_on(name: str) -> list[str]:
     """The ids of the alarms that read a metric of ours."""
-    try:
-        specs = importlib.import_module("infra.alarms.specs").SPECS
-    except ModuleNotFoundError:  # the alarms have no plain data
-        return []
-    ours = ((spec.id, figure) for spec in specs for figure in spec.figures.values())
-    return sorted({alarm for alarm, figure in ours if figure.name == name and figure.origin == "Minutehand"})
+    ours = ((spec.id, figure) for spec in SPECS for figure in spec.figures.values())
+    return sorted({alarm for alarm, figure in ours if figure.name == name and figure.source is Source.OURS})
+
+
+def alarms() -> Iterator[str]:
+    """Every alarm: when it goes off, of what part it is, and which alarms page in its place."""
+    yield "| alarm | severity | goes off at | of | not while |\n|---|---|---|---|---|"
+    for spec in sorted(SPECS, key=lambda spec: (spec.severity, spec.id)):
+        causes = ", ".join(f"`{cause}`" for cause in spec.hidden_by)
+        of = f"{spec.each}, one page for all" if spec.one_page else str(spec.each)
+        yield f"| [`{spec.id}`](../runbooks/{spec.id}.md) | {spec.severity} | {_condition(spec)} | {of} | {causes} |"
+
+
+def _condition(spec: AlarmSpec) -> str:
+    if spec.windows:
+        pairs = " or ".join(
+            f"{one.rate:g} times as fast over {one.short} min and {one.long} min" for one in spec.windows
+        )
+        return f"a budget of {spec.threshold:g} {spec.unit}, used {pairs}"
+    lasts = (
+        f"in {spec.times} of {spec.values} values of {spec.period} min" if spec.values > 1 else f"in {spec.period} min"
+    )
+    return f"{spec.compare} {spec.threshold:,g} {spec.unit}, {lasts}"
 
 
 _UNITS = {
@@ -289,6 +308,7 @@ _UNITS = {
 
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "exit-codes": exits,
+    "alarms": alarms,
     "api": api,
     "option-words": option_words,
     **{f"metrics-{role}": partial(metrics_of, role) for role in signals.Role},

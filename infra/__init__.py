@@ -7,7 +7,8 @@ from .packaging.node import use_wheel_node
 
 use_wheel_node()
 
-from .containers.workers import ContainerSize, ContainerWorkers  # noqa: E402 — jsii starts Node at the first import of aws_cdk
+from .alarms.settings import AlarmChange, AlarmSettings  # noqa: E402 — jsii starts Node at the first import of aws_cdk
+from .containers.workers import ContainerSize, ContainerWorkers  # noqa: E402 — the same
 from .front_door.api import ApiSettings, JwtIssuer  # noqa: E402 — the same
 from .front_door.load_balancer import LoadBalancerSettings  # noqa: E402 — the same
 from .minutehand import Minutehand  # noqa: E402 — the same
@@ -17,6 +18,8 @@ __all__ = [
     "AWS",
     "AWS_COMPILED",
     "HERE",
+    "AlarmChange",
+    "AlarmSettings",
     "ApiSettings",
     "BundleTarget",
     "ContainerSize",

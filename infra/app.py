@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 from minutehand.errors import InvalidInput
 
-from . import AWS, AWS_COMPILED, HERE, ApiSettings
+from . import AWS, AWS_COMPILED, HERE, AlarmSettings, ApiSettings
 from .stack import MinutehandStack
 
 JOBS = "examples/starter"  # the default, if the context names no package
@@ -74,6 +74,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "events": ("events", str),
     "event-types": ("event_types", lambda text: text.split(",")),
     "api": ("api", _api),
+    "alarms": ("alarms", AlarmSettings.read),
     "dashboard": ("dashboard", _flag),
     "tenant-insights": ("tenant_insights", _flag),
     "removal": ("removal_policy", lambda text: _REMOVAL[text]),

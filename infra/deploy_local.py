@@ -84,7 +84,7 @@ def synthesise(cloud: LocalCloud, out: Path) -> Path:
     """Synthesise the stack with bundles for this interpreter; returns the file of its template."""
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
     # The embedded cloud has no type of resource for a query of Athena.
-    context = ("target=here", "removal=destroy", f"stripes={_STRIPES}", "athena=false", "api=iam,keys")
+    context = ("target=here", "removal=destroy", f"stripes={_STRIPES}", "athena=false", "api=iam,keys", "alarms=off")
     cdk(cloud, out, "synth", "--quiet", *app, *(word for each in context for word in ("--context", each)))
     return out / ASSEMBLY / f"{STACK}.template.json"
 

@@ -13,7 +13,6 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 from minutehand.domain.names import check_flag
 from minutehand.domain.queue import Queue
@@ -25,7 +24,9 @@ from minutehand.settings import (
     DEFAULT_TICKER_WRITES,
 )
 
-from .alarms import InstallationAlarms
+from .alarms.construct import InstallationAlarms
+from .alarms.settings import AlarmSettings
+from .alarms.targets import stack_parts
 from .dashboard.construct import InstallationDashboard, TenantInsights
 from .front_door.api import ApiFunction, ApiSettings
 from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling, allow_setting_secrets
@@ -100,7 +101,7 @@ class Minutehand(Construct):
             processes outside of it need MINUTEHAND_HISTORY=off then.
         retention: how long an ended run stays in the ledger, in whole days.
         api: the HTTP API, and who is let in: ``ApiSettings(iam=True, keys=True)``. None: there is none.
-        alarm_topic: where the alarms go; None makes a topic.
+        alarms: where they go, and their thresholds: ``AlarmSettings(topic=…)``. None: the defaults, and a topic of their own.
         dashboard: whether to make one of CloudWatch, with 49 metrics; three of up to 50 are free in an account.
         tenant_insights: whether Contributor Insights tell which tenants start, are late and fail the most; billed by log line.
         encryption_key: the customer's own key for tables, queues, bucket, topic, logs and the functions' variables; None leaves it to the
@@ -159,7 +160,7 @@ class Minutehand(Construct):
         event_secret: secretsmanager.ISecret | None = None,
         notice_topics: Sequence[str] = (),
         api: ApiSettings | None = None,
-        alarm_topic: sns.ITopic | None = None,
+        alarms: AlarmSettings | None = None,
         dashboard: bool = True,
         tenant_insights: bool = False,
         encryption_key: kms.IKey | None = None,
@@ -260,12 +261,8 @@ class Minutehand(Construct):
             self,
             "Alarms",
             installation=installation,
-            topic=alarm_topic,
-            queues=made,
-            worker=self._worker,
-            workers=self._workers,
-            historian=self._historian,
-            events=publishing,
+            settings=alarms or AlarmSettings(),
+            parts=stack_parts(made, history=history, events=events is not None, api=api is not None),
         )
         self._show(installation, memory=memory, dashboard=dashboard, tenant_insights=tenant_insights)
         self._api = (
@@ -355,8 +352,9 @@ class Minutehand(Construct):
             "WorkQueueUrl": ("The queue of runs that are due", self._queues.work.queue_url),
             "DeadLetterQueueUrl": ("The queue of runs that ended dead", self._queues.dead.queue_url),
             "WorkerName": ("The function that runs the jobs", self.worker.function_name),
-            "AlarmTopicArn": ("Subscribe to it to hear of alarms", self.alarms.topic.topic_arn),
         }
+        if self.alarms.topic is not None:
+            described["AlarmTopicArn"] = ("Subscribe to it to hear of alarms", self.alarms.topic.topic_arn)
         if self._store.archive_bucket is not self._store.bucket:
             place = "MINUTEHAND_ARCHIVE_BUCKET for the SDK and the command line"
             described["ArchiveBucketName"] = (place, self._store.archive_bucket.bucket_name)

@@ -9,17 +9,12 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from ..figures import DIMENSIONS, Figure, Source
 from ..installation import InstallationSettings
-from .panels import DAY, LINES, PANELS, WORKER, Charge, LinesPanel, Panel, ShownFigure, Source, charges
+from .panels import DAY, LINES, PANELS, WORKER, Charge, LinesPanel, Panel, charges
 from .tenants import RULES, rule_body
 
 _THIRD, _HALF, _WHOLE, _HEIGHT = 8, 12, 24, 6  # columns and rows
-_DIMENSIONS = {
-    Source.OURS: "service",
-    Source.FUNCTION: "FunctionName",
-    Source.QUEUE: "QueueName",
-    Source.TABLE: "TableName",
-}
 
 
 class InstallationDashboard(Construct):
@@ -75,11 +70,11 @@ class InstallationDashboard(Construct):
             )
         return cloudwatch.GraphWidget(title=panel.title, left=metrics, width=_THIRD, height=_HEIGHT)
 
-    def _metric(self, figure: ShownFigure, minutes: int) -> cloudwatch.Metric:
+    def _metric(self, figure: Figure, minutes: int) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=str(figure.source),
             metric_name=figure.name,
-            dimensions_map={_DIMENSIONS[figure.source]: self._installation.name(figure.part)},
+            dimensions_map={DIMENSIONS[figure.source]: self._installation.name(figure.part)},
             statistic=figure.statistic,
             period=Duration.minutes(minutes),
             label=f"{figure.name} {figure.statistic}" if figure.statistic.startswith("p") else _label(figure),
@@ -139,5 +134,5 @@ class TenantInsights(Construct):
             )
 
 
-def _label(figure: ShownFigure) -> str:
+def _label(figure: Figure) -> str:
     return figure.name if figure.source is Source.OURS else f"{figure.name} of the {figure.part}"

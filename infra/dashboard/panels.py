@@ -4,29 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+
+from ..figures import Figure, Source
 
 MOST_METRICS = 50  # of a dashboard: three of that size are free in an account, a further one costs $3 a month
 WORKER = "worker"  # the part that the reader chooses among the workers
-
-
-class Source(StrEnum):
-    """Where a figure is found in CloudWatch, and what its part names: a service of ours, a function, a queue, a table."""
-
-    OURS = "Minutehand"
-    FUNCTION = "AWS/Lambda"
-    QUEUE = "AWS/SQS"
-    TABLE = "AWS/DynamoDB"
-
-
-@dataclass(frozen=True)
-class ShownFigure:
-    """A metric of a part (its name without the prefix), by one of CloudWatch's statistics."""
-
-    name: str
-    part: str
-    statistic: str = "Sum"
-    source: Source = Source.OURS
 
 
 @dataclass(frozen=True)
@@ -34,7 +16,7 @@ class Panel:
     """Some figures under a title. ``numbers``: their values over the whole period, in place of lines."""
 
     title: str
-    figures: tuple[ShownFigure, ...]
+    figures: tuple[Figure, ...]
     minutes: int = 1  # of a period
     numbers: bool = False
 
@@ -48,12 +30,12 @@ class LinesPanel:
     query: tuple[str, ...]
 
 
-def _ours(part: str, *names: str, statistic: str = "Sum") -> tuple[ShownFigure, ...]:
-    return tuple(ShownFigure(name, part, statistic) for name in names)
+def _ours(part: str, *names: str, statistic: str = "Sum") -> tuple[Figure, ...]:
+    return tuple(Figure(name, part, statistic) for name in names)
 
 
-def _of(source: Source, part: str, *names: str, statistic: str = "Sum") -> tuple[ShownFigure, ...]:
-    return tuple(ShownFigure(name, part, statistic, source) for name in names)
+def _of(source: Source, part: str, *names: str, statistic: str = "Sum") -> tuple[Figure, ...]:
+    return tuple(Figure(name, part, statistic, source) for name in names)
 
 
 _VISIBLE = "ApproximateNumberOfMessagesVisible"
@@ -137,7 +119,7 @@ class Charge:
     """What AWS bills for figures: a part of the cost of a day. ``price``: US dollars for each, in us-east-1, on demand."""
 
     word: str  # in the expression
-    figures: tuple[ShownFigure, ...]
+    figures: tuple[Figure, ...]
     price: float
 
 
@@ -149,8 +131,8 @@ WRITE, READ, REQUEST = 0.625 / MILLION, 0.125 / MILLION, 0.40 / MILLION
 DAY = 24 * 60  # minutes
 
 
-def _each(source: Source, parts: tuple[str, ...], name: str) -> tuple[ShownFigure, ...]:
-    return tuple(ShownFigure(name, part, source=source) for part in parts)
+def _each(source: Source, parts: tuple[str, ...], name: str) -> tuple[Figure, ...]:
+    return tuple(Figure(name, part, source=source) for part in parts)
 
 
 def charges(memory: dict[str, int]) -> Iterator[Charge]:

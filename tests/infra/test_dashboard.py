@@ -15,7 +15,8 @@ from minutehand.signals.catalogue import METRICS
 
 from bench.modelled import prices
 from infra.dashboard import panels
-from infra.dashboard.panels import LINES, MOST_METRICS, PANELS, Source, all_figures, charges
+from infra.dashboard.panels import LINES, MOST_METRICS, PANELS, all_figures, charges
+from infra.figures import Source
 
 MEMORY = {"ticker": 1769, "worker": 512}
 

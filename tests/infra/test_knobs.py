@@ -20,7 +20,7 @@ from minutehand.domain.queue import Queue
 from minutehand.dynamodb.tables import TABLES
 from minutehand.errors import InvalidInput
 
-from infra import ApiSettings, Minutehand
+from infra import AlarmSettings, ApiSettings, Minutehand
 from tests.support.parts import in_rotation
 from tests.support.templates import actions_of, statements
 
@@ -180,7 +180,7 @@ def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Cal
 @in_rotation(of=4)
 def test_the_alarms_go_where_they_are_wanted(stack: Stack) -> None:
     arn = "arn:aws:sns:eu-west-1:123456789012:pager"
-    Minutehand(stack, "Jobs", jobs=JOBS, alarm_topic=sns.Topic.from_topic_arn(stack, "Pager", arn))
+    Minutehand(stack, "Jobs", jobs=JOBS, alarms=AlarmSettings(topic=sns.Topic.from_topic_arn(stack, "Pager", arn)))
     template = Template.from_stack(stack)
     template.resource_count_is("AWS::SNS::Topic", 0)
     template.all_resources_properties("AWS::CloudWatch::Alarm", {"AlarmActions": [arn]})

@@ -1,0 +1,95 @@
+"""What an alarm is, as plain data: nothing here knows the CDK.
+
+An alarm is a condition on figures that lasts. It is there once, or once for each part of the installation of some kind; then ``part`` of a
+figure has the word of that kind in braces, such as ``{worker}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ..figures import Figure
+
+
+class Severity(StrEnum):
+    """How soon somebody has to look."""
+
+    P1 = "P1"  # now: nothing runs
+    P2 = "P2"  # within the hour: runs are late or fail
+    P3 = "P3"  # on the next working day: nothing is lost, and it does not mend itself
+
+
+class Each(StrEnum):
+    """Of what kind of part an alarm is."""
+
+    ONCE = "the installation"
+    WORKER = "each queue's workers"  # {worker}: functions or processes
+    WORKER_FUNCTION = "each worker function"  # {worker}
+    FUNCTION = "each function"  # {function}: ticker, auditor, undertaker, workers, API
+    STRIPE = "each SQS queue of work"  # {stripe}, and {worker} of its queue
+    DECLARED_STRIPE = "each SQS queue of a declared queue"  # likewise
+    STARTER = "each queue's workers, and the ticker"  # {worker}: who may find that a run is lost
+
+
+class Need(StrEnum):
+    """What an installation has to have for an alarm to be made."""
+
+    NOTHING = ""
+    HISTORY = "history"
+    EVENTS = "events"
+
+
+class Compare(StrEnum):
+    """How the figure is compared with the threshold."""
+
+    OVER = "over"
+    AT_LEAST = "at least"
+    UNDER = "under"
+
+
+@dataclass(frozen=True)
+class BurnWindows:
+    """Two windows of an objective, in minutes. Both have to burn its budget ``rate`` times as fast as it may be burnt."""
+
+    short: int
+    long: int
+    rate: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlarmSpec:
+    """One alarm. Its ``id`` is its name after the prefix, and the name of its runbook."""
+
+    id: str
+    severity: Severity
+    means: str  # a sentence: what is so
+    look: str  # a sentence: what to look at first
+    figures: Mapping[str, Figure]  # by their words in the expression
+    expression: str = ""  # of CloudWatch's metric math; empty: the only figure
+    compare: Compare = Compare.OVER
+    threshold: float = 0
+    unit: str  # of the threshold, in the plural
+    period: int = 1  # minutes of a value
+    times: int = 1  # values beyond the threshold
+    out_of: int = 0  # of so many; 0: all of ``times``
+    silence_breaches: bool = False  # no value counts as one beyond the threshold
+    each: Each = Each.ONCE
+    needs: Need = Need.NOTHING
+    windows: tuple[
+        BurnWindows, ...
+    ] = ()  # in place of ``times`` values: any of the pairs; ``threshold`` is the budget in percent
+    one_page: bool = False  # the parts' alarms page together, once; the message names the part
+    hidden_by: tuple[str, ...] = ()  # alarms that page in its place: it is what follows of them
+    waits: int = 0  # minutes that it waits for these to go off
+
+    @property
+    def values(self) -> int:
+        """How many values are looked at."""
+        return self.out_of or self.times
+
+    @property
+    def minutes(self) -> int:
+        """How long it has to last, at most."""
+        return self.period * self.values
