@@ -16,7 +16,7 @@ PROVOKED = "dead-runs"  # a run has ended DEAD
 
 def listen(deployment: Deployment) -> None:
     """Subscribe a queue of our own to the topic of the alarms, before anything goes wrong."""
-    if not deployment.cloud.is_aws:
+    if deployment.topic is None:
         return
     sqs, sns = deployment.cloud.client("sqs"), deployment.cloud.client("sns")
     url = sqs.create_queue(QueueName=deployment.names.heard)["QueueUrl"]

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from ..figures import DIMENSIONS, Figure
 from ..installation import InstallationSettings
-from .plan import AFTERMATH, PlannedCompositeAlarm, PlannedMetricAlarm, StackParts, planned
+from .plan import PlannedCompositeAlarm, PlannedMetricAlarm, StackParts, planned
 from .settings import AlarmSettings
 from .spec import AlarmSpec, Compare
 
@@ -20,6 +20,7 @@ _OPERATORS = {
     Compare.AT_LEAST: cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
     Compare.UNDER: cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
 }
+_EXTENSION = Duration.minutes(1)  # what hides an alarm lasts long enough by itself
 
 
 class InstallationAlarms(Construct):
@@ -69,7 +70,6 @@ class InstallationAlarms(Construct):
         return alarm
 
     def _composite(self, planned: PlannedCompositeAlarm) -> cloudwatch.CompositeAlarm:
-        """CloudWatch refuses a wait of no time; the aftermath is that of what hides it."""
         rule = cloudwatch.AlarmRule
         groups = [[self._made[name] for name in names] for names in planned.any_of]
         any_of = [group[0] if len(group) == 1 else rule.all_of(*group) for group in groups]
@@ -84,7 +84,7 @@ class InstallationAlarms(Construct):
             alarm_rule=rule.any_of(*any_of),
             actions_suppressor=self._made[planned.suppressor] if planned.suppressor else None,
             actions_suppressor_wait_period=Duration.minutes(planned.waits) if hides else None,
-            actions_suppressor_extension_period=Duration.minutes(AFTERMATH) if hides else None,
+            actions_suppressor_extension_period=_EXTENSION if hides else None,
         )
         if planned.spec is not None:
             self._page(alarm, planned.spec)
@@ -104,11 +104,8 @@ class InstallationAlarms(Construct):
     def _metric(self, planned: PlannedMetricAlarm) -> cloudwatch.IMetric:
         period = Duration.minutes(planned.period)
         metrics = {word: self._figure(one, period) for word, one in planned.figures.items()}
-        if not planned.spec.expression:
-            (metric,) = metrics.values()
-            return metric
         return cloudwatch.MathExpression(
-            expression=planned.spec.expression, using_metrics=metrics, period=period, label=planned.spec.unit
+            expression=planned.spec.formula, using_metrics=metrics, period=period, label=planned.spec.unit
         )
 
     def _figure(self, figure: Figure, period: Duration) -> cloudwatch.Metric:

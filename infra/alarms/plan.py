@@ -1,8 +1,9 @@
 """Which alarms an installation gets: the table, for each part that is there. Nothing here knows the CDK.
 
-An alarm that may be hidden, that has windows or that pages for several parts is a composite alarm over metric alarms that page nobody. An
-alarm that hides it is its suppressor: CloudWatch passes the page over while the suppressor is in alarm, waits for it ``waits`` minutes
-before the page, and for AFTERMATH minutes after its end, as what was late is counted until it leaves the windows.
+An alarm that may be hidden, that has windows or that pages for several parts is a composite alarm over metric alarms that page nobody. What
+hides it is its suppressor: CloudWatch sends no message while the suppressor is in alarm, and waits ``waits`` minutes for it before it sends
+one. What was late is counted after the cause has gone, so the suppressor watches whether the cause was there ``lately``: the condition of
+the cause, within AFTERMATH minutes more. Where the cause is an objective, its long windows do that by themselves.
 """
 
 from __future__ import annotations
@@ -105,11 +106,12 @@ class AlarmPlan:
 
 def planned(specs: Sequence[AlarmSpec], parts: StackParts) -> AlarmPlan:
     """The alarms of these specs for these parts."""
-    made = [spec for spec in specs if spec.needs is Need.NOTHING or spec.needs in parts.has]
-    pages = {spec.id: _pages(spec, parts) for spec in made}
+    made = {spec.id: spec for spec in specs if spec.needs is Need.NOTHING or spec.needs in parts.has}
     plan, causes = AlarmPlan(), dict[tuple[str, ...], str]()
+    hiders = {cause for spec in made.values() for cause in spec.hidden_by if cause in made}
+    lately = {cause: _lately(made[cause], parts, plan) for cause in sorted(hiders)}
     for spec in _causes_first(made):
-        hiding = tuple(sorted(name for cause in spec.hidden_by for name in pages.get(cause, ())))
+        hiding = tuple(sorted(name for cause in spec.hidden_by for name in lately.get(cause, ())))
         suppressor = _suppressor(spec, hiding, causes, plan)
         groups: dict[str, list[list[str]]] = {}
         for end, words in parts.instances(spec.each):
@@ -125,14 +127,31 @@ def planned(specs: Sequence[AlarmSpec], parts: StackParts) -> AlarmPlan:
     return plan
 
 
-def _pages(spec: AlarmSpec, parts: StackParts) -> list[str]:
-    """The names of the alarms of a spec that page."""
-    return list(dict.fromkeys(spec.id if spec.one_page else spec.id + end for end, _ in parts.instances(spec.each)))
+def _lately(spec: AlarmSpec, parts: StackParts, plan: AlarmPlan) -> list[str]:
+    """The names of the alarms that tell that a cause is there, or was lately; those that are made for it are added."""
+    if spec.windows:
+        return list(dict.fromkeys(spec.id if spec.one_page else spec.id + end for end, _ in parts.instances(spec.each)))
+    values = spec.values + -(-AFTERMATH // spec.period)
+    made = [
+        PlannedMetricAlarm(
+            name=f"{spec.id}{end}-lately",
+            spec=spec,
+            figures=_figures(spec, words),
+            threshold=spec.threshold,
+            period=spec.period,
+            times=spec.times,
+            out_of=values,
+            pages=False,
+        )
+        for end, words in parts.instances(spec.each)
+    ]
+    plan.metric_alarms += made
+    return [alarm.name for alarm in made]
 
 
-def _causes_first(specs: Sequence[AlarmSpec]) -> list[AlarmSpec]:
+def _causes_first(by_id: Mapping[str, AlarmSpec]) -> list[AlarmSpec]:
     """So that each comes after those that hide it."""
-    by_id, done = {spec.id: spec for spec in specs}, dict[str, AlarmSpec]()
+    done = dict[str, AlarmSpec]()
 
     def add(spec: AlarmSpec) -> None:
         for cause in spec.hidden_by:
@@ -140,7 +159,7 @@ def _causes_first(specs: Sequence[AlarmSpec]) -> list[AlarmSpec]:
                 add(by_id[cause])
         done.setdefault(spec.id, spec)
 
-    for spec in specs:
+    for spec in by_id.values():
         add(spec)
     return list(done.values())
 
@@ -170,12 +189,12 @@ def _conditions(
     spec: AlarmSpec, end: str, words: Mapping[str, str], *, alone: bool
 ) -> Iterator[list[PlannedMetricAlarm]]:
     """The metric alarms of one part, in groups that have to be in alarm together. ``alone``: nothing hides them."""
-    figures = {word: replace(one, part=one.part.format(**words)) for word, one in spec.figures.items()}
+    figures = _figures(spec, words)
+    end = f"-{next(iter(words.values()))}" if spec.one_page else end  # the page itself ends with no part
     for burn in spec.windows:
         yield [_window(spec, end, figures, burn, minutes) for minutes in (burn.short, burn.long)]
     if not spec.windows:
         pages = alone and not spec.one_page
-        end = f"-{next(iter(words.values()))}" if spec.one_page else end  # the page itself ends with no part
         yield [
             PlannedMetricAlarm(
                 name=spec.id + end + ("" if pages or spec.one_page else "-seen"),
@@ -188,6 +207,11 @@ def _conditions(
                 pages=pages,
             )
         ]
+
+
+def _figures(spec: AlarmSpec, words: Mapping[str, str]) -> Mapping[str, Figure]:
+    """With the names of a part."""
+    return {word: replace(one, part=one.part.format(**words)) for word, one in spec.figures.items()}
 
 
 def _window(

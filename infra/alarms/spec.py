@@ -67,7 +67,7 @@ class AlarmSpec:
     means: str  # a sentence: what is so
     look: str  # a sentence: what to look at first
     figures: Mapping[str, Figure]  # by their words in the expression
-    expression: str = ""  # of CloudWatch's metric math; empty: the only figure
+    expression: str = ""  # of CloudWatch's metric math; empty: the only figure, or 0 where it has no value
     compare: Compare = Compare.OVER
     threshold: float = 0
     unit: str  # of the threshold, in the plural
@@ -83,6 +83,15 @@ class AlarmSpec:
     one_page: bool = False  # the parts' alarms page together, once; the message names the part
     hidden_by: tuple[str, ...] = ()  # alarms that page in its place: it is what follows of them
     waits: int = 0  # minutes that it waits for these to go off
+
+    @property
+    def formula(self) -> str:
+        """What is compared with the threshold, in CloudWatch's metric math.
+
+        A value that is missing is filled in: of values that are missing CloudWatch takes older ones in their place, so that an alarm
+        would begin late, end late, or count values minutes apart as one after another.
+        """
+        return self.expression or f"FILL({next(iter(self.figures))}, 0)"
 
     @property
     def values(self) -> int:

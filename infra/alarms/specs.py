@@ -14,7 +14,7 @@ BURNS = (BurnWindows(5, 60, 14.4), BurnWindows(30, 360, 6))  # the month's budge
 
 def _late(late: str, of: str) -> str:
     """The share of late ones in percent; 0 for a few."""
-    return f"IF(FILL({late}, 0) >= {LEAST_LATE}, 100 * {late} / {of}, 0)"
+    return f"IF(FILL({late}, 0) >= {LEAST_LATE}, 100 * FILL({late}, 0) / FILL({of}, 1), 0)"
 
 
 OF_RUNS: tuple[AlarmSpec, ...] = (
@@ -31,7 +31,8 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
             "ended": Figure("AttemptsEnded", "{worker}"),
             "unimported": Figure("JobsNotImported", "{worker}"),  # function-errors tells of these
         },
-        expression="IF(visible > 0 AND inflight < 1 AND FILL(started, 0) + FILL(ended, 0) + FILL(unimported, 0) < 1, visible, 0)",
+        expression="IF(FILL(visible, 0) > 0 AND FILL(inflight, 1) < 1 AND FILL(started, 0) + FILL(ended, 0) + FILL(unimported, 0) < 1, "
+        "FILL(visible, 0), 0)",
         unit="messages that wait",
         times=5,
     ),
@@ -85,7 +86,8 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         threshold=0.1,
         unit="% of the first starts in a month",
         windows=BURNS,
-        hidden_by=("no-tick", "behind", "late-sends", "nothing-runs", "function-errors", "failing-attempts"),
+        one_page=True,
+        hidden_by=("no-tick", "behind", "late-sends", "nothing-runs", "function-errors"),
         waits=4,
     ),
     AlarmSpec(
@@ -107,7 +109,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         look="Is it one job, or what all of them call? `minutehand schedules list --failing`.",
         each=Each.WORKER,
         figures={"failed": Figure("AttemptsFailed", "{worker}"), "ended": Figure("AttemptsEnded", "{worker}")},
-        expression=f"IF(ended >= {LEAST_ENDED}, 100 * FILL(failed, 0) / ended, 0)",
+        expression=f"IF(FILL(ended, 0) >= {LEAST_ENDED}, 100 * FILL(failed, 0) / FILL(ended, 1), 0)",
         compare=Compare.AT_LEAST,
         threshold=50,
         unit="% of the attempts",
@@ -142,7 +144,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         look="Are workers too few, or jobs slow? `minutehand queues list`.",
         each=Each.STRIPE,
         figures={"visible": Figure(VISIBLE, "{stripe}", "Maximum", Source.QUEUE)},
-        expression="DIFF(visible) / 5",
+        expression="DIFF(FILL(visible, 0)) / 5",
         threshold=500,
         unit="messages a minute",
         period=5,
@@ -159,7 +161,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="queues",
         period=5,
         times=3,
-        hidden_by=("late-starts", "nothing-runs", "backlog-grows", "waiting"),
+        hidden_by=("late-starts", "nothing-runs", "backlog-grows"),
         waits=1,
     ),
     AlarmSpec(
@@ -172,7 +174,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="messages",
         period=5,
         times=3,
-        hidden_by=("late-starts", "nothing-runs", "backlog-grows", "slow-runs"),
+        hidden_by=("late-starts", "nothing-runs", "backlog-grows"),
         waits=1,
     ),
     AlarmSpec(

@@ -40,7 +40,7 @@ SIX = (
     ),
     Scene(
         name="a jobs package that cannot be imported",
-        alarm="function-errors-worker",
+        alarm="function-errors",
         page="function-errors",
         fault=faults.not_importable,
         act="cdk deploy",

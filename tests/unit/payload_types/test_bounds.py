@@ -72,7 +72,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"pattern": "(?=a)b"},
         r"#/pattern='\(\?=a\)b': is a pattern that cannot be used; correct it; it has to do",
     ),
-    "a back-reference": ({"patternProperties": {r"(a)\1": {}}}, r"schema#/patternProperties/\(a\)\\1=.*is a pattern that cannot"),
+    "a back-reference": (
+        {"patternProperties": {r"(a)\1": {}}},
+        r"schema#/patternProperties/\(a\)\\1=.*is a pattern that cannot",
+    ),
     "a large count": ({"pattern": "((a{100}){100}){100}"}, r"is a pattern that cannot be used"),
     "no pattern": ({"items": {"pattern": "(("}}, r"schema#/items/pattern='\(\(': is a pattern that cannot be used"),
     "an unknown type": ({"type": "strng"}, r"schema#/type='strng': is not JSON Schema 2020-12 \(.*\); correct it"),

@@ -1,0 +1,27 @@
+"""The alarms of the nights' installation, as the stack makes them: synthesised once a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from minutehand.domain.queue import Queue
+
+from infra.stack import MinutehandStack
+
+from aws_cdk import App  # isort: skip — after the package, which finds Node
+from aws_cdk.assertions import Template  # isort: skip — the same
+from tests.support.stacks import JOBS, NO_BUNDLING
+
+
+@pytest.fixture(scope="session")
+def resources(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
+    """The resources of a stack with the queues of a night, history and events."""
+    app = App(context=NO_BUNDLING, outdir=str(tmp_path_factory.mktemp("cdk.out")))
+    queues = [Queue(name="reports"), Queue(name="gpu", container=True)]
+    knobs = {"jobs": JOBS, "queues": queues, "events": "eventbridge:acme"}
+    found: Mapping[str, Mapping[str, Any]] = Template.from_stack(MinutehandStack(app, "Night", knobs=knobs)).to_json()[
+        "Resources"
+    ]
+    return found

@@ -1,0 +1,156 @@
+"""CloudWatch's part: the states of all alarms after each minute, and the pages that go out.
+
+A window slides with every minute. Of values that are missing CloudWatch takes older ones in their place, as far as it has read: it reads
+``READ_MORE`` values more than the alarm looks at. Where it has too few, it treats the others as the alarm says. A figure is there as
+soon as its minute is over: how late CloudWatch learns of it is not played.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.signals.alarms import CompositeAlarm, FigureOfAlarm, MetricAlarm, alarms_of
+from tests.support.signals.figures import FigureStore
+from tests.support.signals.formulas import evaluate
+
+OK, ALARM = "OK", "ALARM"
+READ_MORE = 2
+_COMPARE = {
+    "GreaterThanThreshold": operator.gt,
+    "GreaterThanOrEqualToThreshold": operator.ge,
+    "LessThanThreshold": operator.lt,
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """A message to the topic."""
+
+    minute: int  # minutes that were over
+    alarm: str
+    state: str
+
+
+@dataclass
+class Waiting:
+    """A composite alarm whose page is held back."""
+
+    since: int  # it is in alarm, or its suppressor has gone
+    minutes: int  # that it waits
+
+
+@dataclass
+class Evaluator:
+    """All alarms of a template's resources. ``states`` by name; ``told`` in order."""
+
+    resources: Mapping[str, Mapping[str, Any]]
+    figures: FigureStore = field(default_factory=FigureStore)
+    states: dict[str, str] = field(default_factory=dict)
+    told: list[Told] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.metric_alarms, self.composites = alarms_of(self.resources)
+        self.minute = 0
+        self._waiting: dict[str, Waiting] = {}
+        self._paged = set[str]()  # composite alarms whose begin was told
+        self.states.update({alarm.name: OK for alarm in self.metric_alarms} | {one.name: OK for one in self.composites})
+
+    def evaluate(self) -> list[Told]:
+        """Another minute is over; what is told after it."""
+        self.minute += 1
+        before, told = dict(self.states), len(self.told)
+        for alarm in self.metric_alarms:
+            self.states[alarm.name] = self._state(alarm)
+            if alarm.pages and self.states[alarm.name] != before[alarm.name]:
+                self._tell(alarm.name)
+        for composite in self._parts_first():
+            self.states[composite.name] = ALARM if _holds(composite.rule, self.states) else OK
+        for composite in self.composites:
+            if composite.pages:
+                self._page(composite, before)
+        return self.told[told:]
+
+    # Metric alarms.
+
+    def _state(self, alarm: MetricAlarm) -> str:
+        length = alarm.out_of + READ_MORE
+        series = {word: self._series(figure, length + 1) for word, figure in alarm.figures.items()}
+        values = evaluate(alarm.formula, series, length + 1)[1:]  # the first is for a difference
+        recent, missing = values[-alarm.out_of :], 0
+        if None in recent:
+            known = [value for value in values if value is not None][-alarm.out_of :]
+            recent, missing = list(known), alarm.out_of - len(known)
+        beyond = sum(_COMPARE[alarm.operator](value, alarm.threshold) for value in recent if value is not None)
+        if alarm.missing == "breaching":
+            beyond += missing
+        elif alarm.missing != "notBreaching":
+            raise NotImplementedError(alarm.missing)
+        return ALARM if beyond >= alarm.times else OK
+
+    def _series(self, figure: FigureOfAlarm, length: int) -> Sequence[float | None]:
+        key = (figure.namespace, figure.name, figure.dimensions)
+        ends = [self.minute - figure.period * back for back in reversed(range(length))]
+        return [self.figures.value(key, figure.statistic, end - figure.period, end) for end in ends]
+
+    # Composite alarms.
+
+    def _parts_first(self) -> list[CompositeAlarm]:
+        """Each after the composite alarms that it is made of."""
+        by_name, done = {one.name: one for one in self.composites}, dict[str, CompositeAlarm]()
+
+        def add(one: CompositeAlarm) -> None:
+            for name in _names(one.rule):
+                if name in by_name and name not in done:
+                    add(by_name[name])
+            done.setdefault(one.name, one)
+
+        for one in self.composites:
+            add(one)
+        return list(done.values())
+
+    def _page(self, composite: CompositeAlarm, before: Mapping[str, str]) -> None:
+        name, hidden = composite.name, self._hidden(composite.suppressor)
+        if self.states[name] == OK:
+            self._waiting.pop(name, None)
+            if before[name] == ALARM and name in self._paged:
+                self._paged.discard(name)
+                self._tell(name)
+            return
+        if name in self._paged:
+            return
+        if before[name] == OK:
+            self._waiting[name] = Waiting(self.minute, composite.wait)
+        if hidden:
+            self._waiting[name] = Waiting(self.minute, composite.extension)
+            return
+        waiting = self._waiting[name]
+        if composite.suppressor is None or self.minute - waiting.since >= waiting.minutes:
+            self._paged.add(name)
+            self._tell(name)
+
+    def _hidden(self, suppressor: str | None) -> bool:
+        return suppressor is not None and self.states[suppressor] == ALARM
+
+    def _tell(self, name: str) -> None:
+        self.told.append(Told(self.minute, name, self.states[name]))
+
+
+def _holds(rule: ast.expr, states: Mapping[str, str]) -> bool:
+    match rule:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(_holds(value, states) for value in values)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any(_holds(value, states) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _holds(operand, states)
+        case ast.Call(func=ast.Name(id="ALARM"), args=[ast.Constant(value=str() as name)]):
+            return states[name] == ALARM
+    raise NotImplementedError(ast.unparse(rule))
+
+
+def _names(rule: ast.expr) -> list[str]:
+    return [node.value for node in ast.walk(rule) if isinstance(node, ast.Constant) and isinstance(node.value, str)]

@@ -1,0 +1,60 @@
+"""Figures of each minute, and the values that CloudWatch makes of them for a period."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Dimensions = tuple[tuple[str, str], ...]
+Key = tuple[str, str, Dimensions]  # namespace, name, dimensions
+
+
+class FigureStore:
+    """All values of a figure, by minute."""
+
+    def __init__(self) -> None:
+        self._values: defaultdict[Key, dict[int, list[float]]] = defaultdict(dict)
+
+    def add(self, key: Key, minute: int, values: Iterable[float]) -> None:
+        """Values that were measured in a minute."""
+        self._values[key].setdefault(minute, []).extend(values)
+
+    def add_line(self, minute: int, line: Mapping[str, Any]) -> None:
+        """A line of CloudWatch's embedded metric format: each metric under each set of its dimensions."""
+        for key, values in measured(line):
+            self.add(key, minute, values)
+
+    def value(self, key: Key, statistic: str, first: int, last: int) -> float | None:
+        """A statistic of the minutes from ``first`` to ``last``, without it; None: nothing was measured."""
+        by_minute = self._values.get(key, {})
+        found = [value for minute in range(first, last) for value in by_minute.get(minute, ())]
+        return _statistic(statistic, found) if found else None
+
+
+def measured(line: Mapping[str, Any]) -> Iterator[tuple[Key, list[float]]]:
+    """The metrics of a line."""
+    for directive in line["_aws"]["CloudWatchMetrics"]:
+        for names in directive["Dimensions"]:
+            dimensions = tuple((name, line[name]) for name in names)
+            for metric in directive["Metrics"]:
+                value = line[metric["Name"]]
+                yield (
+                    (directive["Namespace"], metric["Name"], dimensions),
+                    value if isinstance(value, list) else [value],
+                )
+
+
+def _statistic(name: str, values: list[float]) -> float:
+    if name.startswith("p"):
+        rank = math.ceil(float(name[1:]) / 100 * len(values))
+        return sorted(values)[max(rank, 1) - 1]
+    made = {
+        "Sum": sum,
+        "Maximum": max,
+        "Minimum": min,
+        "SampleCount": len,
+        "Average": lambda found: sum(found) / len(found),
+    }
+    return float(made[name](values))  # type: ignore[operator]
