@@ -11,7 +11,7 @@ from constructs import Construct
 
 from ..figures import DIMENSIONS, Figure
 from ..installation import InstallationSettings
-from .plan import PlannedCompositeAlarm, PlannedMetricAlarm, StackParts, planned
+from .plan import AFTERMATH, PlannedCompositeAlarm, PlannedMetricAlarm, StackParts, planned
 from .settings import AlarmSettings
 from .spec import AlarmSpec, Compare
 
@@ -20,7 +20,6 @@ _OPERATORS = {
     Compare.AT_LEAST: cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
     Compare.UNDER: cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
 }
-_EXTENSION = Duration.minutes(1)  # what hides an alarm lasts long enough by itself
 
 
 class InstallationAlarms(Construct):
@@ -84,7 +83,7 @@ class InstallationAlarms(Construct):
             alarm_rule=rule.any_of(*any_of),
             actions_suppressor=self._made[planned.suppressor] if planned.suppressor else None,
             actions_suppressor_wait_period=Duration.minutes(planned.waits) if hides else None,
-            actions_suppressor_extension_period=_EXTENSION if hides else None,
+            actions_suppressor_extension_period=Duration.minutes(AFTERMATH) if hides else None,
         )
         if planned.spec is not None:
             self._page(alarm, planned.spec)

@@ -6,6 +6,7 @@ from ..figures import Figure, Source
 from .spec import AlarmSpec, Compare, Each, Need, Severity
 
 _HOUR = 3_600_000  # ms
+CAUSES = ("no-tick", "behind", "late-sends", "nothing-runs", "function-errors")  # of runs that start late
 
 
 def _metric_of(name: str, function: str, statistic: str = "Sum") -> Figure:
@@ -37,7 +38,8 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         unit="refused invocations in 5 minutes",
         period=5,
         times=3,
-        hidden_by=("late-starts", "nothing-runs"),
+        one_page=True,
+        hidden_by=(*CAUSES, "late-starts"),
         waits=1,
     ),
     AlarmSpec(
@@ -114,8 +116,6 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         unit="ms",
         period=5,
         times=3,
-        hidden_by=("historian-errors",),
-        waits=1,
     ),
     AlarmSpec(
         id="historian-errors",

@@ -1,9 +1,9 @@
 """Which alarms an installation gets: the table, for each part that is there. Nothing here knows the CDK.
 
-An alarm that may be hidden, that has windows or that pages for several parts is a composite alarm over metric alarms that page nobody. What
-hides it is its suppressor: CloudWatch sends no message while the suppressor is in alarm, and waits ``waits`` minutes for it before it sends
-one. What was late is counted after the cause has gone, so the suppressor watches whether the cause was there ``lately``: the condition of
-the cause, within AFTERMATH minutes more. Where the cause is an objective, its long windows do that by themselves.
+An alarm that may be hidden, that has windows or that pages for several parts is a composite alarm over metric alarms that page nobody.
+What hides it is its suppressor: CloudWatch sends no message while the suppressor is in alarm, waits ``waits`` minutes for it before it
+sends one, and AFTERMATH minutes after its end, as what was late is counted until it leaves the windows. That needs a cause that is in
+alarm still when what follows of it begins: the alarms of causes end a minute later than they could.
 """
 
 from __future__ import annotations
@@ -108,10 +108,9 @@ def planned(specs: Sequence[AlarmSpec], parts: StackParts) -> AlarmPlan:
     """The alarms of these specs for these parts."""
     made = {spec.id: spec for spec in specs if spec.needs is Need.NOTHING or spec.needs in parts.has}
     plan, causes = AlarmPlan(), dict[tuple[str, ...], str]()
-    hiders = {cause for spec in made.values() for cause in spec.hidden_by if cause in made}
-    lately = {cause: _lately(made[cause], parts, plan) for cause in sorted(hiders)}
+    pages = {spec.id: _pages(spec, parts) for spec in made.values()}
     for spec in _causes_first(made):
-        hiding = tuple(sorted(name for cause in spec.hidden_by for name in lately.get(cause, ())))
+        hiding = tuple(sorted(name for cause in spec.hidden_by for name in pages.get(cause, ())))
         suppressor = _suppressor(spec, hiding, causes, plan)
         groups: dict[str, list[list[str]]] = {}
         for end, words in parts.instances(spec.each):
@@ -127,26 +126,9 @@ def planned(specs: Sequence[AlarmSpec], parts: StackParts) -> AlarmPlan:
     return plan
 
 
-def _lately(spec: AlarmSpec, parts: StackParts, plan: AlarmPlan) -> list[str]:
-    """The names of the alarms that tell that a cause is there, or was lately; those that are made for it are added."""
-    if spec.windows:
-        return list(dict.fromkeys(spec.id if spec.one_page else spec.id + end for end, _ in parts.instances(spec.each)))
-    values = spec.values + -(-AFTERMATH // spec.period)
-    made = [
-        PlannedMetricAlarm(
-            name=f"{spec.id}{end}-lately",
-            spec=spec,
-            figures=_figures(spec, words),
-            threshold=spec.threshold,
-            period=spec.period,
-            times=spec.times,
-            out_of=values,
-            pages=False,
-        )
-        for end, words in parts.instances(spec.each)
-    ]
-    plan.metric_alarms += made
-    return [alarm.name for alarm in made]
+def _pages(spec: AlarmSpec, parts: StackParts) -> list[str]:
+    """The names of the alarms of a spec that page."""
+    return list(dict.fromkeys(spec.id if spec.one_page else spec.id + end for end, _ in parts.instances(spec.each)))
 
 
 def _causes_first(by_id: Mapping[str, AlarmSpec]) -> list[AlarmSpec]:

@@ -92,12 +92,13 @@ def changed(spec: AlarmSpec, change: AlarmChange) -> AlarmSpec:
 
 def _lasting(spec: AlarmSpec, minutes: int) -> AlarmSpec:
     where = f"alarms.{spec.id}.minutes"
-    if spec.windows or spec.out_of or (spec.values == 1 and spec.period > 1):
+    if spec.windows or (spec.values == 1 and spec.period > 1):
         raise InvalidInput(where, minutes, "cannot be set for this alarm", "leave it out; set its threshold")
     most = _WEEK if spec.period >= 60 else _DAY
     if isinstance(minutes, bool) or not isinstance(minutes, int) or minutes % spec.period or not 0 < minutes <= most:
         raise InvalidInput(where, minutes, "does not fit", f"use a multiple of {spec.period} up to {most:,}")
-    return replace(spec, times=minutes // spec.period)
+    times, more = minutes // spec.period, spec.values - spec.times
+    return replace(spec, times=times, out_of=times + more)
 
 
 def _severity(field: str, value: Severity | str) -> Severity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..figures import Figure, Source
-from .parts_specs import OF_PARTS
+from .parts_specs import CAUSES, OF_PARTS
 from .spec import AlarmSpec, BurnWindows, Compare, Each, Severity
 
 VISIBLE, IN_FLIGHT = "ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"
@@ -35,6 +35,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         "FILL(visible, 0), 0)",
         unit="messages that wait",
         times=5,
+        out_of=6,
     ),
     AlarmSpec(
         id="no-tick",
@@ -46,6 +47,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         threshold=1,
         unit="ticks",
         times=3,
+        out_of=4,
         silence_breaches=True,
     ),
     AlarmSpec(
@@ -57,8 +59,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         threshold=120_000,
         unit="ms",
         times=5,
-        hidden_by=("no-tick",),
-        waits=1,
+        out_of=6,
     ),
     AlarmSpec(
         id="late-sends",
@@ -87,7 +88,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="% of the first starts in a month",
         windows=BURNS,
         one_page=True,
-        hidden_by=("no-tick", "behind", "late-sends", "nothing-runs", "function-errors"),
+        hidden_by=CAUSES,
         waits=4,
     ),
     AlarmSpec(
@@ -99,8 +100,6 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         threshold=10,
         unit="dead runs a minute",
         times=10,
-        hidden_by=("failing-attempts",),
-        waits=1,
     ),
     AlarmSpec(
         id="failing-attempts",
@@ -149,7 +148,8 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="messages a minute",
         period=5,
         times=3,
-        hidden_by=("late-starts", "nothing-runs"),
+        one_page=True,
+        hidden_by=(*CAUSES, "late-starts"),
         waits=1,
     ),
     AlarmSpec(
@@ -161,7 +161,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="queues",
         period=5,
         times=3,
-        hidden_by=("late-starts", "nothing-runs", "backlog-grows"),
+        hidden_by=(*CAUSES, "late-starts"),
         waits=1,
     ),
     AlarmSpec(
@@ -174,7 +174,8 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="messages",
         period=5,
         times=3,
-        hidden_by=("late-starts", "nothing-runs", "backlog-grows"),
+        one_page=True,
+        hidden_by=(*CAUSES, "late-starts"),
         waits=1,
     ),
     AlarmSpec(
@@ -185,8 +186,6 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         figures={"expired": Figure("Expired", "undertaker")},
         unit="runs",
         period=30,
-        hidden_by=("no-tick", "behind", "late-starts", "nothing-runs"),
-        waits=4,
     ),
     AlarmSpec(
         id="lost",
@@ -197,7 +196,6 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         figures={"lost": Figure("Lost", "{worker}")},
         unit="runs",
         period=30,
-        one_page=True,
     ),
 )
 SPECS: tuple[AlarmSpec, ...] = (*OF_RUNS, *OF_PARTS)

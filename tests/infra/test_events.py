@@ -110,25 +110,6 @@ def test_a_batch_that_fails_comes_again_whole_and_what_fails_is_noted(with_knobs
     assert {"dynamodb:GetItem", "dynamodb:PutItem"} <= set(actions(template))
 
 
-def test_its_alarms(with_knobs: Callable[..., Template], template: Template) -> None:
-    made = with_knobs(events="eventbridge:acme")
-    for name, metric, threshold in (("behind", "IteratorAge", 3_600_000), ("set-aside", "EventsSetAside", 0)):
-        properties = {
-            "AlarmName": f"minutehand-events-{name}",
-            "MetricName": metric,
-            "Threshold": threshold,
-            "Statistic": "Maximum" if metric == "IteratorAge" else "Sum",
-            "ComparisonOperator": "GreaterThanThreshold",
-            "TreatMissingData": "notBreaching",
-        }
-        made.has_resource_properties("AWS::CloudWatch::Alarm", properties)
-        assert f"minutehand-events-{name}" not in json.dumps(template.to_json())
-    (behind,) = made.find_resources(
-        "AWS::CloudWatch::Alarm", {"Properties": {"AlarmName": "minutehand-events-behind"}}
-    ).values()
-    assert "JobsEventsFunction" in json.dumps(behind["Properties"]["Dimensions"])
-
-
 @pytest.mark.parametrize(
     ("given", "field"),
     [

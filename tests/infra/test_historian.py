@@ -82,27 +82,6 @@ def test_it_may_read_its_stream_note_what_it_sets_aside_and_no_more_of_the_ledge
     assert "JobsHistorianAside" in json.dumps(sending["Resource"])
 
 
-@pytest.mark.parametrize(
-    ("name", "metric", "threshold"),
-    [
-        ("historian-behind", "IteratorAge", 3_600_000),
-        ("historian-aside", "ApproximateNumberOfMessagesVisible", 0),
-        ("historian-set-aside", "HistorianSetAside", 0),
-        ("historian-errors", "Errors", 0),
-    ],
-)
-def test_its_alarms(template: Template, name: str, metric: str, threshold: int) -> None:
-    template.has_resource_properties(
-        "AWS::CloudWatch::Alarm",
-        {
-            "AlarmName": f"minutehand-{name}",
-            "MetricName": metric,
-            "Threshold": threshold,
-            "ComparisonOperator": "GreaterThanThreshold",
-        },
-    )
-
-
 def test_without_history_there_is_no_stream_no_historian_and_no_alarm_of_it(
     with_knobs: Callable[..., Template],
 ) -> None:

@@ -1,4 +1,4 @@
-"""Declared queues in the stack: an SQS queue, a worker and two alarms for each, found in the package or given."""
+"""Declared queues in the stack: an SQS queue and a worker for each, found in the package or given."""
 
 from __future__ import annotations
 
@@ -123,31 +123,6 @@ def test_who_schedules_sends_to_each_and_may_ask_which_there_are(stack: Stack) -
     allowed = statements(Template.from_stack(stack), "ApiDefaultPolicy")
     assert queues_of(allowed, "sqs:SendMessage") == EVERY
     assert [s["Resource"] for s in allowed if s["Action"] == "sqs:ListQueues"] == ["*"]
-
-
-def test_a_throttled_worker_and_a_queue_that_is_never_empty_are_alarms(template: Template) -> None:
-    found = [a["Properties"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()]
-    alarms = {a["AlarmName"].removeprefix("minutehand-"): a for a in found}
-    assert alarms.keys() == {
-        *(
-            "no-tick",
-            "no-audit",
-            "audit-contradicted",
-            "behind",
-            "held-back",
-            "dead-runs",
-            "dead-letter-queue",
-            "worker-throttled",
-        ),
-        *("unreadable-messages", "rejected-messages"),
-        *("historian-behind", "historian-aside", "historian-set-aside", "historian-errors"),
-        *("worker-reports-throttled", "worker-mail-throttled"),
-        *("work-reports-waiting", "work-mail-waiting", "work-gpu-waiting"),
-    }
-    waiting = alarms["work-reports-waiting"]
-    assert (waiting["MetricName"], waiting["Statistic"]) == ("ApproximateNumberOfMessagesVisible", "Minimum")
-    assert (waiting["Period"] * waiting["EvaluationPeriods"], waiting["Threshold"]) == (900, 0)
-    assert waiting["AlarmActions"] == waiting["OKActions"] == alarms["no-tick"]["AlarmActions"]
 
 
 def test_cdk_nag_has_nothing_to_say(tmp_path: Path) -> None:

@@ -89,12 +89,6 @@ def test_pollers_are_kept_for_each_stripe(template: Template) -> None:
     assert "ScalingConfig" not in found["Work"]
 
 
-def test_each_stripe_of_a_declared_queue_has_its_alarm(template: Template) -> None:
-    alarms = {a["Properties"]["AlarmName"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()}
-    waiting = {f"minutehand-work-{name}-waiting" for name in ("reports", "reports_1", "mail")}
-    assert {alarm for alarm in alarms if alarm.endswith("-waiting")} == waiting
-
-
 def test_the_ticker_is_told_when_to_hold_a_queue_back(template: Template, stack: Stack) -> None:
     def limits(of: Template) -> tuple[str, str]:
         said = functions(of)["minutehand-ticker"]["Environment"]["Variables"]

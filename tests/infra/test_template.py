@@ -359,79 +359,7 @@ def test_no_role_has_a_managed_policy_or_a_wildcard(template: Template, part: st
 # --- alarms and outputs ---
 
 
-def alarm(template: Template, suffix: str) -> dict[str, Any]:
-    found = template.find_resources("AWS::CloudWatch::Alarm", {"Properties": {"AlarmName": f"minutehand-{suffix}"}})
-    (resource,) = found.values()
-    return dict(resource["Properties"])
-
-
-def test_silence_for_three_minutes_is_an_alarm(template: Template) -> None:
-    no_tick = alarm(template, "no-tick")
-    assert (no_tick["Namespace"], no_tick["MetricName"], no_tick["Statistic"]) == ("Minutehand", "Ticks", "Sum")
-    assert no_tick["Dimensions"] == [{"Name": "service", "Value": "minutehand-ticker"}]
-    assert (no_tick["ComparisonOperator"], no_tick["Threshold"]) == ("LessThanThreshold", 1)
-    assert (no_tick["Period"], no_tick["EvaluationPeriods"]) == (60, 3)
-    assert no_tick["TreatMissingData"] == "breaching"
-
-
-def test_two_minutes_behind_is_an_alarm(template: Template) -> None:
-    behind = alarm(template, "behind")
-    assert (behind["MetricName"], behind["Statistic"]) == ("BehindBy", "Maximum")
-    assert (behind["ComparisonOperator"], behind["Threshold"]) == ("GreaterThanThreshold", 120_000)
-
-
-def test_a_queue_that_is_held_back_is_an_alarm(template: Template) -> None:
-    held = alarm(template, "held-back")
-    assert (held["MetricName"], held["Statistic"]) == ("QueuesHeld", "Maximum")
-    assert held["Dimensions"] == [{"Name": "service", "Value": "minutehand-ticker"}]
-    assert (held["ComparisonOperator"], held["Threshold"]) == ("GreaterThanThreshold", 0)
-
-
-def test_a_dead_run_is_an_alarm(template: Template) -> None:
-    dead = alarm(template, "dead-runs")
-    assert (dead["Namespace"], dead["MetricName"], dead["Statistic"]) == ("Minutehand", "Dead", "Sum")
-    assert dead["Dimensions"] == [{"Name": "service", "Value": "minutehand-undertaker"}]
-    assert (dead["ComparisonOperator"], dead["Threshold"]) == ("GreaterThanThreshold", 0)
-
-
-def test_dead_letters_that_nobody_buries_are_an_alarm(template: Template) -> None:
-    unburied = alarm(template, "dead-letter-queue")
-    assert unburied["MetricName"] == "ApproximateNumberOfMessagesVisible"
-    assert unburied["Dimensions"][0]["Value"]["Fn::GetAtt"][0].startswith("JobsQueuesDead")
-    assert (unburied["Period"], unburied["EvaluationPeriods"], unburied["Threshold"]) == (60, 5, 0)
-
-
-@pytest.mark.parametrize("metric", ["Unreadable", "Rejected"])
-def test_messages_that_nobody_of_ours_can_have_sent_are_an_alarm(template: Template, metric: str) -> None:
-    foreign = alarm(template, f"{metric.lower()}-messages")
-    assert (foreign["Namespace"], foreign["MetricName"], foreign["Statistic"]) == ("Minutehand", metric, "Sum")
-    assert foreign["Dimensions"] == [{"Name": "service", "Value": "minutehand-undertaker"}]
-    assert (foreign["ComparisonOperator"], foreign["Threshold"]) == ("GreaterThanThreshold", 0)
-    assert (foreign["Period"], foreign["EvaluationPeriods"]) == (300, 1)
-    assert foreign["TreatMissingData"] == "notBreaching", "zeros are not written"
-    assert f"letter.{metric.lower()}" in foreign["AlarmDescription"]
-
-
-def test_a_throttled_worker_is_an_alarm(template: Template) -> None:
-    throttled = alarm(template, "worker-throttled")
-    assert (throttled["Namespace"], throttled["MetricName"]) == ("AWS/Lambda", "Throttles")
-    assert throttled["Dimensions"][0]["Value"]["Ref"].startswith("JobsWorkerFunction")
-
-
-def test_three_hours_without_an_audit_are_an_alarm(template: Template) -> None:
-    no_audit = alarm(template, "no-audit")
-    assert (no_audit["Namespace"], no_audit["MetricName"], no_audit["Statistic"]) == ("Minutehand", "Audits", "Sum")
-    assert no_audit["Dimensions"] == [{"Name": "service", "Value": "minutehand-auditor"}]
-    assert (no_audit["ComparisonOperator"], no_audit["Threshold"]) == ("LessThanThreshold", 1)
-    assert (no_audit["Period"], no_audit["EvaluationPeriods"]) == (3600, 3)
-    assert no_audit["TreatMissingData"] == "breaching"
-
-
-def test_an_audit_that_its_anchors_contradict_is_an_alarm(template: Template) -> None:
-    changed = alarm(template, "audit-contradicted")
-    assert (changed["MetricName"], changed["Statistic"], changed["Threshold"]) == ("AuditContradicted", "Sum", 0)
-    assert changed["Dimensions"] == [{"Name": "service", "Value": "minutehand-auditor"}]
-    assert changed["TreatMissingData"] == "notBreaching", "zeros are not written"
+def test_the_auditor_closes_days_of_the_audit(template: Template) -> None:
     assert actions(template, "auditor", "audit/*") == {"s3:GetObject", "s3:PutObject"}
 
 
@@ -447,14 +375,6 @@ def test_nobody_puts_a_close_of_the_audit_in_place_of_another(template: Template
         ("Deny", {"AWS": "*"}, {"Null": {"s3:if-none-match": "true"}})
     ]
     assert denied[0]["Resource"]["Fn::Join"][1][1] == "/audit/*"
-
-
-def test_all_fourteen_alarms_tell_the_topic_when_they_begin_and_when_they_end(template: Template) -> None:
-    template.resource_count_is("AWS::CloudWatch::Alarm", 14)
-    (topic,) = resources(template, "AWS::SNS::Topic")
-    template.all_resources_properties(
-        "AWS::CloudWatch::Alarm", {"AlarmActions": [{"Ref": topic}], "OKActions": [{"Ref": topic}]}
-    )
 
 
 def test_cloudwatch_may_publish_to_the_alarms_topic_and_nobody_without_tls(template: Template) -> None:

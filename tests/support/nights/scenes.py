@@ -181,7 +181,9 @@ OTHERS = (
         name="a message of nobody's run", alarm="rejected", page="rejected", fault=causes.of_nobody, within=8, heals=50
     ),
     Scene(name="runs pass their deadline", alarm="expired", page="expired", fault=causes.expires, within=40, heals=50),
-    Scene(name="an at-most-once run is lost", alarm="lost", page="lost", fault=causes.is_lost, within=75, heals=50),
+    Scene(
+        name="an at-most-once run is lost", alarm="lost-ticker", page="lost", fault=causes.is_lost, within=75, heals=50
+    ),
     Scene(
         name="an application may not send",
         alarm="late-sends",

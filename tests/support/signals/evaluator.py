@@ -125,7 +125,7 @@ class Evaluator:
         if before[name] == OK:
             self._waiting[name] = Waiting(self.minute, composite.wait)
         if hidden:
-            self._waiting[name] = Waiting(self.minute, composite.extension)
+            self._waiting[name] = Waiting(self.minute + 1, composite.extension)  # from its end on
             return
         waiting = self._waiting[name]
         if composite.suppressor is None or self.minute - waiting.since >= waiting.minutes:

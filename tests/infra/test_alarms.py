@@ -1,0 +1,265 @@
+"""The alarms of the template: all of the table, of every part, with a runbook, within CloudWatch's limits, and as the knobs say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_sns as sns
+from aws_cdk.assertions import Template
+from minutehand.domain.queue import Queue
+from minutehand.errors import InvalidInput
+from minutehand.signals.catalogue import METRICS
+
+from infra import AlarmChange, AlarmSettings, Minutehand
+from infra.alarms.plan import QueueParts, StackParts, planned
+from infra.alarms.spec import Each, Need, Severity
+from infra.alarms.specs import SPECS
+from infra.figures import Source
+from tests.support.signals.alarms import CompositeAlarm, MetricAlarm, alarms_of
+from tests.support.stacks import JOBS
+
+RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+QUEUES = [Queue(name="reports", stripes=2), Queue(name="gpu", container=True)]
+BY_ID = {spec.id: spec for spec in SPECS}
+ROLES = {"{worker}": "worker"}  # the role that emits what a part's word stands for
+Alarm = MetricAlarm | CompositeAlarm
+
+
+def made(template: Template) -> dict[str, Alarm]:
+    """The alarms of a template, by name without the prefix."""
+    metric_alarms, composites = alarms_of(template.to_json()["Resources"])
+    found: list[Alarm] = [*metric_alarms, *composites]
+    return {alarm.name.removeprefix("minutehand-"): alarm for alarm in found}
+
+
+@pytest.fixture(scope="module")
+def whole(with_knobs: Callable[..., Template]) -> Template:
+    return with_knobs(queues=QUEUES, events="eventbridge:acme")
+
+
+@pytest.fixture(scope="module")
+def alarms(whole: Template) -> dict[str, Alarm]:
+    return made(whole)
+
+
+def paged(alarms: dict[str, Alarm]) -> set[str]:
+    return {name for name, alarm in alarms.items() if alarm.pages}
+
+
+# The table.
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.id)
+def test_each_is_about_figures_that_are_emitted_and_explained(spec: Any) -> None:
+    for word, figure in spec.figures.items():
+        assert re.search(rf"\b{word}\b", spec.formula)
+        if figure.source is Source.OURS:
+            assert ROLES.get(figure.part, figure.part) in METRICS[figure.name].roles
+    assert (RUNBOOKS / f"{spec.id}.md").is_file()
+    assert spec.means.endswith(".")
+    assert spec.look.endswith((".", "?"))
+    assert set(spec.hidden_by) <= BY_ID.keys()
+
+
+def test_each_page_is_an_alarms_and_the_list_of_pages_has_its_severity() -> None:
+    assert {page.stem for page in RUNBOOKS.glob("*.md")} - {"README"} == BY_ID.keys()
+    rows = re.findall(r"^\| (P\d) \| (.*) \|$", (RUNBOOKS / "README.md").read_text(), re.MULTILINE)
+    listed = {alarm: severity for severity, row in rows for alarm in re.findall(r"\[([a-z-]+)\]", row)}
+    assert listed == {spec.id: str(spec.severity) for spec in SPECS}
+
+
+def test_no_alarm_hides_one_that_is_more_urgent_but_what_follows_of_it() -> None:
+    for spec in SPECS:
+        for cause in spec.hidden_by:
+            assert BY_ID[cause].severity <= spec.severity, f"{cause} hides {spec.id}"
+
+
+def test_what_hides_another_ends_later_than_what_follows_begins() -> None:
+    """Else CloudWatch would not have suppressed it yet when the cause has gone."""
+    for cause in {cause for spec in SPECS for cause in spec.hidden_by}:
+        assert BY_ID[cause].windows or BY_ID[cause].values > BY_ID[cause].times, cause
+
+
+# The template.
+
+
+def test_every_part_has_its_alarms(alarms: dict[str, Alarm]) -> None:
+    assert paged(alarms) == {
+        *("nothing-runs", "nothing-runs-reports", "nothing-runs-reports_1", "nothing-runs-gpu", "no-tick", "behind"),
+        *("late-sends", "late-starts", "dead-runs", "expired", "lost", "lost-reports", "lost-gpu", "lost-ticker"),
+        *(f"{name}{queue}" for name in ("slow-runs", "failing-attempts") for queue in ("", "-reports", "-gpu")),
+        *("rescued-leases", "rescued-leases-reports", "rescued-leases-gpu", "backlog-grows", "held-back", "waiting"),
+        *("function-errors", "throttled", "no-audit", "audit-contradicted", "quarantined", "unburied"),
+        *("unreadable", "rejected", "historian-behind", "historian-errors", "historian-aside", "historian-set-aside"),
+        *("events-behind", "events-set-aside"),
+    }
+    functions = {name for name in alarms if name.startswith("function-errors-")}
+    assert functions == {
+        f"function-errors-{part}" for part in ("ticker", "undertaker", "auditor", "worker", "worker-reports")
+    }
+    assert {name for name in alarms if name.startswith("waiting-")} == {
+        "waiting-work-reports",
+        "waiting-work-reports_1",
+        "waiting-work-gpu",
+    }
+
+
+def test_history_events_and_the_api_have_alarms_where_they_are(with_knobs: Callable[..., Template]) -> None:
+    from infra import ApiSettings
+
+    found = made(with_knobs(history=False, athena=False, api=ApiSettings(keys=True)))
+    assert not [name for name in found if name.startswith(("historian", "events"))]
+    assert "function-errors-api" in found
+
+
+def test_the_words_of_each_say_what_it_means_and_lead_to_its_page(alarms: dict[str, Alarm]) -> None:
+    for name in paged(alarms):
+        text = alarms[name].description
+        (spec,) = (spec for spec in SPECS if text.endswith(f"docs/runbooks/{spec.id}.md"))
+        assert name.startswith(spec.id)
+        assert text.startswith(f"{spec.severity}. {spec.means}")
+        assert len(text) <= 1_024
+
+
+def test_all_is_within_the_limits_of_cloudwatch(whole: Template, alarms: dict[str, Alarm]) -> None:
+    for name, alarm in alarms.items():
+        if isinstance(alarm, MetricAlarm):
+            assert len(alarm.figures) <= 10, name
+            assert alarm.period * alarm.out_of * 60 <= (86_400 if alarm.period < 60 else 604_800), name
+            assert len(alarm.formula) <= 1_024, name
+    for body in whole.find_resources("AWS::CloudWatch::CompositeAlarm").values():
+        rule = json.dumps(body["Properties"]["AlarmRule"])
+        assert rule.count("ALARM(") <= 100
+
+
+def test_of_a_hundred_stripes_no_rule_is_too_long() -> None:
+    stripes = ["work", *(f"work_{number}" for number in range(1, 100))]
+    parts = StackParts(
+        queues=[QueueParts(stripes=stripes, worker="worker", is_declared=False, has_function=True)],
+        functions=["ticker", "worker"],
+        has=frozenset({Need.HISTORY}),
+    )
+    plan = planned(SPECS, parts)
+    names = [alarm.name for alarm in plan.metric_alarms] + [alarm.name for alarm in plan.composites]
+    assert len(names) == len(set(names))
+    for composite in plan.composites:
+        if composite.suppressor is not None:
+            assert composite.suppressor in names
+        if composite.spec is None:
+            assert sum(map(len, composite.any_of)) <= 60
+
+
+def test_silence_of_the_ticker_wakes_somebody_after_three_minutes(alarms: dict[str, Alarm]) -> None:
+    no_tick = alarms["no-tick"]
+    assert isinstance(no_tick, MetricAlarm)
+    (ticks,) = no_tick.figures.values()
+    assert (ticks.namespace, ticks.name, ticks.dimensions) == (
+        "Minutehand",
+        "Ticks",
+        (("service", "minutehand-ticker"),),
+    )
+    assert (no_tick.formula, no_tick.operator, no_tick.threshold) == ("FILL(ticks, 0)", "LessThanThreshold", 1)
+    assert (no_tick.period, no_tick.times, no_tick.missing) == (1, 3, "breaching")
+    assert no_tick.description.startswith("P1.")
+
+
+def test_the_objective_burns_at_two_speeds(alarms: dict[str, Alarm]) -> None:
+    for minutes, threshold in ((5, 1.44), (60, 1.44), (30, 0.6), (360, 0.6)):
+        window = alarms[f"late-sends-{minutes}m"]
+        assert isinstance(window, MetricAlarm)
+        assert (window.period, window.threshold, window.out_of) == (minutes, threshold, 1)
+        assert not window.pages
+
+
+def test_who_pages_tells_the_topic_when_it_begins_and_when_it_ends(whole: Template) -> None:
+    (topic,) = whole.find_resources("AWS::SNS::Topic")
+    for kind in ("Alarm", "CompositeAlarm"):
+        for body in whole.find_resources(f"AWS::CloudWatch::{kind}").values():
+            given = body["Properties"]
+            if "AlarmActions" in given:
+                assert given["AlarmActions"] == given["OKActions"] == [{"Ref": topic}]
+
+
+# The knobs.
+
+
+def test_none_is_made_where_they_are_off(with_knobs: Callable[..., Template]) -> None:
+    template = with_knobs(alarms=AlarmSettings.read("off"))
+    assert not made(template)
+    template.resource_count_is("AWS::SNS::Topic", 0)
+    assert "AlarmTopicArn" not in template.find_outputs("*")
+
+
+def test_threshold_length_and_severity_are_knobs(with_knobs: Callable[..., Template]) -> None:
+    text = "slow-runs.threshold=60000,slow-runs.severity=P3,no-tick.minutes=5,lost=off,late-starts=off"
+    found = made(with_knobs(alarms=AlarmSettings.read(text)))
+    slow, silent = found["slow-runs"], found["no-tick"]
+    assert isinstance(slow, MetricAlarm)
+    assert isinstance(silent, MetricAlarm)
+    assert slow.threshold == 60_000
+    assert slow.description.startswith("P3.")
+    assert (silent.times, silent.out_of) == (5, 6)
+    assert not [name for name in found if name.startswith(("lost", "late-starts"))]
+
+
+def test_each_severity_may_have_a_topic_of_its_own(stack: Stack) -> None:
+    pager, desk = (
+        sns.Topic.from_topic_arn(stack, name, f"arn:aws:sns:eu-west-1:123456789012:{name}")
+        for name in ("pager", "desk")
+    )
+    settings = AlarmSettings(topic=desk, topics={"P1": pager}, runbooks="https://runbooks.example.com/minutehand/")
+    Minutehand(stack, "Jobs", jobs=JOBS, alarms=settings)
+    template = Template.from_stack(stack)
+    template.resource_count_is("AWS::SNS::Topic", 0)
+    for name, topic in (("no-tick", "pager"), ("dead-runs", "desk")):
+        template.has_resource_properties(
+            "AWS::CloudWatch::Alarm",
+            {"AlarmName": f"minutehand-{name}", "AlarmActions": [f"arn:aws:sns:eu-west-1:123456789012:{topic}"]},
+        )
+    assert made(template)["no-tick"].description.endswith("https://runbooks.example.com/minutehand/no-tick.md")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"nonsense": AlarmChange()}, r"alarms.changes='nonsense': is not an alarm; use one of audit-contradicted"),
+        (
+            {"no-tick": AlarmChange(minutes=0)},
+            r"alarms.no-tick.minutes=0: does not fit; use a multiple of 1 up to 1,440",
+        ),
+        ({"slow-runs": AlarmChange(minutes=7)}, r"alarms.slow-runs.minutes=7: does not fit; use a multiple of 5"),
+        ({"late-starts": AlarmChange(minutes=5)}, r"alarms.late-starts.minutes=5: cannot be set"),
+        (
+            {"slow-runs": AlarmChange(threshold=-1)},
+            r"alarms.slow-runs.threshold=-1: is not a number from 0 on; give ms",
+        ),
+        (
+            {"slow-runs": AlarmChange(severity="P0")},
+            r"alarms.slow-runs.severity='P0': is not a severity; use one of P1",
+        ),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(change: dict[str, AlarmChange], field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        AlarmSettings(changes=change)
+
+
+@pytest.mark.parametrize(
+    "text", ["of", "slow-runs", "slow-runs.threshold", "slow-runs.minutes=x", "slow-runs.colour=red"]
+)
+def test_a_text_that_cannot_be_read_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"alarms=.*is not understood; write on, off, or e\.g\. slow-runs.threshold=60000"
+    ):
+        AlarmSettings.read(text)
+
+
+def test_severities_and_parts_are_those_of_the_table() -> None:
+    assert {spec.severity for spec in SPECS} == set(Severity)
+    assert {spec.each for spec in SPECS} == set(Each)
