@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.doc_pages import ROOT
 from tests.support.nights.operator import runbook
 from tests.support.nights.scenes import OTHERS, SIX, Scene
 
@@ -14,3 +15,8 @@ def test_what_cures_a_fault_stands_on_its_page(scene: Scene) -> None:
     assert scene.alarm.startswith(scene.page)
     assert not scene.act or any(line.startswith(scene.act) for line in lines)
     assert not scene.knows or any(set(scene.knows) & set(line.split()) for line in lines)
+
+
+def test_every_page_has_a_scene() -> None:
+    pages = {path.stem for path in (ROOT / "docs/runbooks").glob("*.md")} - {"README"}
+    assert {scene.page for scene in (*SIX, *OTHERS)} == pages

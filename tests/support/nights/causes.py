@@ -173,6 +173,26 @@ def of_aws(name: str, value: float, **dimension: str) -> Callable[[Night], Cure]
     return fault
 
 
+def of_ours(name: str, part: str) -> Callable[[Night], Cure]:
+    """A metric of ours that no fault of a night in memory makes."""
+
+    def fault(night: Night) -> Cure:
+        night.of_aws["Minutehand", name, (("service", f"{PREFIX}-{part}"),)] = 1
+        return night.of_aws.clear
+
+    return fault
+
+
+def grows(queue: str, by: int) -> Callable[[Night], Cure]:
+    """So many more messages wait in each minute than workers take; those that start are in time."""
+
+    def fault(night: Night) -> Cure:
+        night.rising["AWS/SQS", "ApproximateNumberOfMessagesVisible", (("QueueName", f"{PREFIX}-{queue}"),)] = by
+        return night.rising.clear
+
+    return fault
+
+
 def letters_wait(night: Night) -> Cure:
     night.asleep.add("undertaker")
     night.schedule("bad", "bad")

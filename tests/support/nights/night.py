@@ -96,6 +96,7 @@ class Night:
         self.squeezed = set[str]()  # roles of which Lambda throttles some invocations
         self.habits: list[Callable[[], object]] = []  # what somebody does 40 s after each full minute
         self.of_aws: Figures = {}  # figures of parts that an installation in memory does not have
+        self.rising: dict[tuple[str, str, Dimensions], float] = {}  # figures that rise by so much in each minute
         self.minutes: list[Minute] = []
         self.scheduler = self.owner()
         self._minute = Minute(at)
@@ -258,6 +259,8 @@ class Night:
         for name, queue in {f"work-{of}" if of else "work": q for of, q in self.memory.queues.items()}.items():
             self._depth(name, queue)
         self._depth("dead", self.memory.dead)
+        for key, by in self.rising.items():
+            figures[key] = (self.minutes[-1].figures.get(key, 0) if self.minutes else 0) + by
 
     def _depth(self, name: str, queue: Any) -> None:
         load, of = queue.load(), (("QueueName", f"{PREFIX}-{name}"),)
