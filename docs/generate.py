@@ -296,7 +296,7 @@ def _condition(spec: AlarmSpec) -> str:
     lasts = (
         f"in {spec.times} of {spec.values} values of {spec.period} min" if spec.values > 1 else f"in {spec.period} min"
     )
-    return f"{spec.compare} {spec.threshold:,g} {spec.unit}, {lasts}"
+    return f"{spec.compare} {spec.threshold:,} {spec.unit}, {lasts}"
 
 
 _UNITS = {

@@ -27,7 +27,7 @@ def run(deployment: Deployment, plan: Plan) -> Iterator[Finding]:
     began = time.time() * MS
     scheduler = deployment.scheduler()
     killed = scheduler.submit(KILLED, "killed-0").id
-    scheduler.submit(DOOMED, "doomed-0")  # its alarm is waited for at the end
+    scheduler.submit(DOOMED, "doomed-0")  # one that ends DEAD
     pause = _pause(deployment)
     yield pause
     common = {"number": plan.schedules, "every": plan.every, "lead": plan.lead, "threads": plan.threads}

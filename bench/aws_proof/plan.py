@@ -14,7 +14,7 @@ DOLLARS_A_MILLION = (
 )
 HOURS = 3.0  # for which alarms, metrics and pollers are counted; they are billed by the hour
 _LINE, _LINES = 600, 3  # bytes of a log line, lines of a run that says that it began
-_METRICS, _ALARMS = 40, 8
+_METRICS, _ALARMS = 40, 110  # alarms: metrics that they read, a composite one as five
 _TRACED = 0.06  # of invocations: one a second and 5 % of the others
 _SPIKE = 1_000  # fires a second that the settings of an installation are good for
 _POLLERS = 100

@@ -142,8 +142,9 @@ def _roles(cloud: Cloud, names: Names) -> Iterator[str]:
 
 def _alarms(cloud: Cloud, names: Names) -> Iterator[str]:
     pages = cloud.client("cloudwatch").get_paginator("describe_alarms")
-    for page in pages.paginate(AlarmNamePrefix=f"{names.prefix}-"):
-        yield from (alarm["AlarmName"] for alarm in page["MetricAlarms"])
+    kinds = ["MetricAlarm", "CompositeAlarm"]
+    for page in pages.paginate(AlarmNamePrefix=f"{names.prefix}-", AlarmTypes=kinds):
+        yield from (alarm["AlarmName"] for kind in kinds for alarm in page.get(f"{kind}s", ()))
 
 
 _LISTS: dict[str, Callable[[Cloud, Names], Any]] = {

@@ -273,7 +273,9 @@ def _check_text(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise InvalidInput("argument", word, "is not text in UTF-8", "check the encoding of your terminal") from None
+            raise InvalidInput(
+                "argument", word, "is not text in UTF-8", "check the encoding of your terminal"
+            ) from None
 
 
 def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:

@@ -48,7 +48,9 @@ def text_of(data: bytes, source: str) -> str:
     control = _CONTROL.search(text)
     if control:
         line = text.count("\n", 0, control.start()) + 1
-        raise InvalidInput(f"{source}:{line}", control[0], "is not text", "give a text file, or take this character out")
+        raise InvalidInput(
+            f"{source}:{line}", control[0], "is not text", "give a text file, or take this character out"
+        )
     return text
 
 

@@ -228,15 +228,33 @@ def test_the_calls_are_those_of_the_service_models() -> None:
     assert {"TopicArn", "Protocol", "Endpoint"} <= set(subscribe.members)
 
 
-def test_an_alarm_that_arrives_and_one_that_does_not() -> None:
-    told = json.dumps({"Message": json.dumps({"AlarmName": "proof-0a1b2c-dead-runs", "NewStateValue": "ALARM"})})
-    brought = {"Messages": [{"Body": told, "ReceiptHandle": "r"}]}
-    for answer, verdict in ((brought, Verdict.HELD), ({}, Verdict.BROKEN)):
+def test_alarms_that_arrive_and_one_that_does_not() -> None:
+    """One that a foreign message provokes, and those that are set off by hand."""
+
+    def brought(*names: str) -> dict[str, Any]:
+        told = (json.dumps({"AlarmName": f"proof-0a1b2c-{name}", "NewStateValue": "ALARM"}) for name in names)
+        return {"Messages": [{"Body": json.dumps({"Message": text}), "ReceiptHandle": "r"} for text in told]}
+
+    paging = [
+        {"AlarmName": "proof-0a1b2c-unreadable", "AlarmActions": ["topic"]},
+        {"AlarmName": "proof-0a1b2c-no-tick", "AlarmActions": ["topic"]},
+        {"AlarmName": "proof-0a1b2c-late-starts-worker-5m", "AlarmActions": []},
+    ]
+    for answer, verdict, says in (
+        (brought("unreadable", "no-tick"), Verdict.HELD, "arrived: proof-0a1b2c-no-tick, proof-0a1b2c-unreadable"),
+        (brought("unreadable"), Verdict.BROKEN, "proof-0a1b2c-no-tick, which was set off by hand, did not arrive"),
+        ({}, Verdict.BROKEN, "proof-0a1b2c-unreadable did not arrive"),
+    ):
         sqs = Stub(get_queue_url={"QueueUrl": "u"}, receive_message=answer)
-        deployment: Any = type("There", (), {"cloud": cloud_of(sqs=sqs), "names": Names("0a1b2c")})
+        cloudwatch = Stub(describe_alarms={"MetricAlarms": paging})
+        deployment: Any = type(
+            "There", (), {"cloud": cloud_of(sqs=sqs, cloudwatch=cloudwatch), "names": Names("0a1b2c")}
+        )
         found = alarms.arrived(deployment, replace(on_aws(None), alarm_patience=0.01))
         assert found.verdict is verdict
-        assert ("dead-runs: ALARM" in found.says) == bool(answer)
+        assert says in found.says
+        set_off = [given["AlarmName"] for name, given in cloudwatch.calls if name == "set_alarm_state"]
+        assert set_off == ["proof-0a1b2c-no-tick", "proof-0a1b2c-unreadable"]
 
 
 def test_the_outage_is_lifted_when_the_block_fails() -> None:
@@ -262,7 +280,7 @@ def test_a_step_of_the_removal_that_fails_is_reported_and_the_next_are_taken() -
         "logs": Stub(describe_log_groups={"logGroups": [{"logGroupName": "/aws/lambda/proof-0a1b2c-worker"}]}),
         "dynamodb": Stub(list_tables={"TableNames": ["proof-0a1b2c-runs", "production-runs"]}),
         "s3": Stub(list_buckets={"Buckets": []}),
-        "cloudwatch": Stub(describe_alarms={"MetricAlarms": []}),
+        "cloudwatch": Stub(describe_alarms={"MetricAlarms": [], "CompositeAlarms": []}),
         "iam": Stub(list_roles={"Roles": [{"RoleName": "cdk-mh0a1b2c-deploy-role-1-r"}, {"RoleName": "admin"}]}),
     }
     said = list[str]()

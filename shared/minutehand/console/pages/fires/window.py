@@ -127,7 +127,9 @@ def zone_of(name: str) -> tzinfo:
     try:
         return zone(name)
     except ExpressionError as problem:
-        raise InvalidInput("zone", name, f"is not a zone: {problem}", "use an IANA name, such as Europe/Berlin") from None
+        raise InvalidInput(
+            "zone", name, f"is not a zone: {problem}", "use an IANA name, such as Europe/Berlin"
+        ) from None
 
 
 def _moment(text: str, local: tzinfo) -> datetime:
