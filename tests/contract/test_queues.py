@@ -205,7 +205,7 @@ def test_a_payload_comes_back_by_its_key(services: Services) -> None:
     key = services.payloads.put("acme/s", text)
     assert services.payloads.put("acme/s", text) != key, "what is being removed is not what is being stored"
     assert services.payloads.get("acme", key) == text
-    with pytest.raises(NotFound, match="no object of tenant 'acm'"):
+    with pytest.raises(NotFound, match="not an object of tenant 'acm'"):
         services.payloads.get("acm", key)
     result = services.payloads.keep("acme", text)
     assert services.payloads.keep("acme", text) == result, "stored once"
