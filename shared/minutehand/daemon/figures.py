@@ -1,4 +1,4 @@
-"""The figures of a worker process: what its shell tells, and once a minute what the process itself takes."""
+"""The figures of processes: what a worker's shell tells and, once a minute, what the process takes; and those of other roles."""
 
 from __future__ import annotations
 
@@ -71,6 +71,24 @@ class ProcessFigures:
         pass_on(self._sinks, make)
 
     def _flush(self) -> None:
+        flush(self._sinks)
+
+
+class RoundFigures:
+    """Passes the figures of a role's rounds on to ``sinks``, which write them once a minute. Raises nothing. For any thread."""
+
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        self._sinks, self._flushed = sinks, time.monotonic()
+
+    def add(self, make: Callable[[], Sequence[Measurement]]) -> None:
+        """A round is over; ``make`` measures it."""
+        pass_on(self._sinks, make)
+        if time.monotonic() - self._flushed >= PERIOD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is left."""
+        self._flushed = time.monotonic()
         flush(self._sinks)
 
 

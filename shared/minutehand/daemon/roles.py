@@ -14,7 +14,7 @@ from minutehand.auditor.closing import close_days
 from minutehand.auditor.history import check_history
 from minutehand.daemon.declarations import DeclarationApplier
 from minutehand.daemon.event_sink import with_events
-from minutehand.daemon.figures import ProcessFigures, flush, pass_on
+from minutehand.daemon.figures import ProcessFigures, RoundFigures, flush, pass_on
 from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from minutehand.domain.queue import declared_name, striped, striped_text
@@ -28,9 +28,11 @@ from minutehand.ports.services import Services
 from minutehand.sdk.base import check_declared
 from minutehand.services import connect, system_clock
 from minutehand.settings import Settings, metered_jobs
+from minutehand.signals.audits import of_audit, of_closing, of_folding
 from minutehand.signals.burials import of_burial
+from minutehand.signals.deliveries import of_events_round, of_history_round
 from minutehand.signals.instruments import loaded_open_telemetry
-from minutehand.signals.measurement import Measurement
+from minutehand.signals.measurement import Measurement, counted
 from minutehand.signals.sinks import Sink
 from minutehand.signals.ticker import of_gauges, of_tick
 from minutehand.signals.worker import WorkerFigures
@@ -119,64 +121,102 @@ def run_historian(
     stop: threading.Event,
     period: float = HISTORIAN_PERIOD,
     report: Callable[[FollowReport], None] | None = None,
+    sinks: Sequence[Sink] = (),
+    event_sinks: Sequence[Sink] = (),
 ) -> None:
     """Follow the stream of runs until ``stop``: a round every ``period`` seconds, and at once where more is left.
 
     What stops a round is logged, and the next one begins with the same changes. A second reader, in a thread of its own, publishes
-    events where MINUTEHAND_EVENTS says so. Misconfigured if the history is off, or a setting of events is wrong.
+    events where MINUTEHAND_EVENTS says so. Figures of the history go to ``sinks``, those of events to ``event_sinks``, once a minute
+    and at the end. Misconfigured if the history is off, or a setting of events is wrong.
     """
     if not settings.history:
         raise Misconfigured("MINUTEHAND_HISTORY=off: the runs have no stream; set it to 'on', or run no historian")
     services = connect(settings)
     publishing = with_events(services, settings)
+    of_history, of_events = RoundFigures(sinks), RoundFigures(event_sinks)
     if publishing.events is not None:
         events = StreamFollower(publishing, system_clock, Reader.EVENTS)
-        threading.Thread(target=_follow, args=(events, stop, period), name="events", daemon=True).start()
-    _follow(StreamFollower(services, system_clock), stop, period, report)
+
+        def tell_events(done: FollowReport) -> None:
+            of_events.add(partial(of_events_round, done))
+
+        threading.Thread(target=_follow, args=(events, stop, period, tell_events), name="events", daemon=True).start()
+
+    def tell(done: FollowReport) -> None:
+        of_history.add(partial(of_history_round, done))
+        if report is not None and not done.stopped:
+            report(done)
+
+    try:
+        _follow(StreamFollower(services, system_clock), stop, period, tell)
+    finally:
+        of_history.flush()
+        of_events.flush()
 
 
 def _follow(
-    follower: StreamFollower,
-    stop: threading.Event,
-    period: float,
-    report: Callable[[FollowReport], None] | None = None,
+    follower: StreamFollower, stop: threading.Event, period: float, tell: Callable[[FollowReport], None]
 ) -> None:
+    """``tell`` gets the report of each round, of those that an error stopped as well."""
     while not stop.is_set():
-        started = system_clock()
+        started, done = system_clock(), FollowReport()
         try:
-            done = follower.poll()
+            follower.poll(done)
         except MinutehandError as problem:
             log.warning("historian.stopped", extra={"error": str(problem)})
         except Exception:  # a defect of a consumer: the batch stays, and the delay of the historian tells it
             log.exception("historian.stopped")
-        else:
-            _log_round(done)
-            if report is not None:
-                report(done)
-            if done.has_more:
-                continue
+        _log_round(done)
+        tell(done)
+        if done.has_more and not done.stopped:
+            continue
         stop.wait(max(period - (system_clock() - started) / SECOND, 0.1))
 
 
 def _log_round(report: FollowReport) -> None:
     """One line for a round that had something to do."""
-    counts = {name: value for name, value in vars(report).items() if value and name not in ("delay", "has_more")}
+    counts = {
+        name: value for name, value in vars(report).items() if value and name not in ("delay", "has_more", "stopped")
+    }
     if counts:
         log.info("historian.done", extra=counts | {"delay_ms": report.delay})
 
 
-def run_auditor(settings: Settings) -> AuditReport:
-    """Audit once, close the days of the record of acts, and look after the history."""
+def run_auditor(settings: Settings, *, sinks: Sequence[Sink] = ()) -> AuditReport:
+    """Audit once, close the days of the record of acts, and look after the history. Figures go to ``sinks``, after an error too."""
     services = connect(settings)
     try:
-        close_days(services, clock=system_clock)
-    except MinutehandError as problem:  # the live data is audited all the same
-        log.warning("audit.not_closed", extra={"error": str(problem)})
-    report = audit(services, clock=system_clock)
-    if settings.history:
-        fold(services, clock=system_clock, budget=DAY)
-        check_history(services, clock=system_clock, random=Random())
+        _close_days(services, sinks)
+        report = audit(services, clock=system_clock)
+        pass_on(sinks, partial(of_audit, report))
+        if settings.history:
+            _look_after_history(services, sinks)
+    finally:
+        flush(sinks)
     return report
+
+
+def _close_days(services: Services, sinks: Sequence[Sink]) -> None:
+    """Close the days of the record of acts. The live data is audited although this fails."""
+    try:
+        done = close_days(services, clock=system_clock)
+    except MinutehandError as problem:
+        log.warning("audit.not_closed", extra={"error": str(problem)})
+        pass_on(sinks, partial(counted, AuditDaysNotClosed=1))
+    else:
+        pass_on(sinks, partial(of_closing, done))
+
+
+def _look_after_history(services: Services, sinks: Sequence[Sink]) -> None:
+    """Fold the hours of the history that are over, and compare a sample of it with the ledger."""
+    try:
+        pass_on(sinks, partial(of_folding, fold(services, clock=system_clock, budget=DAY)))
+        checked = check_history(services, clock=system_clock, random=Random())
+    except MinutehandError:
+        pass_on(sinks, partial(counted, HistoryNotFolded=1))
+        raise
+    pass_on(sinks, partial(counted, HistoryRelisted=checked.relisted))
 
 
 def worker_process(

@@ -37,6 +37,7 @@ class FollowReport(DeliveryReport):
 
     gaps: int = 0
     has_more: bool = False  # begin the next round at once
+    stopped: bool = False  # an error ended it before its time
 
 
 class StreamFollower:
@@ -52,9 +53,20 @@ class StreamFollower:
         self._looked = 0  # UTC ms of the last look at the shards; 0: look now
         self._written = 0  # UTC ms of the last write of the position
 
-    def poll(self) -> FollowReport:
-        """One round over all shards. Raises what stops a batch, and Misconfigured if there is no stream; then the next round repeats it."""
-        report = FollowReport()
+    def poll(self, report: FollowReport | None = None) -> FollowReport:
+        """One round over all shards. Raises what stops a batch, and Misconfigured if there is no stream; then the next round repeats it.
+
+        It counts into ``report``, by default a new one. After an error a report that was given has the batches before it, which do not
+        come again, and says that the round was stopped.
+        """
+        report = FollowReport() if report is None else report
+        try:
+            return self._poll(report)
+        except BaseException:
+            report.stopped = True
+            raise
+
+    def _poll(self, report: FollowReport) -> FollowReport:
         position = self._refreshed(report)
         for shard in self._shards:
             if self._is_ready(shard, position):

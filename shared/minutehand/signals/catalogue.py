@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 class Role(StrEnum):
-    """Who emits a metric. A worker is a function or a process; the others emit metrics as functions."""
+    """Who emits a metric, as a function or as a process."""
 
     TICKER = "ticker"
     WORKER = "worker"
@@ -313,9 +313,9 @@ _AUDITOR = _counts(
 _HISTORIAN = (
     *_counts(
         Role.HISTORIAN,
-        ("HistorianBatches", "batches of the stream that the function was invoked with"),
+        ("HistorianBatches", "batches of the stream that the function was invoked with, or that a process delivered"),
         ("HistorianChanges", "changes of runs that were delivered to every consumer"),
-        ("HistorianStopped", "batches that failed as a whole and come again"),
+        ("HistorianStopped", "batches, and rounds of a process, that failed as a whole and come again"),
         ("HistorianSetAside", "changes that a consumer could not handle: should be 0"),
         ("HistorianUnreadable", "changes of runs whose rows nobody can read: garbage, or a later release's"),
     ),
@@ -333,7 +333,7 @@ _EVENTS = _counts(
     ("EventBatches", "batches of ends of runs and of incidents"),
     ("EventChanges", "changes in them"),
     ("EventsSetAside", "events that were given up: the receiver refuses them or fails on them"),
-    ("EventsStopped", "attempts at a batch that failed; it is tried again for a day"),
+    ("EventsStopped", "attempts at a batch, and rounds of a process, that failed; they are tried again for a day"),
 )
 METRICS: Mapping[str, Metric] = {
     metric.name: metric for metric in (*_TICKER, *_WORKER, *_UNDERTAKER, *_SHARED, *_AUDITOR, *_HISTORIAN, *_EVENTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minutehand.historian.deliver import DeliveryReport
+from minutehand.historian.follow import FollowReport
 from minutehand.signals.measurement import Measurement, counted, measured
 
 
@@ -14,6 +15,16 @@ def of_history(report: DeliveryReport) -> list[Measurement]:
     return [*found, measured("HistorianDelay", report.delay)] if report.changes else found
 
 
+def of_history_round(report: FollowReport) -> list[Measurement]:
+    """Of one round of a historian's process."""
+    return [*counted(HistorianBatches=report.batches, HistorianStopped=report.stopped), *of_history(report)]
+
+
 def of_events(report: DeliveryReport) -> list[Measurement]:
     """Of batches whose events were published."""
     return counted(EventChanges=report.changes, EventsSetAside=report.set_aside)
+
+
+def of_events_round(report: FollowReport) -> list[Measurement]:
+    """Of one round of the process that publishes events."""
+    return [*counted(EventBatches=report.batches, EventsStopped=report.stopped), *of_events(report)]

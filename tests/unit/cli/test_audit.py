@@ -90,3 +90,19 @@ def test_the_variable_names_an_actor_too(said: Say, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("MINUTEHAND_ACTOR", "system:ticker")
     problem = said("--json", "schedules", "list").problem
     assert problem["field"] == "MINUTEHAND_ACTOR"
+
+
+def test_the_check_writes_metrics_before_its_report(said: Say, local_settings: Settings) -> None:
+    metrics, report = said("audit", "--json", "--embedded-metrics").json
+    assert (metrics["service"], metrics["Audits"]) == (f"{local_settings.prefix}-auditor", [1])
+    assert metrics["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service"]]
+    assert report["rearmed"] == 0
+    assert len(said("audit", "--json").json) == 1
+
+
+def test_metrics_of_a_listing_are_refused(said: Say) -> None:
+    refused = said("--json", "audit", "--embedded-metrics", "list")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.problem["message"] == (
+        "--embedded-metrics=True: writes metrics of the check, and `audit list` does not check; leave it out, or leave out `list`"
+    )

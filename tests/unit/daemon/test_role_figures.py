@@ -1,22 +1,35 @@
-"""Ticker and undertaker as processes write the figures that their functions write."""
+"""Ticker, undertaker, historian and auditor as processes write the figures that their functions write."""
 
 from __future__ import annotations
 
 import json
 import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from minutehand import Registry, Retry, Scheduler
 from minutehand.clock import system_clock
 from minutehand.daemon import roles
-from minutehand.daemon.roles import run_ticker, run_undertaker
+from minutehand.daemon.figures import PERIOD, RoundFigures
+from minutehand.daemon.roles import run_auditor, run_historian, run_ticker, run_undertaker
+from minutehand.domain.history.run_change import RunChange
+from minutehand.errors import Unavailable
+from minutehand.historian import readers
+from minutehand.ports.services import Services
 from minutehand.settings import Settings
+from minutehand.signals.measurement import counted
 from minutehand.signals.sinks import EmbeddedLines
 from minutehand.testing import Memory
+from minutehand.testing.memory import stream
 from minutehand.testing.process import make_worker, work_off
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.delivery.visibility import HIDDEN
+
+from tests.support.builders import NOON, a_run
+from tests.support.consumers import Consumer
 
 
 class Lines(EmbeddedLines):
@@ -54,3 +67,115 @@ def test_an_undertaker_writes_its_burials(monkeypatch: pytest.MonkeyPatch) -> No
     lines = Lines(stop)
     run_undertaker(Settings(metric_jobs="bad"), stop=stop, sinks=[lines])
     assert [(line["Dead"], line.get("job")) for line in lines.written] == [([1], None), ([1], "bad")]
+
+
+# The historian.
+
+
+def _historian_writes(
+    services: Services, monkeypatch: pytest.MonkeyPatch, fails: Callable[[RunChange], Exception | None], rounds: int = 2
+) -> Mapping[str, Any]:
+    """The line of a historian that ends after so many rounds."""
+    stop, waits = threading.Event(), iter(range(1, rounds + 1))
+    monkeypatch.setattr(stop, "wait", lambda seconds: stop.set() if next(waits) == rounds else None)
+    monkeypatch.setattr(readers, "CONSUMERS", (Consumer(fails),))
+    monkeypatch.setattr(roles, "connect", lambda settings: services)
+    lines = Lines(threading.Event())
+    run_historian(Settings(), stop=stop, sinks=[lines])
+    (line,) = lines.written
+    return line
+
+
+def test_a_historian_writes_its_rounds_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = Memory(system_clock).connect()
+    services.ledger.claim([a_run()])
+    line = _historian_writes(services, monkeypatch, lambda change: None)
+    assert (line["HistorianBatches"], line["HistorianChanges"], len(line["HistorianDelay"])) == ([1], [1], 1)
+    assert "HistorianStopped" not in line
+
+
+def test_a_historian_counts_the_batches_before_the_one_that_stops_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its position is behind them, so they do not come again: what was set aside of them would never alarm."""
+    monkeypatch.setattr(stream, "PAGE", 4)
+    memory = Memory(system_clock)
+    services = memory.connect()
+    services.ledger.claim([a_run(NOON + number) for number in range(5)])
+    numbers = [change.sequence for change in memory.changes()]
+    errors: list[Exception] = [Unavailable("no answer")]
+
+    def fails(change: RunChange) -> Exception | None:
+        if change.sequence == numbers[0]:
+            return ValueError("garbage")
+        return errors.pop() if change.sequence == numbers[-1] and errors else None
+
+    line = _historian_writes(services, monkeypatch, fails)
+    found = {
+        name: line[name] for name in ("HistorianStopped", "HistorianSetAside", "HistorianChanges", "HistorianBatches")
+    }
+    assert found == {
+        "HistorianStopped": [1],
+        "HistorianSetAside": [1],
+        "HistorianChanges": [5],
+        "HistorianBatches": [2],
+    }
+
+
+def test_rounds_are_written_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    lines = Lines(threading.Event())
+    rounds = RoundFigures([lines])
+    for seconds in (1.0, PERIOD - 2.0):
+        now[0] += seconds
+        rounds.add(lambda: counted(HistorianBatches=1))
+    assert lines.written == []
+    now[0] += 1.0
+    rounds.add(lambda: counted(HistorianBatches=1))
+    assert [line["HistorianBatches"] for line in lines.written] == [[3]]
+    now[0] += 1.0
+    rounds.add(list)
+    rounds.flush()
+    assert len(lines.written) == 1
+
+
+# The auditor.
+
+
+def _audited(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> Mapping[str, Any]:
+    """The line of an auditor's process."""
+    services, lines = Memory(system_clock).connect(), Lines(threading.Event())
+    monkeypatch.setattr(roles, "connect", lambda settings: services)
+    with pytest.raises(Unavailable) if fails else nullcontext():
+        run_auditor(Settings(), sinks=[lines])
+    (line,) = lines.written
+    return line
+
+
+def test_an_auditor_writes_its_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = _audited(monkeypatch)
+    assert (line["Audits"], line["service"]) == ([1], "it")
+    assert "AuditDaysNotClosed" not in line
+
+
+def test_an_auditor_that_could_not_close_days_says_so_and_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "close_days", _unavailable)
+    line = _audited(monkeypatch)
+    assert (line["AuditDaysNotClosed"], line["Audits"]) == ([1], [1])
+
+
+def test_an_audit_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "close_days", _unavailable)
+    monkeypatch.setattr(roles, "audit", _unavailable)
+    line = _audited(monkeypatch, fails=True)
+    assert line["AuditDaysNotClosed"] == [1]
+    assert "Audits" not in line
+
+
+def test_an_auditor_that_could_not_fold_the_history_says_so_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "fold", _unavailable)
+    line = _audited(monkeypatch, fails=True)
+    assert (line["HistoryNotFolded"], line["Audits"]) == ([1], [1])
+
+
+def _unavailable(*given: object, **named: object) -> None:
+    raise Unavailable("no answer")

@@ -11,6 +11,7 @@ import typer
 
 from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.banner import configure_logs
+from minutehand.cli.installation.metric_lines import metric_lines
 from minutehand.cli.moments import is_relative, read_time
 from minutehand.cli.parameters import Cursor, Limit, matching
 from minutehand.cli.shell import Shell, text_of
@@ -42,13 +43,24 @@ def root(
     context: typer.Context,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    embedded_metrics: Annotated[
+        bool,
+        typer.Option(
+            help="Write metrics of the check to standard output, before its report, in CloudWatch's embedded format."
+        ),
+    ] = False,
 ) -> None:
     """Show who did what (list); check that nobody changed the record of it (verify). Alone: check the live data once and repair it."""
     shell: Shell = context.obj
     context.obj = shell = replace(shell, as_json=shell.as_json or as_json)
     if context.invoked_subcommand is None:
         configure_logs(shell)
-        shell.show(run_auditor(shell.settings))
+        sinks = metric_lines(shell.settings, "auditor", wanted=embedded_metrics)
+        shell.show(run_auditor(shell.settings, sinks=sinks))
+    elif embedded_metrics:
+        command = context.invoked_subcommand
+        what = f"writes metrics of the check, and `audit {command}` does not check"
+        raise InvalidInput("--embedded-metrics", True, what, f"leave it out, or leave out `{command}`")
 
 
 @app.command("list")

@@ -20,6 +20,7 @@ import typer
 
 from minutehand.cli.exits import ExitCode
 from minutehand.cli.installation.banner import configure_logs, names_of, show_banner
+from minutehand.cli.installation.metric_lines import metric_lines
 from minutehand.cli.parameters import find_here, load_jobs
 from minutehand.cli.shell import Shell, console, print_json, stop_on_signals
 from minutehand.cli.typed import Duration
@@ -35,10 +36,9 @@ from minutehand.daemon.roles import (
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.errors import InvalidInput, Misconfigured
 from minutehand.jobs import Registry
-from minutehand.services import system_clock
 from minutehand.settings import Settings
 from minutehand.signals.instruments import PrometheusFigures
-from minutehand.signals.sinks import EmbeddedLines, Sink
+from minutehand.signals.sinks import Sink
 from minutehand.terminal import span
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -101,8 +101,7 @@ def worker(
     applies = settings.apply_declarations if apply is None else apply
     scraped = None if health is None else _scraped(settings)
     sinks: list[Sink] = [] if scraped is None else [scraped]
-    if embedded_metrics:
-        sinks.append(EmbeddedLines(service_of(settings), _write_line, system_clock))
+    sinks += metric_lines(settings, "worker", wanted=embedded_metrics)
     process = worker_process(
         settings,
         registry,
@@ -132,16 +131,6 @@ def _scraped(settings: Settings) -> PrometheusFigures | None:
         return None
 
 
-def _lines(shell: Shell, part: str) -> list[Sink]:
-    """The sink that writes the embedded format of a role."""
-    return [EmbeddedLines(service_of(shell.settings, part), _write_line, system_clock)]
-
-
-def _write_line(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
 def _show_worker(shell: Shell, process: WorkerProcess, jobs: Registry, grace: float) -> None:
     serves = {"queue": process.queue, "jobs": names_of(jobs.names()), "concurrency": f"{process.concurrency} runs"}
     stop = f"Ctrl-C, or SIGTERM: runs get {span(timedelta(seconds=grace))} to end; a second Ctrl-C does not wait"
@@ -162,7 +151,8 @@ def ticker(
     with stop_on_signals() as stop:
         if at_terminal:
             show_banner(shell, "ticker", {"period": span(timedelta(seconds=period))})
-        run_ticker(shell.settings, stop=stop, period=period, sinks=_lines(shell, "ticker") if embedded_metrics else ())
+        sinks = metric_lines(shell.settings, "ticker", wanted=embedded_metrics)
+        run_ticker(shell.settings, stop=stop, period=period, sinks=sinks)
 
 
 def undertaker(
@@ -177,7 +167,8 @@ def undertaker(
     with stop_on_signals() as stop:
         if at_terminal:
             show_banner(shell, "undertaker", {"reads": "the dead-letter queue"})
-        run_undertaker(shell.settings, stop=stop, sinks=_lines(shell, "undertaker") if embedded_metrics else ())
+        sinks = metric_lines(shell.settings, "undertaker", wanted=embedded_metrics)
+        run_undertaker(shell.settings, stop=stop, sinks=sinks)
 
 
 def historian(
@@ -185,13 +176,24 @@ def historian(
     period: Annotated[
         float, Duration(least=0.1, most=60), typer.Option(help="Time between two looks at the stream.")
     ] = (HISTORIAN_PERIOD),
+    *,
+    embedded_metrics: Annotated[
+        bool,
+        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, once a minute."),
+    ] = False,
 ) -> None:
     """Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it."""
     at_terminal = configure_logs(shell)
     with stop_on_signals() as stop:
         if at_terminal:
             show_banner(shell, "historian", {"reads": "the stream of runs", "period": span(timedelta(seconds=period))})
-        run_historian(shell.settings, stop=stop, period=period)
+        run_historian(
+            shell.settings,
+            stop=stop,
+            period=period,
+            sinks=metric_lines(shell.settings, "historian", wanted=embedded_metrics),
+            event_sinks=metric_lines(shell.settings, "events", wanted=embedded_metrics),
+        )
 
 
 def local(
