@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from minutehand.state.lease import succeed
 from minutehand.undertaker.incidents import record_dead_run
 
 from tests.support.builders import BOOM, a_run
+from tests.support.command_line import typed
 from tests.support.http_endpoint import serving
 from tests.support.lease_steps import lease_of
 
@@ -97,6 +99,35 @@ def test_an_incident_reaches_a_webhook(local_settings: Settings, monkeypatch: py
     assert document["id"] == receiver.asked[0].headers["webhook-id"]
 
 
+def test_the_command_writes_metrics_of_history_and_of_events(
+    local_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures of the round in which SIGTERM comes are written by the history, and lost of events: two ends make two rounds."""
+    monkeypatch.setenv("ACME_HOOK", f"whsec_{base64.b64encode(KEY).decode()}")
+    monkeypatch.setenv("MINUTEHAND_EVENT_SECRET", "env:ACME_HOOK")
+    monkeypatch.setenv("MINUTEHAND_EVENT_NETWORKS", "127.0.0.0/8")
+    services = connect(local_settings)
+    with serving() as receiver:
+        monkeypatch.setenv("MINUTEHAND_EVENTS", f"webhook:{receiver.url}/hook")
+        words = ("historian", "--embedded-metrics", "--period", "0.1")
+        with typed(local_settings, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            arrived = []
+            for number in (1, 2):
+                _ended(services, late=60 * number)
+                waited_for(lambda number=number: len(receiver.asked) >= number)  # type: ignore[misc]
+                arrived.append(len(receiver.asked))
+            waited_for(lambda: len(_archived(services)) == 6)
+            process.terminate()
+            out, err = process.communicate(timeout=30)
+    assert arrived == [1, 2], err
+    assert process.returncode == 0, err
+    lines = {line["service"]: line for line in map(json.loads, out.splitlines())}
+    history, events = lines[f"{local_settings.prefix}-historian"], lines[f"{local_settings.prefix}-events"]
+    assert history["HistorianChanges"] == [6]
+    assert events["EventChanges"][0] >= 3
+    assert "EventsStopped" not in events
+
+
 def _create_and_fail(services: Services) -> None:
     """A schedule that tells nobody, and a run of it that has failed for good."""
     now = system_clock() // SECOND * SECOND
@@ -111,10 +142,10 @@ def _create_and_fail(services: Services) -> None:
     assert record_dead_run(moved.run, context).put
 
 
-def _ended(services: Services) -> str:
-    """A run that has succeeded."""
+def _ended(services: Services, *, late: int = 1) -> str:
+    """A run that has succeeded, of a fire so many seconds ago."""
     now = system_clock() // SECOND * SECOND
-    run = a_run(now - SECOND)
+    run = a_run(now - late * SECOND)
     services.ledger.claim([run])
     leased = lease_of(services, run)
     done = succeed(fence=leased.fence, now=now, expires=now + DAY, result="1")
