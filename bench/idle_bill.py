@@ -10,7 +10,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from minutehand.signals.catalogue import METRICS, Role
+from minutehand.auditor.audit import audit
+from minutehand.auditor.closing import close_days
+from minutehand.clock import system_clock
+from minutehand.signals.audits import of_audit, of_closing
+from minutehand.signals.catalogue import METRICS
+from minutehand.signals.ticker import of_gauges, of_tick
+from minutehand.testing import Memory
+from minutehand.ticker.gauges import measure
+from minutehand.ticker.tick import tick
 
 from bench.modelled.prices import ALARM, EVENTBRIDGE, GB_SECOND, INVOCATION, LOGS, METRIC, READ, SQS, TRACE
 
@@ -63,7 +71,7 @@ def _rows(resources: Resources) -> Iterator[tuple[str, str, float]]:
     yield "metrics that alarms read", f"{read}", read * ALARM.dollars
     composites = len(_of(resources, "CloudWatch::CompositeAlarm"))
     yield "composite alarms", f"{composites}", composites * COMPOSITE
-    idle = [name for name, one in METRICS.items() if one.zeros and Role.TICKER in one.roles] + ["Audits"]
+    idle = idle_metrics()
     named = ", ".join(f"`{name}`" for name in idle)
     yield f"metrics that are written without load: {named}", f"{len(idle)}", len(idle) * METRIC.dollars
     dashboards = len(_of(resources, "CloudWatch::Dashboard"))
@@ -72,6 +80,17 @@ def _rows(resources: Resources) -> Iterator[tuple[str, str, float]]:
     yield "log lines", f"{invoked * LINE / 1e6:.0f} MB", invoked * LINE / 1e9 * LOGS.dollars
     own = len(_of(resources, "KMS::Key")) + len(_of(resources, "SecretsManager::Secret"))
     assert not own, "a key or a secret of its own costs by the month: count it"
+
+
+def idle_metrics() -> Sequence[str]:
+    """The metrics that ticker and auditor write where there is no schedule and no run, in the catalogue's order."""
+    services, now = Memory(system_clock).connect(), system_clock()
+    ticked = of_tick(tick(services, clock=system_clock, holder="idle"), whole=True)
+    gauges = of_gauges(measure(services, now))
+    closed = of_closing(close_days(services, clock=system_clock))
+    audited = of_audit(audit(services, clock=system_clock, removes=True))
+    written = {each.name for each in (*ticked, *gauges, *closed, *audited)}
+    return [name for name in METRICS if name in written]
 
 
 def _calls(resources: Resources) -> Iterator[tuple[str, int]]:

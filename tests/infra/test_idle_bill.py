@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aws_cdk.assertions import Template
 
-from bench.idle_bill import rows, table
+from bench.idle_bill import idle_metrics, rows, table
 from tests.support.doc_pages import ROOT
 
 
@@ -23,3 +23,7 @@ def test_without_alarms_it_is_a_third(with_knobs: Callable[..., Template]) -> No
         return rows(template.to_json()["Resources"])[-1][2]
 
     assert whole(with_knobs(alarms=AlarmSettings(enabled=False))) < whole(with_knobs()) / 3
+
+
+def test_metrics_without_load_are_those_that_are_written_and_no_distribution_of_nothing() -> None:
+    assert idle_metrics() == ["Ticks", "BehindBy", "StripeDepth", "ReadyRuns", "ExpiredLeases", "Audits"]
