@@ -43,6 +43,8 @@ BEYOND = timedelta(
 SETTLED = timedelta(seconds=5)  # after its due time, within which a run has to end
 RUNS = 3  # that have to have succeeded
 ASSEMBLY = "cdk.out"
+# Knobs for what the embedded cloud does not have: types of resources for queries of Athena, and alarms on metric math.
+LACKING = {"athena": "false", "alarms": "off"}
 # Each process of a function has a copy of the bundle, whose bytecode no other process reads. As on AWS, it is not written.
 _VARIABLES = {"PYTHONDONTWRITEBYTECODE": "1"}
 _CROWD = ALONE * 2  # entries with which one invocation hands shards over to others
@@ -83,8 +85,8 @@ class Deployment:
 def synthesise(cloud: LocalCloud, out: Path) -> Path:
     """Synthesise the stack with bundles for this interpreter; returns the file of its template."""
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
-    # The embedded cloud has no type of resource for a query of Athena.
-    context = ("target=here", "removal=destroy", f"stripes={_STRIPES}", "athena=false", "api=iam,keys", "alarms=off")
+    lacking = (f"{knob}={value}" for knob, value in LACKING.items())
+    context = ("target=here", "removal=destroy", f"stripes={_STRIPES}", "api=iam,keys", *lacking)
     cdk(cloud, out, "synth", "--quiet", *app, *(word for each in context for word in ("--context", each)))
     return out / ASSEMBLY / f"{STACK}.template.json"
 

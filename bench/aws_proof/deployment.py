@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,10 @@ class Deployment:
 
 def deploy(cloud: Cloud, names: Names, plan: Plan, out: Path) -> Deployment:
     """Synthesise, bootstrap and deploy. Raises Misconfigured, with what the CDK said, if one fails."""
-    from infra.deploy_local import ASSEMBLY, cdk  # noqa: PLC0415 (the CDK takes seconds and a process of Node)
+    from infra.deploy_local import ASSEMBLY, LACKING, cdk  # noqa: PLC0415 (the CDK takes seconds and a process of Node)
 
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
-    cdk(cloud, out, "synth", "--quiet", *app, *_context(cloud, names, plan))
+    cdk(cloud, out, "synth", "--quiet", *app, *_context(names, plan, {} if cloud.is_aws else LACKING))
     if not cloud.is_aws:
         amend(out / ASSEMBLY / f"{names.stack}.template.json")
     where = f"aws://{cloud.account}/{cloud.region}"
@@ -63,14 +64,15 @@ def deploy(cloud: Cloud, names: Names, plan: Plan, out: Path) -> Deployment:
     return _connected(cloud, names, json.loads(outputs.read_text())[names.stack])
 
 
-def _context(cloud: Cloud, names: Names, plan: Plan) -> list[str]:
+def _context(names: Names, plan: Plan, lacking: Mapping[str, str]) -> list[str]:
+    """``lacking``: knobs of what the cloud does not have; without any it is AWS."""
     context = {
         "stack": names.stack,
         "prefix": names.prefix,
         "jobs": str(JOBS),
         "removal": "destroy",
-        "target": "aws" if cloud.is_aws else "here",
-        **({} if cloud.is_aws else {"alarms": "off"}),  # the embedded cloud knows none on metric math
+        "target": "here" if lacking else "aws",
+        **lacking,
         "@aws-cdk/core:bootstrapQualifier": names.qualifier,
         **plan.knobs,
     }

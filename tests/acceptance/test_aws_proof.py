@@ -60,7 +60,8 @@ def test_after_a_ctrl_c_everything_is_removed() -> None:
         told: list[str] = []
         reader = threading.Thread(target=lambda: told.extend(proof.stderr or ()))
         reader.start()
-        assert until(lambda: any("pause: " in line for line in told), PATIENCE), told  # it is deployed and has run
+        until(lambda: any("pause: " in line for line in told) or proof.poll() is not None, PATIENCE)
+        assert any("pause: " in line for line in told), told  # it is deployed and has run
         proof.send_signal(signal.SIGINT)
         said = proof.stdout.read()
         reader.join()

@@ -11,6 +11,8 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,11 +21,13 @@ import pytest
 from botocore.exceptions import ClientError
 from minutehand.domain.names import fire_ref
 from minutehand.domain.run import RunRow, RunState
+from minutehand.errors import Misconfigured
 
 import bench.aws_proof.__main__ as command
 from bench.aws_proof import alarms, cost, faults, ramp, removal
 from bench.aws_proof.acceptance import judge_fires
 from bench.aws_proof.cloud import Cloud, Names
+from bench.aws_proof.deployment import deploy
 from bench.aws_proof.load import Load, _began
 from bench.aws_proof.plan import here, on_aws
 from bench.aws_proof.report import Verdict, judged, page, skipped
@@ -315,3 +319,30 @@ def test_what_cannot_be_shown_here_says_so() -> None:
     ]
     assert {one.verdict for one in parts} == {Verdict.SKIPPED}
     assert all(len(one.says) > 20 for one in parts)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("http://127.0.0.1:1", {"target": "here", "athena": "false", "alarms": "off"}),
+        (None, {"target": "aws", "athena": None, "alarms": None}),
+    ],
+)
+def test_only_the_stack_of_an_embedded_cloud_lacks_parts(
+    endpoint: str | None, expected: dict[str, str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows no queries of Athena, and refuses a template with one as a whole."""
+    import infra.deploy_local
+
+    asked = list[str]()
+
+    def stopped(cloud: Cloud, out: Path, *words: str) -> None:
+        asked.extend(words)
+        raise Misconfigured("far enough")
+
+    monkeypatch.setattr(infra.deploy_local, "cdk", stopped)
+    with pytest.raises(Misconfigured, match="far enough"):
+        deploy(cloud_of(endpoint=endpoint), Names("0a1b2c"), here(None), tmp_path)
+    context = dict(word.split("=", 1) for before, word in pairwise(asked) if before == "--context")
+    assert {name: context.get(name) for name in expected} == expected
+    assert context["prefix"] == "proof-0a1b2c"
