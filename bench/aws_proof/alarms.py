@@ -1,9 +1,12 @@
-"""An alarm that is provoked arrives, and each that is set off by hand: CloudWatch, the topic and its policy, and a subscriber."""
+"""An alarm that is provoked arrives, and every other goes off when it is set off: CloudWatch, the topic and its policy, a subscriber."""
 
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from bench.aws_proof.deployment import Deployment
@@ -12,6 +15,8 @@ from bench.aws_proof.report import Finding, judged, skipped
 
 PART = "an alarm arrives"
 PROVOKED = "unreadable"  # by a message that is not ours
+PAUSE = 5.0  # seconds between two looks at the histories: CloudWatch has no way to wait for a change
+_PART_OF_RULE = re.compile(r'ALARM\("([^"]+)"\)')  # of the rule of a composite alarm: a name or an ARN
 FOREIGN = "this is not a message of Minutehand"
 
 
@@ -29,32 +34,73 @@ def listen(deployment: Deployment) -> None:
 
 
 def arrived(deployment: Deployment, plan: Plan) -> Finding:
-    """Whether the alarm of the foreign message reached the queue, and each metric alarm that pages, once it is set off by hand.
+    """Whether the alarm of the foreign message reached the queue, and every other that pages went off when it was set off by hand.
 
-    Composite alarms are not set off: CloudWatch computes their state anew at once.
+    A composite alarm has no state that could be set: its parts are set. It may be hidden by another that was set off, and sends nothing
+    then; so its history counts as well as its message.
     """
     if not deployment.cloud.is_aws:
         return skipped(PART, "the embedded cloud makes no metrics of functions' log lines, so that no alarm goes off")
     sqs, cloudwatch = deployment.cloud.client("sqs"), deployment.cloud.client("cloudwatch")
     url = sqs.get_queue_url(QueueName=deployment.names.heard)["QueueUrl"]
+    began = datetime.now(UTC)
     heard, provoked = set[str](), f"{deployment.names.prefix}-{PROVOKED}"
     _hear(sqs, url, {provoked}, heard, plan.alarm_patience)
     late = [f"{provoked} did not arrive within {plan.alarm_patience:.0f} s"] * (provoked not in heard)
-    by_hand = _set_off(cloudwatch, deployment.names.prefix) - heard
+    metric_alarms, composites = _paging(cloudwatch, deployment.names.prefix)
+    by_hand = metric_alarms - heard
+    _set_off(cloudwatch, by_hand)
     _hear(sqs, url, by_hand, heard, plan.alarm_patience)
     late += [f"{name}, which was set off by hand, did not arrive" for name in sorted(by_hand - heard)]
-    return judged(PART, late, f"arrived: {', '.join(sorted(heard)) or 'nothing'}")
+    silent = _composites_set_off(cloudwatch, composites, began, plan.alarm_patience)
+    late += [f"{name} did not go off, although its parts were set off by hand" for name in silent]
+    went_off = heard | (composites.keys() - set(silent))
+    return judged(PART, late, f"went off: {', '.join(sorted(went_off)) or 'nothing'}")
 
 
-def _set_off(cloudwatch: Any, prefix: str) -> set[str]:
-    """Set each metric alarm that pages off; their names."""
+def _paging(cloudwatch: Any, prefix: str) -> tuple[set[str], dict[str, list[str]]]:
+    """The names of the metric alarms that page, and the names of the parts of each composite alarm that pages."""
     pages = cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=f"{prefix}-", AlarmTypes=["MetricAlarm"]
+        AlarmNamePrefix=f"{prefix}-", AlarmTypes=["MetricAlarm", "CompositeAlarm"]
     )
-    names = {alarm["AlarmName"] for page in pages for alarm in page["MetricAlarms"] if alarm["AlarmActions"]}
+    metric_alarms, composites = set[str](), dict[str, list[str]]()
+    for page in pages:
+        metric_alarms |= {alarm["AlarmName"] for alarm in page["MetricAlarms"] if alarm["AlarmActions"]}
+        composites |= {
+            alarm["AlarmName"]: [part.rpartition(":")[2] for part in _PART_OF_RULE.findall(alarm["AlarmRule"])]
+            for alarm in page["CompositeAlarms"]
+            if alarm["AlarmActions"]
+        }
+    return metric_alarms, composites
+
+
+def _set_off(cloudwatch: Any, names: Iterable[str]) -> None:
+    """CloudWatch takes the state back with the next evaluation of the metric."""
     for name in sorted(names):
         cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="make aws-proof sets it off")
-    return names
+
+
+def _composites_set_off(
+    cloudwatch: Any, composites: Mapping[str, list[str]], since: datetime, patience: float
+) -> list[str]:
+    """Set the parts of each off, until its history says that it went off; the names of those that never did."""
+    deadline = time.monotonic() + patience
+    silent = sorted(composites)
+    while True:
+        _set_off(cloudwatch, {part for name in silent for part in composites[name]})
+        silent = [name for name in silent if not _went_off(cloudwatch, name, since)]
+        if not silent or time.monotonic() >= deadline:
+            return silent
+        time.sleep(PAUSE)
+
+
+def _went_off(cloudwatch: Any, name: str, since: datetime) -> bool:
+    """Whether the history of a composite alarm has a change to ALARM."""
+    history = cloudwatch.describe_alarm_history(
+        AlarmName=name, AlarmTypes=["CompositeAlarm"], HistoryItemType="StateUpdate", StartDate=since
+    )
+    changes = (json.loads(item["HistoryData"]) for item in history["AlarmHistoryItems"])
+    return any(change["newState"]["stateValue"] == "ALARM" for change in changes)
 
 
 def _hear(sqs: Any, url: str, wanted: set[str], heard: set[str], patience: float) -> None:

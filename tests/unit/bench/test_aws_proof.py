@@ -233,7 +233,7 @@ def test_the_calls_are_those_of_the_service_models() -> None:
 
 
 def test_alarms_that_arrive_and_one_that_does_not() -> None:
-    """One that a foreign message provokes, and those that are set off by hand."""
+    """One that a foreign message provokes, those that are set off by hand, and one whose parts are."""
 
     def brought(*names: str) -> dict[str, Any]:
         told = (json.dumps({"AlarmName": f"proof-0a1b2c-{name}", "NewStateValue": "ALARM"}) for name in names)
@@ -244,21 +244,37 @@ def test_alarms_that_arrive_and_one_that_does_not() -> None:
         {"AlarmName": "proof-0a1b2c-no-tick", "AlarmActions": ["topic"]},
         {"AlarmName": "proof-0a1b2c-late-starts-worker-5m", "AlarmActions": []},
     ]
-    for answer, verdict, says in (
-        (brought("unreadable", "no-tick"), Verdict.HELD, "arrived: proof-0a1b2c-no-tick, proof-0a1b2c-unreadable"),
-        (brought("unreadable"), Verdict.BROKEN, "proof-0a1b2c-no-tick, which was set off by hand, did not arrive"),
-        ({}, Verdict.BROKEN, "proof-0a1b2c-unreadable did not arrive"),
+    hidden = 'ALARM("arn:aws:cloudwatch:eu-central-1:1:alarm:proof-0a1b2c-late-starts-worker-5m")'
+    composites = [
+        {"AlarmName": "proof-0a1b2c-late-starts", "AlarmActions": ["topic"], "AlarmRule": f"({hidden} OR {hidden})"},
+        {"AlarmName": "proof-0a1b2c-causes-of-late-starts", "AlarmActions": [], "AlarmRule": hidden},
+    ]
+    well, ill = ([{"HistoryData": json.dumps({"newState": {"stateValue": state}})}] for state in ("OK", "ALARM"))
+    for answer, history, verdict, says in (
+        (
+            brought("unreadable", "no-tick"),
+            ill,
+            Verdict.HELD,
+            "went off: proof-0a1b2c-late-starts, proof-0a1b2c-no-tick, proof-0a1b2c-unreadable",
+        ),
+        (brought("unreadable"), ill, Verdict.BROKEN, "proof-0a1b2c-no-tick, which was set off by hand, did not arrive"),
+        ({}, ill, Verdict.BROKEN, "proof-0a1b2c-unreadable did not arrive"),
+        (brought("unreadable", "no-tick"), well, Verdict.BROKEN, "proof-0a1b2c-late-starts did not go off"),
     ):
         sqs = Stub(get_queue_url={"QueueUrl": "u"}, receive_message=answer)
-        cloudwatch = Stub(describe_alarms={"MetricAlarms": paging})
+        cloudwatch = Stub(
+            describe_alarms={"MetricAlarms": paging, "CompositeAlarms": composites},
+            describe_alarm_history={"AlarmHistoryItems": history},
+        )
         deployment: Any = type(
             "There", (), {"cloud": cloud_of(sqs=sqs, cloudwatch=cloudwatch), "names": Names("0a1b2c")}
         )
         found = alarms.arrived(deployment, replace(on_aws(None), alarm_patience=0.01))
         assert found.verdict is verdict
         assert says in found.says
-        set_off = [given["AlarmName"] for name, given in cloudwatch.calls if name == "set_alarm_state"]
-        assert set_off == ["proof-0a1b2c-no-tick", "proof-0a1b2c-unreadable"]
+        set_off = {given["AlarmName"] for name, given in cloudwatch.calls if name == "set_alarm_state"}
+        assert "proof-0a1b2c-late-starts-worker-5m" in set_off
+        assert set_off <= {alarm["AlarmName"] for alarm in paging}
 
 
 def test_the_outage_is_lifted_when_the_block_fails() -> None:
