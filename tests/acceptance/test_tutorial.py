@@ -90,7 +90,9 @@ def test_the_tutorial_from_end_to_end(tmp_path: Path, second_terminal: dict[str,
         if words[1:3] == ["runs", "list"]:  # at first it says on standard error that there is none
             assert until(lambda: "SUCCEEDED" in say("-m", "minutehand", "runs", "list", "hello"), 60), "it fires"
         assert say("-m", *words), command
-    assert say("remind.py").startswith("SUCCEEDED Hello Grace, it is ")
+    reminded = say("remind.py")
+    assert reminded.startswith("SUCCEEDED Hello Grace, it is ")
+    assert say("remind.py") == reminded, "the key stands for the run that was"
 
     letter, tour = "default/~letter-to-alan#once", "default/~tour#once"
     assert until(lambda: shown(letter)["state"] == "SUCCEEDED", 60)

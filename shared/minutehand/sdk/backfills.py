@@ -86,7 +86,7 @@ class BackfillMethods(SchedulerBase):
 
         The run has an id of its own, which no fire has. A paused or completed schedule can be triggered; a later pause or delete
         cancels the run unless it has started. With an ``idempotency_key`` a second call returns the same run, as long as the
-        ledger keeps it. Raises InvalidInput, NotFound, AlreadyExists (the key has another payload), Conflict
+        ledger keeps it. Raises InvalidInput, NotFound, KeyReused (the key has another payload), Conflict
         (another revision than ``expected_revision`` is current), Unavailable.
         """
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")

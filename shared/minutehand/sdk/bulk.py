@@ -30,16 +30,17 @@ from minutehand.arguments import (
 )
 from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
 from minutehand.domain.job import JobRef
-from minutehand.domain.names import check_flag, check_name
+from minutehand.domain.names import check_flag
 from minutehand.domain.schedule import Head, ScheduleState, ScheduleStateWord
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
-from minutehand.owner.schedules.client_tokens import with_head_cache
+from minutehand.owner.schedules.client_tokens import remember_act, with_head_cache
 from minutehand.owner.schedules.stop import Tags, retag, retagged
 from minutehand.sdk.access.calls import BULK_VERBS
 from minutehand.sdk.backfills import BackfillMethods
 from minutehand.sdk.base import UNSET
 from minutehand.sdk.cursors import Listing
 from minutehand.sdk.reading import CHUNK, Filter, TagFilter, checked_filter, walk
+from minutehand.sdk.requests import token_of
 from minutehand.sdk.schedules import ScheduleMethods
 
 AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
@@ -117,13 +118,13 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
 
         ``names`` (1 to 1,000): only these schedules, as far as they exist. ``note``, ``until`` and ``drain`` are as in
         pause_schedule and delete_schedule. A tag in ``tags`` is set, or removed if its value is None. ``payload`` replaces each
-        schedule's own for triggered runs; with a ``client_token`` a second call triggers none twice.
+        schedule's own for triggered runs; with a ``client_token`` a second call triggers none twice; with other conditions it is refused.
         At most ``rate`` schedules a second, eight at a time. A failed schedule does not stop the others: ``failed`` has its error.
         ``on_progress`` is called before the first schedule and after each one has ended. After ``stop`` (a ``threading.Event``) is
         set no further schedule begins. To continue then, or after a crash, pass the ``cursor`` of the result or of the last
         progress with the same arguments: no schedule is left out, and none is triggered twice. A ``dry_run`` writes nothing; do not
         pass its cursor to the call itself, which would leave out what it only counted.
-        Raises InvalidInput, and Unavailable (the listing failed; the message has the cursor).
+        Raises InvalidInput, KeyReused (the token), and Unavailable (the listing failed; the message has the cursor).
         """
         wanted = self._named_job(job)
         if not isinstance(action, str) or action not in ACTIONS:
@@ -140,11 +141,13 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         act = self._act_of(action, note=note, until=until, drain=check_flag("drain", drain), tags=tags, payload=payload)
         check_flag("dry_run", dry_run)
         digest = None if payload is UNSET else payload_text(payload)  # refused before the first is triggered
-        token = None if client_token is None else check_name(client_token, "client_token")
-        listing = Listing("bulk", self.tenant, action, conditions, note, end, drain, tags, digest, token)
+        token = token_of(client_token, self.tenant, "bulk", action, conditions, digest)
+        listing = Listing("bulk", self.tenant, action, conditions, note, end, drain, tags, digest, client_token)
         name, _, key = (listing.position(cursor) or "").partition("~")
         if action == "trigger":
-            key = token or key or f"bulk-{uuid.uuid4().hex}"
+            key = client_token or key or f"bulk-{uuid.uuid4().hex}"
+        if token is not None:  # which nothing but a trigger takes
+            remember_act(token, self._services, self._clock(), dry_run=dry_run)
         work = _BulkState(
             act=(lambda owner, head, key: None) if dry_run else act,
             key=key,

@@ -22,6 +22,7 @@ from minutehand.fires.withdraw import held_leases, wait_for_held
 from minutehand.owner.runs import cancel as cancelling
 from minutehand.owner.runs import reschedule as rescheduling
 from minutehand.owner.runs import submit as submitting
+from minutehand.owner.runs.submit import SameTime
 from minutehand.sdk.base import NONE, SchedulerBase
 from minutehand.sdk.views import Run
 
@@ -70,7 +71,7 @@ class RunMethods(SchedulerBase):
         minutehand.errors.InvalidInput: payload.copies='two': does not fit 'letters.print'; give a valid integer
 
         With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
-        Raises InvalidInput, AlreadyExists (the key has another job, payload, policy, queue or ``run_at``), Unavailable (try again).
+        Raises InvalidInput, KeyReused (the key has another job, payload, policy, queue, ``run_at`` or ``delay``), Unavailable (try again).
         """
         now = self._clock()
         due = due_time(run_at, delay, now)
@@ -96,7 +97,8 @@ class RunMethods(SchedulerBase):
             actor=self._caller.actor,
             queue=queue_name,
         )
-        return self._run_view(submitting.submit(run, self._context, same_time=run_at is not None))
+        same_time = SameTime.DELAY if run_at is None else SameTime.DUE
+        return self._run_view(submitting.submit(run, self._context, same_time=same_time))
 
     def get_run(self, run_id: str) -> Run:
         """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound.

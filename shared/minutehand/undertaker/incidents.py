@@ -17,7 +17,7 @@ from minutehand.errors import NotFound, Unavailable, Unreadable
 from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.context import FireContext, TickCounts, revision_of
 from minutehand.fires.withdraw import withdraw
-from minutehand.owner.runs.submit import submit
+from minutehand.owner.runs.submit import SameTime, submit
 from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
@@ -190,7 +190,7 @@ def notify(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
     if to in counts.deaf:
         return False
     if to.startswith(JOB):
-        submit(_notice_run(to.removeprefix(JOB), notice, context.clock()), context, same_time=False)
+        submit(_notice_run(to.removeprefix(JOB), notice, context.clock()), context, same_time=SameTime.ANY)
     else:
         try:
             services.notices.publish(to, notice)

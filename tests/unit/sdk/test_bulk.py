@@ -12,7 +12,7 @@ import pytest
 from minutehand import RunState, Scheduler, ScheduleState
 from minutehand.concurrency.rate_limits import TokenBucket
 from minutehand.domain.schedule import ClosedBy, Head
-from minutehand.errors import InvalidInput, Unavailable
+from minutehand.errors import InvalidInput, KeyReused, Unavailable
 from minutehand.sdk.bulk import AT_ONCE, BulkAction, BulkProgress
 from minutehand.testing import Detail, Harness, Hook, ManualClock
 
@@ -119,6 +119,18 @@ def test_all_that_are_found_are_triggered_once_with_a_token() -> None:
     world.work()
     assert sorted(start.run_id.partition("#")[0] for start in world.started) == [f"acme/{name}" for name in NAMES]
     assert {run.state for run in world.memory.runs()} == {RunState.SUCCEEDED}
+
+
+@pytest.mark.parametrize("other", [{"prefix": "team/5"}, {"prefix": "team/", "payload": 2}])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_token_is_for_one_filter_and_payload(other: dict[str, Any], dry_run: bool) -> None:
+    world = many()
+    world.scheduler.bulk("trigger", prefix="team/", payload=1, client_token="t", dry_run=True)
+    world.scheduler.bulk("trigger", prefix="team/", payload=1, client_token="t")
+    triggered = len(list(world.memory.runs()))
+    with pytest.raises(KeyReused, match="used for bulk"):
+        world.scheduler.bulk("trigger", **({"payload": 1} | other), client_token="t", dry_run=dry_run)
+    assert len(list(world.memory.runs())) == triggered == 60
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "delete", "trigger"])

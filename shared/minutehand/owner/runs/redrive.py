@@ -17,7 +17,7 @@ from minutehand.domain.times import DAY, MINUTE
 from minutehand.errors import AlreadyExists, Conflict, KeyReused, MinutehandError, NotFound, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
-from minutehand.owner.runs.submit import submit
+from minutehand.owner.runs.submit import SameTime, submit
 from minutehand.ports.records import ReadBudget, RowPage
 from minutehand.ports.services import Services
 from minutehand.state.transition import Absent, Compare, Condition, all_of
@@ -148,7 +148,7 @@ def replay(
     """
     wanted = _with_own_payload(plan(original, ref, context, payload=payload, check=check), context.services)
     line = line_of(act, str(original.ref), context, replay=str(ref))
-    run = submit(replace(wanted, actor=line.actor), context, same_time=False, line=line)
+    run = submit(replace(wanted, actor=line.actor), context, same_time=SameTime.ANY, line=line)
     if run.replay_of != wanted.replay_of:
         raise KeyReused(f"idempotency_key: run {ref} exists and is not a replay of {original.ref}; use another key")
     return run

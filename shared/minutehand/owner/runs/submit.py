@@ -16,6 +16,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from minutehand.domain.audit import AuditAct, AuditLineRow
 from minutehand.domain.message import reading
@@ -41,10 +42,20 @@ _TOKEN = 32  # characters of the token in a triggered run's key
 ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
 
 
-def submit(run: RunRow, context: FireContext, *, same_time: bool = True, line: AuditLineRow | None = None) -> RunRow:
+class SameTime(Enum):
+    """What a call that finds a run by its key has to agree with. A run that was rescheduled is found whatever the call says."""
+
+    DUE = "due"  # the instant: the caller gave one
+    DELAY = "delay"  # the time from the submission to the due time: the caller gave that
+    ANY = "any"  # the key says it all
+
+
+def submit(
+    run: RunRow, context: FireContext, *, same_time: SameTime = SameTime.DUE, line: AuditLineRow | None = None
+) -> RunRow:
     """Accept a run; returns the run in the ledger: this one, or the run that its key already has. ``line``: of a trigger or replay.
 
-    Raises AlreadyExists if that run has other content, or with ``same_time`` another due time; Unavailable.
+    Raises KeyReused if that run has other content, or another time as far as ``same_time`` says; Unavailable.
     """
     services, clock = context.services, context.clock
     entry = _put_entry(run, services, clock())
@@ -59,14 +70,22 @@ def submit(run: RunRow, context: FireContext, *, same_time: bool = True, line: A
             other.append("payload_ref")
         if other:
             raise KeyReused(f"idempotency_key: run {run.ref} exists with another {other[0]}; use another key")
-        if same_time and existing.due != run.due and not existing.revision:  # a rescheduled run is found by its key
-            raise KeyReused(f"idempotency_key: run {run.ref} exists for another time; use another key")
+        if not _is_same_time(existing, run, same_time):
+            raise KeyReused(f"idempotency_key: run {run.ref} exists with another {same_time.value}; use another key")
         return existing
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
         _put_entry(run, services, clock())
     if run.not_before <= clock() + LOOKAHEAD:
         send_now(run, entry, context)
     return run
+
+
+def _is_same_time(existing: RunRow, run: RunRow, compared: SameTime) -> bool:
+    if compared is SameTime.ANY or existing.revision:
+        return True
+    if compared is SameTime.DUE:
+        return existing.due == run.due
+    return existing.due - existing.created_at == run.due - run.created_at
 
 
 def entry_of(run: RunRow, services: Services, now: int) -> AgendaEntry:

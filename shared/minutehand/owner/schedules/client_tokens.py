@@ -198,6 +198,17 @@ def remember_word(token: ClientToken, word: str, services: Services, now: int) -
     raise Conflict(f"client_token={token.text!r}: others used it {_TOKEN_RACES} times meanwhile; try again")
 
 
+def remember_act(token: ClientToken, services: Services, now: int, *, dry_run: bool) -> None:
+    """Note what a token is for, where each thing that is done has a key of its own. A dry run only reads.
+
+    Raises KeyReused if another call used the token, Conflict.
+    """
+    if dry_run:
+        remembered_word(token, services, now)
+    else:
+        remember_word(token, token.act, services, now)
+
+
 class HeadCache:
     """A ``ScheduleStore`` that knows some heads and their revisions. Thread-safe."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from minutehand import Retry, RunState
 from minutehand.domain.run import EntryKind
-from minutehand.errors import AlreadyExists, Unavailable
+from minutehand.errors import AlreadyExists, KeyReused, Unavailable
 from minutehand.owner.runs.submit import ORPHAN_PATIENCE
 from minutehand.testing import Crash
 
@@ -110,6 +111,38 @@ def test_the_same_key_at_the_same_time_is_the_same_run() -> None:
     first = world.scheduler.submit("note", run_at=at(3600), idempotency_key="k")
     assert world.scheduler.submit("note", run_at=at(3600), idempotency_key="k").id == first.id
     assert len(world.entries(EntryKind.RUN)) == 1, "its entry is the one that it waits with"
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ({"delay": 60}, {"delay": 120}),
+        ({"delay": 60}, {}),
+        ({}, {"delay": 60}),
+        ({"run_at": at(3600)}, {"delay": 60}),
+        ({"delay": 60}, {"run_at": at(3600)}),
+        ({"run_at": at(3600)}, {}),
+    ],
+)
+def test_the_same_key_with_another_time_is_refused(first: dict[str, Any], other: dict[str, Any]) -> None:
+    world = World()
+    run = world.scheduler.submit("note", 1, idempotency_key="k", **first)
+    with pytest.raises(KeyReused, match="with another d"):
+        world.scheduler.submit("note", 1, idempotency_key="k", **other)
+    assert world.scheduler.get_run(run.id).due == run.due
+    assert len(world.entries(EntryKind.RUN)) <= 1
+
+
+def test_the_same_key_with_the_same_delay_is_the_same_run_whenever_it_is_said() -> None:
+    world = World()
+    first = world.scheduler.submit("note", delay=60, idempotency_key="k")
+    world.live(30)
+    again = world.scheduler.submit("note", delay=60, idempotency_key="k")
+    assert (again.id, again.due) == (first.id, first.due)
+    world.live(120)
+    assert len(world.started) == 1
+    assert world.scheduler.submit("note", delay=60, idempotency_key="k").state is RunState.SUCCEEDED
+    assert world.memory.entries() == []
 
 
 def test_a_key_is_its_tenants_own() -> None:
