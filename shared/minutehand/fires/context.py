@@ -136,7 +136,9 @@ def postpone(entry: AgendaEntry, due: int, services: Services) -> bool:
 def run_must_exist(ref: RunRef, run: RunRow | None) -> RunRow:
     """The run, if there is one. Raises NotFound."""
     if run is None:
-        raise NotFound(f"run_id={str(ref)!r}: there is no such run, or its retention is over")
+        raise NotFound(
+            f"run_id={str(ref)!r}: there is no such run, or its retention is over; list_runs() shows those there are"
+        )
     return run
 
 

@@ -62,6 +62,12 @@ async def found_by(access: Access, request: Request) -> Actor | None:
     return found
 
 
+def bearer_of(request: Request) -> str | None:
+    """What a request has as ``Authorization: Bearer TEXT``, in whatever case; None: it has no such header."""
+    scheme, _, text = request.headers.get("authorization", "").strip().partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else None
+
+
 def closed(request: Request) -> Actor | None:  # noqa: ARG001 (an ``Access``)
     """Nobody is let in: what an application without ``access`` does."""
     return None
@@ -71,9 +77,9 @@ class KeyAccess:
     """Whoever sends this key, as ``Authorization: Bearer KEY``, is the operator of the process."""
 
     def __init__(self, key: str, actor: Actor | None = None) -> None:
-        self._wanted, self._actor = f"Bearer {key}".encode(), actor or Actor(operator=True)
+        self._wanted, self._actor = key.encode(), actor or Actor(operator=True)
 
     def __call__(self, request: Request) -> Actor | None:
         """The operator, or None."""
-        given = request.headers.get("authorization", "").encode()
-        return self._actor if hmac.compare_digest(given, self._wanted) else None
+        given = bearer_of(request)
+        return self._actor if given is not None and hmac.compare_digest(given.encode(), self._wanted) else None

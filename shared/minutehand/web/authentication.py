@@ -13,9 +13,7 @@ from fastapi import Request
 from minutehand.domain.audit import MAX_ACTOR, AccessScope
 from minutehand.owner.api_keys import authenticate
 from minutehand.sdk.scheduler import Scheduler
-from minutehand.web.actors import Access, Actor, found_by
-
-_BEARER = "bearer "
+from minutehand.web.actors import Access, Actor, bearer_of, found_by
 
 
 class ApiKeyAccess:
@@ -29,10 +27,8 @@ class ApiKeyAccess:
 
     def __call__(self, request: Request) -> Actor | None:
         """The key's holder; None for anything else. Raises Unavailable if the keys cannot be read."""
-        given = request.headers.get("authorization", "")
-        if given[: len(_BEARER)].lower() != _BEARER:
-            return None
-        return self.holder_of(given[len(_BEARER) :].strip())
+        given = bearer_of(request)
+        return None if given is None else self.holder_of(given)
 
     def holder_of(self, text: str) -> Actor | None:
         """Whose key a text is; None for what is no valid key. Raises Unavailable if the keys cannot be read."""

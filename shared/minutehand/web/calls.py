@@ -100,6 +100,7 @@ async def find_actor(front: FrontDoor, request: Request) -> Actor:
             401,
             "the request does not say who sends it",
             "send `Authorization: Bearer KEY`, or what the server's operator takes: access= of create_app says it",
+            field="Authorization",
             WWW_Authenticate="Bearer",
         )
     return actor
@@ -149,7 +150,10 @@ async def api_call(
     name, warnings = name_of_url(tenant), list[str]()
     if not actor.may_name(name):
         raise RefusedRequest(
-            403, "you may not act for this tenant", "ask for another tenant, or an operator for the access"
+            403,
+            "you may not act for this tenant",
+            "ask for another tenant, or an operator for the access",
+            field="tenant",
         )
     with header_named("reason", "Minutehand-Reason"):
         scheduler = actor.acting(front.scheduler_of(name), reason_of(reason))

@@ -1,4 +1,7 @@
-"""What holds for every request before a route sees it: a bounded JSON body, the right host, no foreign site; headers of every answer."""
+"""What holds for every request before a route sees it: a bounded JSON body, the right host, no foreign site; headers of every answer.
+
+A HEAD is a GET whose answer has no body.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +49,15 @@ class Guard:
         scope["state"] = dict(scope.get("state") or {})
         extra: dict[str, str] = scope["state"].setdefault("answer_headers", {})
 
+        is_head = scope["method"] == "HEAD"
+
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in {**_ALWAYS, **extra}.items():
                     headers.setdefault(name, value)
+            elif is_head:
+                message = {**message, "body": b""}
             await send(message)
 
         try:
@@ -59,7 +66,7 @@ class Guard:
         except RefusedRequest as refusal:
             await refused(Request(scope), refusal)(scope, receive, answer)
             return
-        await self._app(scope, receive, answer)
+        await self._app({**scope, "method": "GET"} if is_head else scope, receive, answer)
 
     def _check(self, scope: Scope) -> None:
         """Raises RefusedRequest for a foreign host, and for a change that the page of another site makes."""
@@ -67,12 +74,20 @@ class Guard:
         hosts = self._options.hosts
         if hosts is not None and _host_of(headers.get("host", "")) not in hosts:
             raise RefusedRequest(
-                421, "this server is asked by another name", f"use {' or '.join(sorted(hosts))} as the host"
+                421,
+                "this server is asked by another name",
+                f"use {' or '.join(sorted(hosts))} as the host",
+                field="Host",
+                value=headers.get("host"),
             )
         site = headers.get("sec-fetch-site")
         if scope["method"] not in _SAFE and site not in (None, "same-origin", "none"):
             raise RefusedRequest(
-                403, f"a browser sends this for another site (Sec-Fetch-Site: {site})", "send it from this site"
+                403,
+                f"a browser sends this for another site (Sec-Fetch-Site: {site})",
+                "send it from this site",
+                field="Sec-Fetch-Site",
+                value=site,
             )
 
     async def _with_body(self, scope: Scope, receive: Receive) -> Receive:
@@ -93,10 +108,30 @@ class Guard:
             is_over = too_large or not message.get("more_body", False)
         if too_large:
             raise RefusedRequest(
-                413, f"the body has more than {most:,} bytes", f"send at most {most:,} bytes", Connection="close"
+                413,
+                f"the body has more than {most:,} bytes",
+                f"send at most {most:,} bytes",
+                field="body",
+                Connection="close",
             )
-        if body and not self._takes(scope, headers.get("content-type", "")):
-            raise RefusedRequest(415, "the body is not declared as JSON", "send Content-Type: application/json")
+        coding, kind = headers.get("content-encoding", "identity"), headers.get("content-type", "")
+        if body and coding.strip().lower() != "identity":
+            raise RefusedRequest(
+                415,
+                f"the body is encoded as {coding[:80]!r}, which is not read here",
+                "send it as it is, without Content-Encoding",
+                field="Content-Encoding",
+                value=coding,
+                Accept_Encoding="identity",
+            )
+        if body and not self._takes(scope, kind):
+            raise RefusedRequest(
+                415,
+                "the body is not declared as JSON",
+                "send Content-Type: application/json",
+                field="Content-Type",
+                value=kind,
+            )
         return _replayed(bytes(body), receive)
 
     def _takes(self, scope: Scope, content_type: str) -> bool:

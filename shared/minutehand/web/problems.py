@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,10 +14,12 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from minutehand import errors
 from minutehand.errors import InvalidInput, MinutehandError, shorten
 from minutehand.web.shapes import json_bytes
+from minutehand.web.wording import field_of, place_of, said_by, text_of, wanted, written
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +36,7 @@ class ErrorKind:
     status: int
     code: str  # stable; what programs look at
     title: str
+    remedy: str | None = None  # of an error that says none itself
     ours: bool = False  # the operators' to mend, not the client's: it is logged
 
 
@@ -40,18 +45,24 @@ KINDS: Mapping[type[MinutehandError], ErrorKind] = {
     errors.InvalidInput: ErrorKind(422, "invalid-input", "An argument is invalid; nothing was written"),
     errors.ExpressionError: ErrorKind(422, "invalid-expression", "An expression or its time zone is invalid"),
     errors.JobError: ErrorKind(422, "invalid-job", "A job's declaration is invalid"),
-    errors.NotFound: ErrorKind(404, "not-found", "There is nothing of that name or id"),
-    errors.AlreadyExists: ErrorKind(409, "already-exists", "The name is taken"),
-    errors.KeyReused: ErrorKind(422, "key-reused", "The idempotency key was used for another request"),
-    errors.Conflict: ErrorKind(409, "conflict", "Another call was first, or the state does not allow it"),
-    errors.Forbidden: ErrorKind(403, "forbidden", "The caller may not do this"),
-    errors.TenantSuspended: ErrorKind(403, "tenant-suspended", "The tenant takes no new work"),
-    errors.JobNotGranted: ErrorKind(403, "job-not-granted", "The tenant may not run this job"),
-    errors.Unavailable: ErrorKind(503, "unavailable", "A table or queue did not answer; the request may be repeated"),
+    errors.NotFound: ErrorKind(404, "not-found", "There is nothing of that name or id", "list what there is"),
+    errors.AlreadyExists: ErrorKind(409, "already-exists", "The name is taken", "choose another one"),
+    errors.KeyReused: ErrorKind(
+        422, "key-reused", "The idempotency key was used for another request", "use another key"
+    ),
+    errors.Conflict: ErrorKind(
+        409, "conflict", "Another call was first, or the state does not allow it", "read it again, then decide"
+    ),
+    errors.Forbidden: ErrorKind(403, "forbidden", "The caller may not do this", "ask an operator"),
+    errors.TenantSuspended: ErrorKind(403, "tenant-suspended", "The tenant takes no new work", "ask an operator"),
+    errors.JobNotGranted: ErrorKind(403, "job-not-granted", "The tenant may not run this job", "ask an operator"),
+    errors.Unavailable: ErrorKind(
+        503, "unavailable", "A table or queue did not answer", "send the same request again after Retry-After"
+    ),
     errors.Misconfigured: ErrorKind(500, "misconfigured", "The installation is not set up for this", ours=True),
     errors.Unreadable: ErrorKind(500, "unreadable", "A stored item is damaged", ours=True),
     errors.TooNew: ErrorKind(500, "too-new", "A stored item is of a later release", ours=True),
-    errors.NotFinished: ErrorKind(504, "not-finished", "The run has not ended within the time"),
+    errors.NotFinished: ErrorKind(504, "not-finished", "The run has not ended within the time", "ask again"),
     errors.MinutehandError: ErrorKind(500, "internal", "An error of Minutehand", ours=True),
     # A worker handles these; no call of the SDK raises them.
     errors.EventRefused: _OURS,
@@ -75,7 +86,7 @@ REFUSALS: Mapping[int, ErrorKind] = {
     405: ErrorKind(405, "method-not-allowed", "The address does not take this method"),
     412: _PRECONDITION,
     413: ErrorKind(413, "too-large", "The body is too large"),
-    415: ErrorKind(415, "unsupported-media-type", "The body is not JSON"),
+    415: ErrorKind(415, "unsupported-media-type", "The body is not in a form that the API reads"),
     421: ErrorKind(421, "foreign-host", "The request is for another host"),
     429: ErrorKind(429, "too-many-requests", "The caller sends more requests than the API takes"),
 }
@@ -84,9 +95,12 @@ REFUSALS: Mapping[int, ErrorKind] = {
 class RefusedRequest(Exception):
     """A request that the API itself refuses, before the SDK is asked."""
 
-    def __init__(self, status: int, detail: str, remedy: str, **headers: str) -> None:
+    def __init__(
+        self, status: int, detail: str, remedy: str, *, field: str | None = None, value: object = None, **headers: str
+    ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.remedy = status, detail, remedy
+        self.field, self.value = field, value
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
@@ -158,31 +172,25 @@ def shown(value: object) -> Any:
         return value if not isinstance(value, float) or abs(value) < float("inf") else str(value)
     if isinstance(value, str):
         return value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…"
-    return shorten(value)
+    return shown(json.dumps(value, ensure_ascii=False, default=shorten))
 
 
 def refused(request: Request, refusal: RefusedRequest) -> Response:
     del request
-    return problem_response(REFUSALS[refusal.status], refusal.detail, {"remedy": refusal.remedy}, refusal.headers)
+    more = {"field": refusal.field, "value": shown(refusal.value), "remedy": refusal.remedy}
+    return problem_response(REFUSALS[refusal.status], refusal.detail, more, refusal.headers)
 
 
 def explained(request: Request, problem: MinutehandError) -> Response:
     """The answer to an error of the SDK."""
-    kind, answered = kind_of(problem), _Answered(str(problem))
+    kind = kind_of(problem)
     if isinstance(problem, errors.Conflict) and "if-match" in request.headers:
         kind = _PRECONDITION
     if isinstance(problem, errors.AlreadyExists) and kind.status == 409 and "if-none-match" in request.headers:
         kind = _PRECONDITION
-    if isinstance(problem, InvalidInput):
-        position = getattr(problem, "position", None)
-        answered.more = {
-            "field": problem.field,
-            "value": shown(problem.value),
-            "remedy": problem.remedy,
-            "position": position,
-        }
+    answered = _of_argument(problem) if isinstance(problem, InvalidInput) else _of_other(problem, kind, request)
     if isinstance(problem, errors.Forbidden):
-        answered.more = {name: getattr(problem, name) for name in ("principal", "verb", "tenant", "job")}
+        answered.more |= {name: getattr(problem, name) for name in ("principal", "verb", "tenant", "job")}
     if kind.status == 503:
         answered.headers["Retry-After"] = str(_RETRY)
     if kind.ours:
@@ -190,43 +198,74 @@ def explained(request: Request, problem: MinutehandError) -> Response:
     return problem_response(kind, answered.detail, answered.more, answered.headers)
 
 
+def _of_argument(problem: InvalidInput) -> _Answered:
+    name, value, remedy = field_of(problem.field), shown(problem.value), text_of(problem.remedy)
+    more = {"field": name, "value": value, "remedy": remedy, "position": getattr(problem, "position", None)}
+    return _Answered(f"{name}={written(value)}: {text_of(problem.problem)}; {remedy}", more)
+
+
+def _of_other(problem: MinutehandError, kind: ErrorKind, request: Request) -> _Answered:
+    said, detail = said_by(str(problem)), text_of(str(problem))
+    remedy = kind.remedy if said.remedy is None else text_of(said.remedy)
+    if said.field is None:
+        return _Answered(detail, {"remedy": remedy})
+    name = field_of(said.field)
+    if name != said.field:
+        detail = name + detail.removeprefix(said.field)
+    return _Answered(detail, {"field": name, "value": shown(said.value or request.headers.get(name)), "remedy": remedy})
+
+
 def _invalid(request: Request, problem: RequestValidationError) -> Response:
     """The answer to a request that is not as its schema says."""
     del request
-    faults = [_fault(one) for one in problem.errors()]
+    faults = [_fault(list(same)) for _, same in groupby(problem.errors(), place_of)]
     first = faults[0]
-    if problem.errors()[0]["type"] == "json_invalid":
-        return problem_response(REFUSALS[400], first.detail, {"field": "body", "remedy": "send valid JSON"}, {})
     others = [{"field": one.more["field"], "remedy": one.more["remedy"]} for one in faults[1 : 1 + _OTHERS]]
     return problem_response(KINDS[InvalidInput], first.detail, {**first.more, "errors": others or None}, {})
 
 
-def _fault(fault: Mapping[str, Any]) -> _Answered:
-    place: Sequence[Any] = [part for part in fault["loc"] if part not in ("body", "query", "path", "header")]
-    name, words = ".".join(map(str, place)) or "body", str(fault["msg"])
-    if fault["type"] == "json_invalid":
-        return _Answered(f"the body is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}")
+def _fault(faults: Sequence[Mapping[str, Any]]) -> _Answered:
+    """What is wrong with a field: several faults if it may have several types."""
+    fault, name = faults[0], place_of(faults[0])
     if fault["type"] == "missing":
         return _Answered(f"{name}: is missing", {"field": name, "remedy": "give it"})
-    wanted = words.removeprefix("Input should be ").removeprefix("Value error, ")
-    value, remedy = shown(fault.get("input")), f"give {wanted}" if words != wanted else words
-    if fault["type"] == "extra_forbidden":
-        wanted, remedy = "is not known here", "leave it out, or correct its name: /openapi.json has the names"
-        value = None  # which may be a payload at the wrong depth
-        return _Answered(f"{name}: {wanted}; {remedy}", {"field": name, "remedy": remedy})
-    return _Answered(f"{name}={value!r}: {remedy}", {"field": name, "value": value, "remedy": remedy})
+    if fault["type"] == "extra_forbidden":  # without its value, which may be a payload at the wrong depth
+        remedy = "leave it out, or correct its name: /openapi.json has the names"
+        return _Answered(f"{name}: is not known here; {remedy}", {"field": name, "remedy": remedy})
+    value, remedy = shown(fault.get("input")), f"give {' or '.join(dict.fromkeys(map(wanted, faults)))}"
+    return _Answered(f"{name}={written(value)}: {remedy}", {"field": name, "value": value, "remedy": remedy})
 
 
 def _http(request: Request, problem: HTTPException) -> Response:
+    """The answer to a request that no route takes."""
     kind = REFUSALS.get(problem.status_code, ErrorKind(problem.status_code, "http", "Refused"))
-    remedy = {404: "see /openapi.json for the addresses", 405: "see the header Allow"}.get(problem.status_code)
-    detail = f"{request.method} {request.url.path}: {problem.detail}" if remedy else str(problem.detail)
-    return problem_response(kind, detail, {"remedy": remedy}, problem.headers or {})
+    more: dict[str, Any] = {"remedy": "see /openapi.json"}
+    headers, detail = dict(problem.headers or {}), str(problem.detail)
+    if problem.status_code == 400:
+        more = {"field": "body", "remedy": "send valid JSON"}
+    if problem.status_code == 404:
+        more = {"field": "path", "value": shown(request.url.path), "remedy": "see /openapi.json for the addresses"}
+    if problem.status_code == 405:
+        headers["Allow"] = ", ".join(methods := _methods_of(request))
+        more = {"field": "method", "value": request.method, "remedy": f"use {' or '.join(methods)}"}
+    if problem.status_code in (404, 405):
+        detail = f"{request.method} {request.url.path}: {detail}"
+    return problem_response(kind, detail, more, headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """The methods that an address takes, of all of its routes."""
+    found = set[str]()
+    for route in request.app.router.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= set(getattr(route, "methods", None) or ())
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 def _unexpected(request: Request, problem: Exception) -> Response:
     log.error("api.failed", extra={"path": request.url.path, "error": type(problem).__name__}, exc_info=problem)
-    return problem_response(_UNEXPECTED, "the server failed; its log has the error", {}, {})
+    remedy = "ask the operators: the log of the server has the error"
+    return problem_response(_UNEXPECTED, "the server failed; its log has the error", {"remedy": remedy}, {})
 
 
 def add_handlers(app: FastAPI) -> None:

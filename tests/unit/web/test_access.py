@@ -35,12 +35,18 @@ def test_nobody_is_let_in_unless_access_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "sent", [None, "Bearer", "Bearer K", "Basic k", "Bearer k ", "bearer k", "Bearer kk", "Bearer é"]
+    "sent", [None, "Bearer", "Bearer ", "Bearer K", "Basic k", "k", "Bearerk", "Bearer k k", "Bearer kk", "Bearer é"]
 )
 def test_another_key_opens_nothing(sent: str | None) -> None:
     client = AsgiClient(Api().app, {})
     headers: Any = {} if sent is None else [(b"authorization", sent.encode())]
     assert client.get("/v1/tenants/default/schedules", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("sent", ["Bearer k", "bearer k", "BEARER k", "Bearer  k "])
+def test_the_scheme_may_be_written_in_any_case(sent: str) -> None:
+    client = AsgiClient(Api().app, {})
+    assert client.get("/v1/tenants/default/schedules", headers={"Authorization": sent}).status_code == 200
 
 
 def test_an_actor_of_one_tenant_learns_nothing_of_another() -> None:

@@ -141,6 +141,41 @@ def test_an_error_that_nobody_foresaw_says_nothing(caplog: pytest.LogCaptureFixt
 
 def test_a_value_is_cut() -> None:
     assert shown("x" * 200) == "x" * 79 + "…"
-    assert shown({"a": "x" * 200}) == repr({"a": "x" * 200})[:79] + "…"
+    assert shown({"a": "x" * 200}) == json.dumps({"a": "x" * 200})[:79] + "…"
     assert (shown(None), shown(3), shown(True), shown(float("nan"))) == (None, 3, True, "nan")
     assert isinstance(ExpressionError("a", 1, "b", "c"), InvalidInput)
+
+
+def test_an_address_says_all_the_methods_that_it_takes() -> None:
+    answer = Api().ask("DELETE", "/schedules")
+    assert answer.headers["allow"] == "GET, HEAD, POST"
+    said = answer.json()
+    assert (said["field"], said["value"], said["remedy"]) == ("method", "DELETE", "use GET or HEAD or POST")
+
+
+def test_a_head_is_a_get_without_a_body() -> None:
+    api = Api()
+    api.put("/schedules/nightly", NIGHTLY, 201)
+    for path in ("/schedules", "/schedules/nightly", "/schedules/none", "/runs?limit=x"):
+        read, head = api.ask("GET", path), api.ask("HEAD", path)
+        assert head.content == b""
+        assert (head.status_code, dict(head.headers)) == (read.status_code, dict(read.headers)), path
+    assert api.ask("HEAD", "/schedules/nightly/pause").status_code == 405
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "GZIP", "identity, gzip"])
+def test_an_encoded_body_is_refused(coding: str) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+    answer = Api().client.post("/v1/tenants/default/runs", content=b"\x1f\x8b", headers=headers)
+    said = answer.json()
+    assert (answer.status_code, said["field"], said["value"]) == (415, "Content-Encoding", coding)
+    assert answer.headers["accept-encoding"] == "identity"
+    headers["Content-Encoding"] = "identity"
+    assert (
+        Api().client.post("/v1/tenants/default/runs", content=b'{"job": "greet"}', headers=headers).status_code == 201
+    )
+
+
+def test_a_body_that_is_not_declared_as_json_names_the_header() -> None:
+    answer = Api().client.post("/v1/tenants/default/runs", content=b"{}", headers={"Content-Type": "text/plain"})
+    assert (answer.status_code, answer.json()["field"], answer.json()["value"]) == (415, "Content-Type", "text/plain")

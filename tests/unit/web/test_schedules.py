@@ -101,11 +101,19 @@ def test_if_match_is_for_the_revision_that_was_seen(method: str, act: str, body:
     seen = api.ask("PUT", "/schedules/nightly", NIGHTLY).headers["etag"]
     api.ask("PATCH", "/schedules/nightly", {"timezone": "Europe/Rome"})
     before = api.get("/schedules/nightly")
-    for tag in (seen, '"r1"', '"r9"', '"abc"', "r2", '"r2", "r3"', 'W/"r2"'):
+    for tag in (seen, '"r1"', '"r9"', '"abc"', "r2", '"r1", "r3"', '"r2" "r3"', 'W/"r2"', 'W/"r2", "r3"'):
         status, said = api.problem(method, f"/schedules/nightly{act}", body, If_Match=tag)
         assert (status, said["code"]) == (412, "precondition-failed"), tag
     assert (api.get("/schedules/nightly"), api.harness.runs()) == (before, [])
     assert api.ask(method, f"/schedules/nightly{act}", body, If_Match='"r2"').is_success
+
+
+@pytest.mark.parametrize("tags", ['"r1", "r2"', '"abc" , "r2"', 'W/"r2","r2"', '"r9", {current}'])
+def test_if_match_may_name_several_tags(tags: str) -> None:
+    api = Api()
+    api.put("/schedules/nightly", NIGHTLY, 201)
+    current = api.ask("PATCH", "/schedules/nightly", {"timezone": "Europe/Rome"}).headers["etag"]
+    assert api.ask("POST", "/schedules/nightly/pause", If_Match=tags.format(current=current)).status_code == 200
 
 
 def test_if_match_star_needs_what_is_there() -> None:

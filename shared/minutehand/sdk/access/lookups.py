@@ -27,7 +27,9 @@ class Lookups(Permits):
         run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
         self._permit_seen(verb, None if run is None else run.job, f"run {run_id!r}")
         if run is None:
-            raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
+            raise NotFound(
+                f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over; list_runs() shows those it has"
+            )
         return run
 
     def _head(self, name: str, verb: Verb) -> Head:

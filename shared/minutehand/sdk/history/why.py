@@ -43,7 +43,9 @@ class WhyMethods(SchedulerBase):
         facts = self._evidence.of_run(ref) if ref.tenant == self.tenant else None
         if facts is None:
             self._permit_seen(Verb.READ_HISTORY, None, f"run {run_id!r}")
-            raise NotFound(f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over")
+            raise NotFound(
+                f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over; list_runs() shows those it has"
+            )
         return self._explained(facts, f"run {run_id!r}")
 
     def _explained(self, facts: Facts, what: str) -> Answer:

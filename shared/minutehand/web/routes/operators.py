@@ -13,7 +13,8 @@ from minutehand.domain.tenants.profile import Grant
 from minutehand.sdk.tenants.keys import KeyView, NewKey
 from minutehand.sdk.tenants.tenant_views import Tenant
 from minutehand.web import views
-from minutehand.web.calls import Holder, IfMatch, LetIn, Operation
+from minutehand.web.calls import Holder, IfMatch, LetIn, Operation, OperatorCall
+from minutehand.web.etags import no_tag, tags_of
 from minutehand.web.fields import NAME, ApiBody, Moment
 from minutehand.web.problems import RefusedRequest
 from minutehand.web.routes.routing import answers, routes_of
@@ -96,7 +97,7 @@ def get_tenant(call: Operation, tenant: Holder) -> Response:
 @router.patch("/tenants/{tenant}", responses=answers(TENANT.model))
 def set_tenant(call: Operation, tenant: Holder, body: ProfileChange, if_match: IfMatch = None) -> Response:
     """Change a profile; a tenant without one gets one."""
-    return _answer(call, call.tenants.set(tenant, **body.given(), expected_version=_expected(if_match)))
+    return _answer(call, call.tenants.set(tenant, **body.given(), expected_version=_expected(call, tenant, if_match)))
 
 
 @router.post("/tenants/{tenant}/suspend", responses=answers(TENANT.model))
@@ -173,7 +174,8 @@ def doctor(call: Operation) -> Response:
     """Check the installation, from the server: each problem with its remedy. Writes nothing."""
     call.tenants.check_operator()
     if call.settings is None:
-        raise RefusedRequest(404, "this server was not told the settings of its installation", "create_app(settings=…)")
+        remedy = "ask the server's operator to pass settings= to create_app"
+        raise RefusedRequest(404, "this server was not told the settings of its installation", remedy)
     from minutehand.doctor import run_checks  # noqa: PLC0415 (it loads boto3)
 
     return call.answer({"items": list(run_checks(call.settings))})
@@ -183,10 +185,17 @@ def _answer(call: LetIn, tenant: Tenant, status: int = 200, **headers: str) -> R
     return call.answer(tenant, status, ETag=f'"v{tenant.version}"', **headers)
 
 
-def _expected(if_match: str | None) -> int | None:
-    if if_match is None:
+def _expected(call: OperatorCall, tenant: str, if_match: str | None) -> int | None:
+    """The version that a change is for: of several tags the one that is current. Raises RefusedRequest."""
+    tags = tags_of(if_match)
+    if not tags or tags == ["*"]:
+        if tags:
+            call.tenants.get(tenant)  # raises NotFound: there is nothing to match
         return None
-    found = _TAG.fullmatch(if_match.strip())
-    if found is None:
-        raise RefusedRequest(412, f"If-Match: {if_match[:80]!r} is not the tag of a tenant", "send the ETag of a GET")
-    return int(found[1])
+    versions = [int(found[1]) for tag in tags if (found := _TAG.fullmatch(tag))]
+    if not versions:
+        raise no_tag("tenant", if_match, "send the ETag of a GET")
+    if len(versions) == 1:
+        return versions[0]
+    current = call.tenants.get(tenant).version
+    return current if current in versions else versions[0]
