@@ -24,6 +24,7 @@ def row_of(entry: HistoryEntry) -> RunRow:
         reason=entry.reason,
         failure=None if kind is None else Failure(kind=kind, message=""),
         backfill=entry.backfill,
+        replay_of=entry.replay_of,
         skipped=entry.skipped,
         skipped_until=entry.skipped_until,
     )

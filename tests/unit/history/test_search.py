@@ -105,7 +105,7 @@ def test_entries_of_every_kind_survive_a_page() -> None:
         an_entry(
             2, ref=aside_ref(OWNER, NOON + 2, "gap"), skipped=5, skipped_until=NOON + HOUR, state=RunState.SKIPPED
         ),
-        an_entry(3, backfill="b1", started_at=NOON, attempt=3, fence=5, reason="ä" * 200),
+        an_entry(3, backfill="b1", replay_of="acme/~x#once", started_at=NOON, attempt=3, fence=5, reason="ä" * 200),
         an_entry(4, ref=one_off_ref("acme", "k"), due=NOON - 100 * DAY, created_at=0),
         an_entry(5, ref=one_off_ref("acme", "r"), replay_of=str(FAILED.run)),
     ]
@@ -130,10 +130,10 @@ def test_the_form_of_this_release_stays_readable() -> None:
 
 
 FORM_1 = (
-    "016d8ec10a83300c86df25e7ca5a1141c1c3b07d82b15d4a0f1dab52e854323d0ce99e7d75d68163b9e44fc2ffe597299129"
-    "2db2acc8694a4311a6c80c15942cf7aba09e484033f4380281ab75ce76ed41830aebb0a828dd015e23dab635983088a446bb"
-    "87f13b2de174ae6b21b8e001c1c5917f70df2f837e6e6e1a9d49b1d0e3d04dcef9fd7deb6ca137164dc0c4281b6a75c9a511"
-    "b868371981d8ff9cffcbd534c368f41dca10f4065ea937"
+    "01858ec10a83300c86df25e7ca5a1141c1c3b07d82b15d4a0f1dab52e854323d0ce99e7d75d681bb2c97fc49f8bffc322532"
+    "a5459615394d6928c21499a18292e57e15d4130968861e472070b5ced9ae3d6850611d1615a53bc06b44dbb606130691d468"
+    "f7307ea7259cce752d04173c20b838f20feefb65d0cfcd4da33329167a1cbac939bfbf6f9d2df4c6a20998186543ad2eb934"
+    "0217ed262310fb9ff35fb9fa67188dbe431932dfc02bf506"
 )
 
 

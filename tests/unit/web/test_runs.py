@@ -146,3 +146,13 @@ def test_the_log_lines_of_a_run_page_by_page() -> None:
     status, problem = api.problem("GET", f"{address}?limit=0")
     assert (status, problem["field"]) == (422, "limit")
     assert api.problem("GET", f"{address}?cursor=eA")[0] == 422
+
+
+def test_the_list_says_which_run_a_replay_repeats() -> None:
+    api = Api()
+    failed = api.post("/runs", {"job": "fail"}, 201)
+    api.harness.advance(minutes=1)
+    replay = api.post(f"/runs/{failed['url_id']}/replay", status=201)
+    api.harness.advance(minutes=1)
+    listed = {run["id"]: run["replay_of"] for run in api.get("/runs")["items"]}
+    assert listed == {failed["id"]: None, replay["id"]: failed["id"]}

@@ -69,8 +69,8 @@ class FindMethods(InstallationMethods):
         filter them. ``since`` and ``until`` bound the end of ended runs, and the time that others are due (of a backfill's: when it
         was claimed), so that with ``until`` a run that waits for later is left out. ``newest_first``, ``upcoming``, ``after`` and
         ``before`` are for ``name`` alone.
-        Results, error texts and workers are in ``get_run``. A page ends after ``limit`` runs, 250 read units or 0.3 s, whichever
-        is first, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked. The history
+        Payloads, results, error texts, actors, workers and their times are in ``get_run``. A page ends after ``limit`` runs, 250 read
+        units or 0.3 s, whichever is first, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked. The history
         is some seconds behind. Without ``name``, ``state="RUNNING"`` asks the workers, as ``list_running`` does: a fire that began within
         the last 20 s may be missing. ``all_tenants`` lists one tenant after the other, of the 24 hours before ``until`` unless
         ``since`` is given; RUNNING is then for itself, with ``job``, ``prefix``, ``error_type`` and ``kind`` at the most.

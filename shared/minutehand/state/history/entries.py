@@ -81,6 +81,7 @@ def entry_of(run: RunRow, at: int, order: int, *, again: bool = False) -> Histor
         reason=None if run.reason is None else run.reason[:REASON],
         error_type=None if run.failure is None else run.failure.kind[:REASON],
         backfill=run.backfill,
+        replay_of=run.replay_of,
         skipped=run.skipped,
         skipped_until=run.skipped_until,
     )

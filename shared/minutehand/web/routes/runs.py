@@ -90,6 +90,8 @@ def submit(call: Call, body: SubmitRequest, key: IdempotencyKey = None) -> Respo
 def list_runs(call: Call, query: Annotated[RunsQuery, InQuery()]) -> Response:
     """Runs of all schedules and one-offs: those that have not ended first, then ended ones, newest first.
 
+    Their payloads, results, error texts, actors, progress, workers and the times of their leases are null here: ask for the run.
+
     A page ends after its limit or some read units, so it may be short, even empty, and not the last.
     """
     page = call.scheduler.list_runs(**query.arguments())
