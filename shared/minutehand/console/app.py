@@ -96,7 +96,7 @@ def _pages() -> list[Route]:
     ]
 
 
-def _refused(request: Request, problem: Exception) -> Response:
+async def _refused(request: Request, problem: Exception) -> Response:
     session = request.app.state.console.session
     if (
         isinstance(problem, RefusedRequest)
@@ -105,7 +105,7 @@ def _refused(request: Request, problem: Exception) -> Response:
         and request.method == "GET"
     ):
         return RedirectResponse(f"{request.scope[ROOT]}/sign-in", 303)
-    return refusals.answer(request, problem)
+    return await refusals.answer(request, problem)
 
 
 _HANDLERS = {MinutehandError: _refused, RefusedRequest: _refused, HTTPException: _refused, Exception: refusals.answer}

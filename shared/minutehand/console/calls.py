@@ -19,7 +19,7 @@ from minutehand.console.checkups import Checkups
 from minutehand.console.rendering import ROOT, rendered
 from minutehand.console.sign_in import Session, check_same_site
 from minutehand.domain.audit import Via
-from minutehand.errors import InvalidInput
+from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.web.actors import Actor
 from minutehand.web.calls import FrontDoor, count_request, find_actor, set_after
@@ -103,10 +103,24 @@ def page(function: PageFunction) -> Callable[[Request], Any]:
 
     async def endpoint(request: Request) -> Response:
         form = await form_of(request) if request.method == "POST" else {}
-        call = await _call(request, form)
+        request.state.call = call = await _call(request, form)
         return await run_in_threadpool(function, call)
 
     return endpoint
+
+
+async def call_of(request: Request, *, is_unknown: bool) -> PageCall | None:
+    """The call of a request that failed, so that the page about it has the navigation; None: it is not known who asks for which tenant.
+
+    ``is_unknown``: no page has the address, so that nothing has found that out yet.
+    """
+    found: PageCall | None = getattr(request.state, "call", None)
+    if found is not None or not is_unknown or "tenant" not in request.path_params:
+        return found
+    try:
+        return await _call(request, {})
+    except (RefusedRequest, MinutehandError):
+        return None
 
 
 async def form_of(request: Request) -> Mapping[str, str]:

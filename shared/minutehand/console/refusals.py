@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from minutehand.console.calls import call_of
 from minutehand.console.rendering import rendered
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.web.problems import RefusedRequest, kind_of
@@ -15,13 +16,14 @@ from minutehand.web.problems import RefusedRequest, kind_of
 log = logging.getLogger(__name__)
 
 
-def answer(request: Request, problem: Exception) -> Response:
+async def answer(request: Request, problem: Exception) -> Response:
     """The page of an error. What is not the caller's to mend is logged."""
     status, title, detail, remedy = _said(problem)
     if status >= 500:
         log.error("console.failed", extra={"path": request.url.path, "error": type(problem).__name__}, exc_info=problem)
     headers = problem.headers if isinstance(problem, RefusedRequest) else {}
-    page = rendered(request, "problem.html", status, title=title, detail=detail, remedy=remedy)
+    call = await call_of(request, is_unknown=isinstance(problem, HTTPException))
+    page = rendered(request, "problem.html", status, call=call, title=title, detail=detail, remedy=remedy)
     page.headers.update(headers)
     return page
 

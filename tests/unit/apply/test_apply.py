@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -266,6 +267,29 @@ def test_who_comes_between_the_diff_and_the_change_wins_and_is_named() -> None:
     assert "revision 2 is current" in done.failed["a"]
     expressions = {name: world.scheduler.get_schedule(name).expression for name in ("a", "old", "b", "new")}
     assert expressions == {"a": "0 2 * * *", "old": "0 2 * * *", "b": "0 1 * * *", "new": "0 2 * * *"}
+
+
+def test_what_another_did_by_the_same_plan_meanwhile_has_not_failed() -> None:
+    world = World()
+    applied(world, declared("a"), declared("old"))
+    wanted = (declared("a", "0 1 * * *", payload=[1]), declared("new"))
+    plan = compared(world.scheduler, *wanted)
+    assert applied(world, *wanted, prune=True) == {}
+    before = world.memory.heads()
+    done = world.scheduler.carry_out(plan, prune=True)
+    assert dict(done.failed) == {}
+    assert world.memory.heads() == before
+
+
+def test_two_that_apply_at_once_both_succeed() -> None:
+    world = World()
+    wanted = [declared(f"s{number}") for number in range(20)]
+    plans = [compared(world.scheduler, *wanted) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(world.scheduler.carry_out, plans))
+    assert [dict(one.failed) for one in done] == [{}] * 4
+    assert sum(one.done for one in done) == 20
+    assert {head.revision for head in world.memory.heads()} == {1}
 
 
 def test_the_same_again_finishes_what_a_crash_left_wherever_it_struck() -> None:

@@ -102,3 +102,9 @@ def test_what_does_not_exist_is_a_page_that_says_so() -> None:
     browser = Browser()
     assert "nobody" in browser.get("schedule/nobody", status=404)
     assert "No such page" in browser.get("nowhere", status=404)
+    for path in ("schedule/nobody", "nowhere", "run/AAAA"):
+        page = browser.client.get(f"/console/t/default/{path}").text
+        assert "Not done" in page, path
+        assert '<nav aria-label="Pages">' in page, path
+        assert 'href="/console/t/default/runs"' in page, path
+    assert "<nav" not in browser.client.get("/console/nowhere").text, "no tenant is named"

@@ -169,6 +169,8 @@ def test_every_act_on_runs_and_backfills_has_a_line() -> None:
     details = {str(line.act): line.detail for line in lines}
     assert details["replay"] == {"replay": replay.id}
     assert weak.id in details["purge"]["runs"]
+    shown = {line.act: line.detail for line in owner.audit(act="backfill").items}
+    assert (shown["backfill"]["start"], shown["backfill"]["end"]) == (past.start.isoformat(), past.end.isoformat())
     for run in (skipped, triggered, once, replay):
         assert owner.get_run(run.id).actor == "app:alice"
     cancels = {line.call for line in lines[12:]}

@@ -20,7 +20,16 @@ from minutehand.domain.names import check_flag, check_name
 from minutehand.domain.payload import PayloadOwner
 from minutehand.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from minutehand.domain.tenants.access import Verb
-from minutehand.errors import Forbidden, InvalidInput, JobError, MinutehandError, NotFound, Unavailable
+from minutehand.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    JobError,
+    MinutehandError,
+    NotFound,
+    Unavailable,
+)
 from minutehand.fires.context import revision_of
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules.client_tokens import ScheduleCall
@@ -31,6 +40,7 @@ from minutehand.sdk.schedules import ScheduleMethods
 
 _BATCH = 100  # revisions that are read at once
 _PAGE = 1_000  # heads of one query
+_LOST_RACES = (AlreadyExists, Conflict, NotFound)  # somebody else changed the schedule first
 _VERBS = {ApplyAction.CREATE: Verb.CREATE, ApplyAction.UPDATE: Verb.UPDATE, ApplyAction.PRUNE: Verb.DELETE}
 
 
@@ -114,7 +124,8 @@ class DeclarationMethods(ScheduleMethods):
     ) -> ApplyResult:
         """Create and update schedules by a plan. With ``prune``, delete owned schedules that are not declared any more.
 
-        ``on_change`` is called before each change. A failed change does not stop the others; the same call again continues.
+        ``on_change`` is called before each change. A failed change does not stop the others; the same call again continues. A schedule
+        that somebody else made just so meanwhile, as by the same plan, has not failed.
         """
         check_flag("prune", prune)
         changes = list(plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])))
@@ -127,7 +138,8 @@ class DeclarationMethods(ScheduleMethods):
                 acting._carry_out(change, plan.managed_by)  # noqa: SLF001 (a copy of this object)
                 done += 1
             except MinutehandError as problem:
-                failed[change.name] = str(problem)
+                if not (isinstance(problem, _LOST_RACES) and self._is_done(change, plan.managed_by)):
+                    failed[change.name] = str(problem)
         return ApplyResult(done=done, failed=failed)
 
     def export_declared(self, *, prefix: str = "") -> Mapping[str | None, Mapping[str, Mapping[str, Any]]]:
@@ -212,6 +224,20 @@ class DeclarationMethods(ScheduleMethods):
                 raise Unavailable(f"the revisions of {names} could not be read; try again, or run the auditor")
             for head in batch:
                 yield _Existing(head=head, definition=answer.found[head.owner, head.revision].definition)
+
+    def _is_done(self, change: PlannedChange, owner: str | None) -> bool:
+        """Whether a schedule is as its change would have made it; False if it cannot be read."""
+        try:
+            head = self._services.schedules.head(self.tenant, change.name)
+            if head is None or head.state is ScheduleState.DELETED:
+                return change.act is ApplyAction.PRUNE
+            there = {change.name: _Existing(head=head, definition=revision_of(head, self._services).definition)}
+            declared = change.declaration
+            if declared is None:
+                return False
+            return self._compare(declared, there, owner, adopt=False).act is ApplyAction.UNCHANGED
+        except MinutehandError:
+            return False
 
     def _carry_out(self, change: PlannedChange, owner: str | None) -> None:
         if change.declaration is None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from minutehand.auditor.verification import AuditVerdict
 
 SPAN = 30 * DAY  # ms that a listing goes back, unless it is told how far
+_INSTANTS = ("start", "end", "since", "until", "expires_at")  # in the detail of a line, UTC ms
 _AHEAD = DAY  # ms: lines of a machine whose clock is fast are listed, too
 
 
@@ -44,7 +45,9 @@ class AuditLine:
     after: int | None  # number of the revision after the act
     reason: str | None  # as given, such as the note of a pause
     call: str  # id of the call: the acts of a bulk call share it
-    detail: Mapping[str, Any]  # what else tells the act: the replay of a redriven run, the runs of a purge …
+    detail: Mapping[
+        str, Any
+    ]  # what else tells the act: the replay of a redriven run, the runs of a purge …; instants as ISO 8601
     id: str  # of the line
 
 
@@ -105,7 +108,10 @@ class AuditMethods(SchedulerBase):
         listing = Listing("audit", self.tenant, schedule, actor, act, run_id, call, since, until)
         most, position = checked_limit(limit), listing.position(cursor)
         page = list_lines(self.tenant, wanted, self._services, limit=most, cursor=position)
-        items = [views.view_of(AuditLine, line, act=str(line.act), via=str(line.via)) for line in page.items]
+        items = [
+            views.view_of(AuditLine, line, act=str(line.act), via=str(line.via), detail=_told(line.detail))
+            for line in page.items
+        ]
         searched = None if page.cursor is None else from_ms(int(page.cursor[:STAMP_DIGITS]))
         return Page(items=items, cursor=listing.next(page.cursor), searched_to=searched)
 
@@ -147,3 +153,14 @@ class AuditMethods(SchedulerBase):
         from minutehand.auditor.verification import verify  # noqa: PLC0415 (`import minutehand` need not take its time)
 
         return verify(self.tenant, first, last, self._services, now=now, limit=most)
+
+
+def _told(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """The detail of a line with its instants as ISO 8601, in UTC."""
+    found = dict[str, Any]()
+    for name, value in detail.items():
+        if isinstance(value, Mapping):
+            found[name] = _told(value)
+        else:
+            found[name] = from_ms(value).isoformat() if name in _INSTANTS and isinstance(value, int) else value
+    return found
