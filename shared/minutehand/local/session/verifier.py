@@ -73,7 +73,7 @@ class StartLog:
                     self.lateness.setdefault(run_id, timedelta(milliseconds=event["lateness_ms"]))
             case "run.ended":
                 self.open.pop(run_id, None)
-                self.states[run_id] = str(event.get("state"))
+                self.states[run_id] = event.get("state") or "QUEUED"  # without one its worker gave it back
                 if event.get("state") in TERMINAL:
                     self.over.add(run_id)
                 self.excused[run_id] += event.get("state") == "RETRYING"

@@ -227,7 +227,7 @@ def log_start(leased: LeasedRun) -> None:
 
 
 def log_end(leased: LeasedRun, outcome: Outcome, result: AttemptResult) -> None:
-    extra = _ids(leased) | {"state": str(outcome.state), "reason": outcome.why or outcome.action}
+    extra = _ids(leased) | {"state": outcome.state and str(outcome.state), "reason": outcome.why or outcome.action}
     if isinstance(result, Failed):
         failure = result.failure
         log.warning("run.ended", extra=extra | {"error_type": failure.kind, "error": failure.message[:500]})

@@ -123,6 +123,15 @@ def test_a_start_after_a_failed_or_given_up_attempt_is_not(reason: Event) -> Non
     assert verdict(runs, [*events, reason, started(20), started(20)]).double == [run_id(20)]
 
 
+def test_a_run_that_its_worker_gave_back_waits() -> None:
+    runs, events = all_of(10, 20)
+    assert verdict(runs, events).states == {"SUCCEEDED": 2}
+    starts = StartLog()
+    starts.note("worker", started(20))
+    starts.note("worker", {"event": "run.ended", "run_id": run_id(20), "state": None})
+    assert starts.states == {run_id(20): "QUEUED"}
+
+
 def test_a_start_after_the_crash_of_its_worker_is_not_either() -> None:
     starts = StartLog()
     for process, event in (("worker-1", started(10)), ("worker-2", started(20)), ("worker-1", started(30))):
