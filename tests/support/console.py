@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 
 from httpx import Response
 from minutehand import Registry, Scheduler, Settings
-from minutehand.console import BrowserSession, add_console
+from minutehand.console import ApiKeySession, BrowserSession, add_console
 from minutehand.console.checkups import Checkups
+from minutehand.console.sign_in import EitherSession
 from minutehand.testing import Harness
 from minutehand.web import Actor, create_app
 
@@ -35,7 +36,7 @@ class Browser:
     ) -> None:
         self.harness = Harness(jobs or greeting_jobs(), at=NOON)
         self.scheduler = scheduler or self.harness.scheduler
-        self.session = BrowserSession(KEY, actor)
+        self.session = EitherSession(BrowserSession(KEY, actor), ApiKeySession(self.scheduler))
         app = create_app(self.scheduler, access=self.session, **{"rate": None, **options})
         self.app = add_console(app, session=self.session)
         self.client = AsgiClient(self.app, {})

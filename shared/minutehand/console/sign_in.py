@@ -36,8 +36,8 @@ class Session(Protocol):
         """The value of the cookie for this key; None if the key opens no session. The call may read a table."""
         ...
 
-    def end(self) -> None:
-        """What signing out does besides removing the cookie from the browser."""
+    def end(self, request: Request) -> None:
+        """What signing out does besides removing the cookie from the browser that sends the request."""
         ...
 
 
@@ -64,7 +64,7 @@ class BrowserSession:
         """The session's word, if this is the key."""
         return self._word if hmac.compare_digest(key.encode(), self._key) else None
 
-    def end(self) -> None:
+    def end(self, request: Request) -> None:  # noqa: ARG002 (all sessions of the key are one)
         """Other browsers have to sign in again, too."""
         self._word = secrets.token_urlsafe(_BYTES)
 
@@ -76,7 +76,7 @@ class ApiKeySession:
     """
 
     asks = "API key of your tenant"
-    wrong = "This is no valid API key. Copy the whole of it, with mh_; it may be revoked or have expired."
+    wrong = "This is not a valid API key. Copy the whole of it, with mh_; it may be revoked or have expired."
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._keys = ApiKeyAccess(scheduler)
@@ -90,8 +90,30 @@ class ApiKeySession:
         """The key, if it is valid. Raises Unavailable."""
         return key if len(key) <= _LONGEST_KEY and self._keys.holder_of(key) else None
 
-    def end(self) -> None:
+    def end(self, request: Request) -> None:
         """The key stays valid: to revoke it is another act."""
+
+
+class EitherSession:
+    """An ``Access``: whoever has signed in with a key of one of two kinds. The page asks for the first kind."""
+
+    def __init__(self, first: Session, second: Session) -> None:
+        self._both = (first, second)
+        self.asks, self.wrong = f"{first.asks}, or an API key", f"{first.wrong} An API key begins with mh_."
+
+    def __call__(self, request: Request) -> Actor | None:
+        """The actor that one of them finds, or None. Raises as they do."""
+        return next((actor for session in self._both if (actor := session(request)) is not None), None)
+
+    def opened_by(self, key: str) -> str | None:
+        """The word of the session that the key opens. Raises as they do."""
+        return next((word for session in self._both if (word := session.opened_by(key)) is not None), None)
+
+    def end(self, request: Request) -> None:
+        """End the session that the request has."""
+        for session in self._both:
+            if session(request) is not None:
+                session.end(request)
 
 
 async def sign_in_form(request: Request) -> Response:
@@ -118,7 +140,7 @@ async def sign_out(request: Request) -> Response:
     session, root = _session(request), request.scope[ROOT]
     answer = RedirectResponse(f"{root}/sign-in", 303)
     if session is not None and await run_in_threadpool(session, request) is not None:
-        session.end()
+        await run_in_threadpool(session.end, request)
         answer.delete_cookie(COOKIE, **_cookie(request))
     return answer
 

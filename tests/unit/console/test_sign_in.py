@@ -45,6 +45,21 @@ def test_whoever_signs_out_ends_the_session_everywhere() -> None:
     assert other.get("/console/t/default/").status_code == 303
 
 
+def test_an_api_key_that_was_made_here_opens_a_session_of_its_holder() -> None:
+    operator = Browser()
+    text = operator.harness.tenants.create_key("default", "crm", ["viewer"]).text
+    holder = Browser(scheduler=operator.scheduler, signed_in=False)
+    assert holder.sign_in(text).status_code == 303
+    assert "key:crm" in holder.get("schedules")
+    assert holder.client.get("/console/t/other/schedules").status_code == 403
+    holder.send("/console/sign-out", {})
+    assert operator.client.get("/console/t/default/").status_code == 200, "only its own session has ended"
+    operator.harness.tenants.revoke_key("default", "crm.1")
+    operator.harness.advance(seconds=6)
+    refused = Browser(scheduler=operator.scheduler, signed_in=False).sign_in(text)
+    assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
 def test_a_form_of_another_site_changes_nothing(site: str) -> None:
     browser = Browser()
