@@ -76,7 +76,6 @@ PHRASES: Mapping[str, str] = {
     "pass an id as submit() or list_runs() returned it": "use the url_id of a run",
     "use str of": "use a text of",
     "an aware datetime": "a date and time with an offset",
-    "give a date and time with an offset, or None": "give a date and time with an offset, or null",
     "give seconds >= 0 or a timedelta": "give a number of seconds, 0 or more",
     "is neither True nor False": "is neither true nor false",
     "True or False": "true or false",

@@ -44,6 +44,19 @@ def test_a_tenant_is_made_changed_suspended_and_resumed() -> None:
     assert api.problem("GET", "/tenants/nobody", tenant=None)[0] == 404
 
 
+def test_a_profile_is_changed_as_several_tags_or_any_say() -> None:
+    api = Api(actor=OPERATOR)
+    path, change = "/tenants/acme", {"note": "ours"}
+    assert api.problem("PATCH", path, change, tenant=None, If_Match="*")[0] == 404, "there is none"
+    api.ask("POST", "/tenants", {"tenant": "acme"}, tenant=None)
+    assert api.problem("PATCH", path, change, tenant=None, If_Match='"v0", "v9"')[0] == 412
+    for tags in ('W/"v1"', '"v1" "v2"', "v1", '"r1", "abc"'):
+        status, said = api.problem("PATCH", path, change, tenant=None, If_Match=tags)
+        assert (status, said["field"], said["value"]) == (412, "If-Match", tags)
+    assert api.ask("PATCH", path, change, tenant=None, If_Match='"v9", "v1"').headers["etag"] == '"v2"'
+    assert api.ask("PATCH", path, change, tenant=None, If_Match="*").is_success
+
+
 def test_a_job_that_its_tenant_may_not_run_is_refused() -> None:
     api = Api(actor=OPERATOR)
     api.post("/tenants", {"tenant": "acme", "jobs": ["fail"]}, 201, tenant=None)

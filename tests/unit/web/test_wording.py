@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import minutehand
 import pytest
 from fastapi.routing import APIRoute
 from httpx import Response
+from minutehand import Rule
+from minutehand.errors import ExpressionError
 from minutehand.web import Actor
 from minutehand.web.app import openapi_document
 from minutehand.web.routes.routing import OF_TENANT
-from minutehand.web.wording import ROUTES, said_by, text_of, wanted
+from minutehand.web.wording import PHRASES, ROUTES, said_by, text_of, wanted
 
 from tests.support.api import BODIES, NIGHTLY, Api
 
@@ -102,6 +106,17 @@ def test_a_refusal_names_the_field(refusals: list[tuple[str, Response]]) -> None
 def test_no_refusal_has_words_of_python(refusals: list[tuple[str, Response]]) -> None:
     texts = {(one["remedy"], one["detail"]) for _, answer in refusals for one in [answer.json()]}
     assert sorted(text for pair in texts for text in pair if FOREIGN.search(text)) == []
+
+
+def test_every_phrase_that_is_said_otherwise_is_still_said() -> None:
+    """By the sources, or put together by a rule of which a field is wrong."""
+    sources = Path(minutehand.__file__).parent.rglob("*.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in sources if path.name != "wording.py")
+    for wrong in ({"calendar": 1}, {"exclude": "x"}, {"gap": 1}, {"repeated": 1}):
+        with pytest.raises(ExpressionError) as refused:
+            Rule(expression="0 1 * * *", **wrong)
+        text += str(refused.value)
+    assert {phrase for phrase in PHRASES if phrase not in text} == set()
 
 
 def test_the_routes_that_remedies_name_exist() -> None:

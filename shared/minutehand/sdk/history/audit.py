@@ -45,9 +45,8 @@ class AuditLine:
     after: int | None  # number of the revision after the act
     reason: str | None  # as given, such as the note of a pause
     call: str  # id of the call: the acts of a bulk call share it
-    detail: Mapping[
-        str, Any
-    ]  # what else tells the act: the replay of a redriven run, the runs of a purge …; instants as ISO 8601
+    # What else tells the act: the replay of a redriven run, the runs of a purge …; instants as ISO 8601.
+    detail: Mapping[str, Any]
     id: str  # of the line
 
 

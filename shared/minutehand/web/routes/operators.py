@@ -188,9 +188,10 @@ def _answer(call: LetIn, tenant: Tenant, status: int = 200, **headers: str) -> R
 def _expected(call: OperatorCall, tenant: str, if_match: str | None) -> int | None:
     """The version that a change is for: of several tags the one that is current. Raises RefusedRequest."""
     tags = tags_of(if_match)
-    if not tags or tags == ["*"]:
-        if tags:
-            call.tenants.get(tenant)  # raises NotFound: there is nothing to match
+    if not tags:
+        return None
+    if tags == ["*"]:
+        call.tenants.get(tenant)  # raises NotFound: there is nothing to match
         return None
     versions = [int(found[1]) for tag in tags if (found := _TAG.fullmatch(tag))]
     if not versions:
