@@ -350,8 +350,8 @@ MUTANTS = (
     Mutant(
         "a step beyond its revision",
         "fires/plan.py",
-        "near = revision.bound(now + LOOKAHEAD)",
-        "near = now + LOOKAHEAD",
+        "near = revision.bound(now + ahead)",
+        "near = now + ahead",
     ),
     Mutant(
         "a status decides although retry_on names the error",

@@ -31,7 +31,8 @@ class FireContext:
 
     services: Services
     clock: Clock
-    reach: int = REACH  # ms beyond the look-ahead that a chain's plan may cover
+    ahead: int = LOOKAHEAD  # ms up to which a plan claims all fires
+    reach: int = REACH  # ms that a chain's plan may cover for a few fires more; at most ``ahead``: none
     trace: str | None = None  # trace header that the messages carry
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
     caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts

@@ -54,10 +54,11 @@ def plan_chain(
     after: int,
     now: int,
     oldest: int,
+    ahead: int = LOOKAHEAD,
     reach: int = REACH,
     excused: Sequence[tuple[int, int | None]] = (),
 ) -> ChainPlan:
-    """The fires of a revision in ``(after, now + LOOKAHEAD]``, or a few more within ``reach`` ms: see ``_further``.
+    """The fires of a revision in ``(after, now + ahead]``, or a few more within ``reach`` ms: see ``_further``.
 
     The revision's policy decides which missed fires are skipped. ``oldest`` (UTC ms) bounds the past: rows older than the ledger's
     retention may have expired, and their fires must not be claimed again. ``excused`` are periods (UTC ms, in order) whose fires were
@@ -74,7 +75,7 @@ def plan_chain(
             passed=tuple(passed), fires=(), following=following, exhausted=fire is None, cut=fire is not None
         )
     floor = passed[-1] if passed else floor
-    near = revision.bound(now + LOOKAHEAD)
+    near = revision.bound(now + ahead)
     fires, fire = take_fires(table, fire, near if end is None else min(near, end), LARGEST)
     cut = fire is not None and fire <= near
     if fires and fire is not None and not cut:

@@ -313,7 +313,7 @@ def test_a_missed_fire_that_an_older_revision_had_claimed_says_that_it_was_passe
     world.owner(throttle).update_schedule("s", payload=1, catch_up="none")
     world.wait(70)
     world.work()
-    (lost,) = [run for run in world.memory.runs() if run.state is RunState.SUPERSEDED]
+    lost = next(run for run in world.memory.runs() if run.state is RunState.SUPERSEDED)
     world.wait(600)
     world.tick()
     run = next(run for run in world.memory.runs() if run.ref == lost.ref)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from minutehand.concurrency.rate_limits import SOON
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.names import schedule_owner, shard_of
 from minutehand.domain.run import AgendaEntry
@@ -15,7 +16,7 @@ from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, R
 from minutehand.errors import AlreadyExists, MinutehandError
 from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.chain import advance_chains
-from minutehand.fires.context import LOOKAHEAD, FireContext, find_revision, revision_of
+from minutehand.fires.context import FireContext, find_revision, revision_of
 from minutehand.fires.plan import first_entry, success_check
 from minutehand.fires.withdraw import withdraw
 from minutehand.owner.schedules.client_tokens import ChangeResult, ScheduleCall, change
@@ -280,13 +281,16 @@ def _labelled(spec: ScheduleSpec, head: Head) -> Head:
 
 
 def _after(plan: _Plan, context: FireContext) -> None:
-    """Withdraw the runs that the old revision claimed beyond its end; advance the chain now if it is due before the next tick."""
+    """Withdraw the runs that the old revision claimed beyond its end; send the fires that are due before the next tick can.
+
+    Not what is due later: the next act of the owner would withdraw it, and its messages would come to the workers for nothing.
+    """
     if plan.closed is not None:
         withdraw(plan.closed, context)
-    if plan.entry is None or plan.entry.due > context.clock() + LOOKAHEAD:
+    if plan.entry is None or plan.entry.due > context.clock() + SOON:
         return
     try:
-        failures = advance_chains([plan.entry], replace(context, reach=0)).failures
+        failures = advance_chains([plan.entry], replace(context, ahead=SOON, reach=0)).failures
     except MinutehandError as problem:  # the change is made; the next tick handles the entry
         failures = [(plan.entry, problem)]
     for entry, error in failures:

@@ -201,7 +201,7 @@ def test_a_worker_that_claims_after_a_stop_starts_nothing() -> None:
 
 def test_a_row_that_cannot_be_read_is_passed_over() -> None:
     scene = Scene().idle()
-    ref = scene.run(120).ref
+    ref = scene.run(60).ref
     row = scene.memory.row(ref)
     assert row is not None
     scene.memory.put_row(ref, row | {"state": "OF A LATER RELEASE"})

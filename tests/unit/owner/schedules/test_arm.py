@@ -21,11 +21,27 @@ def test_a_schedule_due_in_five_seconds_starts_in_five_seconds() -> None:
     assert [(start.at - NOON) // 1000 for start in world.started] == [5]
 
 
-def test_creation_handles_the_look_ahead_and_no_more() -> None:
+def test_creation_sends_what_is_due_before_the_next_tick_can_and_no_more() -> None:
     world = World()
-    world.scheduler.create_schedule("s", "note", "* * * * *")
-    assert world.fires() == world.sent() == [60, 120, 180]
-    assert world.chain() == [240]
+    world.scheduler.create_schedule("s", "note", "*/25 * * * * *")
+    assert world.fires() == world.sent() == [25, 50, 60]
+    assert world.chain() == [85]
+    world.live(300)
+    assert world.began() == sorted(60 * minute + second for minute in range(5) for second in (0, 25, 50))[1:] + [300]
+
+
+def test_each_act_on_a_dense_schedule_sends_seventy_five_seconds() -> None:
+    """What an act sends, the next one makes stale: workers receive it for nothing."""
+    world = World()
+    world.scheduler.create_schedule("s", "note", "* * * * * *")
+    assert len(world.sent()) == 75
+    world.scheduler.update_schedule("s", payload=1)
+    assert len(world.sent()) == 150
+    world.scheduler.pause_schedule("s")
+    world.scheduler.resume_schedule("s")
+    assert len(world.sent()) == 225
+    world.live(200)
+    assert world.began() == list(range(1, 201)), "and no fire is left out by it"
 
 
 def test_a_schedule_due_much_later_leaves_only_its_entry() -> None:

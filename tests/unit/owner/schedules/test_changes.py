@@ -110,7 +110,7 @@ def test_an_update_that_dies_after_its_transaction_is_finished_by_ticks_and_work
 def test_an_update_whose_sweep_is_not_answered_says_so_and_can_be_repeated() -> None:
     world = minutely()
     owner = world.owner(Faults().at("refuse", before=fails, times=40))
-    with pytest.raises(Unavailable, match="is made, but 3 of its queued runs"):
+    with pytest.raises(Unavailable, match="is made, but 5 of its queued runs"):
         owner.update_schedule("s", expression="0 18 * * *")
     world.live(300)
     assert world.began() == []
