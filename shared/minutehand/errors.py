@@ -107,6 +107,29 @@ class JobNotGranted(Forbidden):
         self.tenant, self.job = tenant, job
 
 
+class LimitExceeded(MinutehandError):
+    """A limit of the tenant refuses this; nothing was done. Repeated, it is refused again, until something is freed or the limit raised.
+
+    ``limit`` is its name, ``tenant`` whose it is, ``value`` what would be, ``most`` what may be, ``remedy`` what to do.
+    """
+
+    def __init__(self, message: str, *, tenant: str, limit: str, value: int, most: int, remedy: str) -> None:
+        super().__init__(message)
+        self.tenant, self.limit, self.value, self.most, self.remedy = tenant, limit, value, most, remedy
+
+
+class Throttled(MinutehandError):
+    """The tenant acts faster than its limit; nothing was done. The same call is accepted ``seconds`` later, unless others are first.
+
+    ``limit`` is its name, ``tenant`` whose it is, ``per_second`` and ``burst`` how much it is.
+    """
+
+    def __init__(self, message: str, *, tenant: str, limit: str, per_second: float, burst: int, seconds: float) -> None:
+        super().__init__(message)
+        self.tenant, self.limit, self.per_second, self.burst = tenant, limit, per_second, burst
+        self.seconds = seconds
+
+
 class Unavailable(MinutehandError):
     """A table or queue throttled, timed out or failed, also after retries. The request itself is valid as far as known."""
 

@@ -29,6 +29,7 @@ from minutehand.dynamodb.tenants.api_keys import RowApiKeys
 from minutehand.dynamodb.tenants.erasure.objects import BucketVersions
 from minutehand.dynamodb.tenants.erasure.rows import RowErasures
 from minutehand.dynamodb.tenants.profiles import RowTenants
+from minutehand.dynamodb.tenants.usage import RowUsage
 from minutehand.ports.run_logs import RunLogs
 from minutehand.ports.services import Services
 from minutehand.run_logs.cloudwatch import CloudWatchRunLogs
@@ -86,6 +87,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         ),
         audit=RowAudit(tables),
         tenants=tenants,
+        usage=RowUsage(tables),
         erasures=RowErasures(tables),
         objects=BucketVersions(s3, settings.bucket, settings.archive_bucket, pool=pool()),
         api_keys=RowApiKeys(tables),

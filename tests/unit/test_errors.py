@@ -14,8 +14,10 @@ from minutehand.errors import (
     InvalidInput,
     ItemRefused,
     JobNotGranted,
+    LimitExceeded,
     MinutehandError,
     RetryAfter,
+    Throttled,
     UnexpectedStatus,
 )
 
@@ -24,6 +26,8 @@ MADE = [
     ExpressionError("expression", "x", "is none", "give one", position=3),
     Forbidden("no", principal="app:a", verb="submit", tenant="acme", job="a"),
     JobNotGranted("no", tenant="acme", job="a"),
+    LimitExceeded("no", tenant="acme", limit="schedules", value=3, most=2, remedy="delete some"),
+    Throttled("no", tenant="acme", limit="runs_per_second", per_second=0.5, burst=1, seconds=1.5),
     EventFailed("no", is_outage=True),
     ItemRefused(0, "Put", "t"),
     RetryAfter(3, "later"),

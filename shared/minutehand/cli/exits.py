@@ -9,10 +9,12 @@ from minutehand.errors import (
     AlreadyExists,
     Conflict,
     Forbidden,
+    LimitExceeded,
     MinutehandError,
     Misconfigured,
     NotFinished,
     NotFound,
+    Throttled,
     Unavailable,
 )
 
@@ -25,11 +27,15 @@ class ExitCode(IntEnum):
     USAGE = 2  # there is no such command or option, or an argument is missing
     NOT_FOUND = 3  # there is no such schedule, run or backfill; or nothing matched, and `--expect` was given
     CONFLICT = 4  # another call was first, or the name or key is taken: read again, then decide
-    UNAVAILABLE = 5  # AWS throttled, timed out or did not answer: the same command may succeed later
+    UNAVAILABLE = (
+        5  # AWS throttled, timed out or did not answer, or the tenant is throttled: the same command may succeed later
+    )
     MISCONFIGURED = 6  # settings, credentials or permissions are wrong: `minutehand doctor` names them
     NOT_FINISHED = 7  # `runs wait`: the run has not ended within the time
     NOT_CONFIRMED = 8  # what changes or destroys many things was not confirmed, and nothing was done: give --yes
-    FORBIDDEN = 9  # the caller has no grant for it, or its tenant is suspended: the error names what is missing
+    FORBIDDEN = (
+        9  # the caller has no grant for it, or its tenant is suspended, or a limit refuses it: the error names it
+    )
     RUN_DEAD = 10  # `runs wait` and `runs tail`: the run ended DEAD
     RUN_LOST = 11  # the same: LOST
     RUN_CANCELLED = 12  # the same: CANCELLED
@@ -54,6 +60,8 @@ _CODES: tuple[tuple[type[MinutehandError], ExitCode], ...] = (
     (Conflict, ExitCode.CONFLICT),
     (AlreadyExists, ExitCode.CONFLICT),
     (Unavailable, ExitCode.UNAVAILABLE),
+    (Throttled, ExitCode.UNAVAILABLE),
+    (LimitExceeded, ExitCode.FORBIDDEN),
     (Misconfigured, ExitCode.MISCONFIGURED),
     (NotFinished, ExitCode.NOT_FINISHED),
     (NotConfirmed, ExitCode.NOT_CONFIRMED),

@@ -143,6 +143,7 @@ async def _call(request: Request, form: Mapping[str, str]) -> PageCall:
             403, "you may not act for this tenant", "ask for another tenant, or an operator for access"
         )
     scheduler = actor.acting(console.front.scheduler_of(tenant), None, via=Via.CONSOLE)
+    scheduler = scheduler._copy(_patience=0.0)  # noqa: SLF001 (a page says when to come back)
     return PageCall(
         request=request, tenant=tenant, actor=actor, scheduler=scheduler, form=form, longest=console.front.longest
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from minutehand.domain.names import schedule_owner
@@ -160,6 +161,17 @@ class Head:
             retired_at=now,
             clearing=True,
         )
+
+
+def rule_of_head(head: Head) -> Rule | None:
+    """The rule of a schedule as its head tells it; None: it is long, and in the revision. Raises ExpressionError."""
+    return None if head.rule is None else _rule_of(head.expression, head.timezone, head.rule)
+
+
+@lru_cache(maxsize=4096)
+def _rule_of(expression: str, timezone: str, rest: str) -> Rule:
+    """The same is read once."""
+    return Rule.from_dict({"expression": expression, "timezone": timezone, **json.loads(rest)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,9 +31,11 @@ from minutehand.dynamodb.records import dead_put, record_write
 from minutehand.dynamodb.rows import readable, reads
 from minutehand.dynamodb.tables import REVISIONS, SCHEDULES, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
 from minutehand.dynamodb.tenants.profiles import RowTenants
+from minutehand.dynamodb.tenants.usage import usage_write
 from minutehand.errors import Unavailable, Unreadable
 from minutehand.ports.records import OnRead, Record, RowPage
 from minutehand.ports.schedules import IncidentChange, RevisionBatch, RevisionKey
+from minutehand.ports.tenants.usage import UsageChange
 from minutehand.state.transition import Absent, Compare, Plus, all_of, any_of
 from minutehand.timing.rule import from_json
 
@@ -99,9 +101,11 @@ class RowSchedules:
         entry: AgendaEntry | None,
         expect: AgendaEntry | None = None,
         token: Record | None = None,
+        usage: UsageChange | None = None,
         line: AuditLineRow | None = None,
     ) -> bool:
         more = [put_new(REVISIONS, revision_row(revision)), *_end(previous), *_put(entry, expect), *_remember(token)]
+        more += [] if usage is None else [usage_write(usage)]
         return self._change("arm", head, expected, more, line)
 
     def close(

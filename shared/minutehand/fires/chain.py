@@ -87,7 +87,9 @@ def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, periods:
     """The entry's plan. Fires that the ticker held back were not missed, so the hold log is read before any fire is skipped."""
     now = context.clock()
     oldest = now - context.services.retention
-    make = partial(plan_chain, revision, after=entry.after, now=now, oldest=oldest, ahead=context.ahead, reach=context.reach)
+    make = partial(
+        plan_chain, revision, after=entry.after, now=now, oldest=oldest, ahead=context.ahead, reach=context.reach
+    )
     plan = make()
     if plan.passed and (excused := periods.of(revision.definition.options.queue)):
         return make(excused=excused)

@@ -8,13 +8,14 @@ from typing import Any
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.tenants.editing import checked_size
+from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext
 
 _RACES = 5  # changes that others may make meanwhile
-_TOLD = ("jobs", "queue", "note")  # fields whose values the audit's line has
+_TOLD = ("jobs", "queue", "note", "limits")  # fields whose values the audit's line has
 
 Edit = Callable[[TenantProfile], TenantProfile]
 
@@ -91,6 +92,12 @@ def resume(tenant: str, context: FireContext) -> TenantProfile:
     return change(tenant, AuditAct.RESUME_TENANT, edit, context)
 
 
+def _as_json(value: object) -> object:
+    if isinstance(value, TenantLimits):
+        return value.given()
+    return list(value) if isinstance(value, tuple) else value if value is not None else ""
+
+
 def _detail(before: TenantProfile | None, after: TenantProfile) -> dict[str, Any]:
     """What an audit's line tells: the version, and the fields that differ, as they are by now."""
     other = before or TenantProfile(tenant=after.tenant)
@@ -98,5 +105,5 @@ def _detail(before: TenantProfile | None, after: TenantProfile) -> dict[str, Any
     for name in _TOLD:
         value = getattr(after, name)
         if value != getattr(other, name):
-            told[name] = list(value) if isinstance(value, tuple) else value if value is not None else ""
+            told[name] = _as_json(value)
     return told

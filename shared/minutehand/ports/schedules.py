@@ -11,6 +11,7 @@ from minutehand.domain.run import AgendaEntry, DeadRunRow
 from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState
 from minutehand.domain.tenants.profile import Governance
 from minutehand.ports.records import OnRead, Record, RowPage
+from minutehand.ports.tenants.usage import UsageChange
 
 RevisionKey = tuple[str, int]  # owner, number
 
@@ -73,12 +74,13 @@ class ScheduleStore(Protocol):
         entry: AgendaEntry | None,
         expect: AgendaEntry | None = None,
         token: Record | None = None,
+        usage: UsageChange | None = None,
         line: AuditLineRow | None = None,
     ) -> bool:
         """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head, add ``line``.
 
-        ``token`` is put as ``Records.write`` does. False, and nothing is written, if it is refused, or if the head's version is not
-        ``expected`` (0: there is no head yet).
+        ``token`` is put as ``Records.write`` does, ``usage`` is added to the tenant's count. False, and nothing is written, if one of
+        them is refused, or if the head's version is not ``expected`` (0: there is no head yet).
         """
 
     def close(

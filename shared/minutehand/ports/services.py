@@ -21,6 +21,7 @@ from minutehand.ports.schedules import ScheduleStore
 from minutehand.ports.tenants.api_keys import ApiKeyStore
 from minutehand.ports.tenants.profiles import TenantStore
 from minutehand.ports.tenants.secrets import Secrets
+from minutehand.ports.tenants.usage import TenantUsage
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.backpressure import Limits
 
@@ -52,6 +53,7 @@ class Services:
     stream: RunStream
     audit: Audit
     tenants: TenantStore
+    usage: TenantUsage
     erasures: ErasureStore
     objects: ObjectVersions
     api_keys: ApiKeyStore

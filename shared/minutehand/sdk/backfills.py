@@ -14,6 +14,7 @@ from minutehand.domain.policies import word
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Head
 from minutehand.domain.tenants.access import Verb
+from minutehand.domain.tenants.limits import RateWord
 from minutehand.domain.times import stamp, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.fires.context import revision_of
@@ -99,9 +100,10 @@ class BackfillMethods(SchedulerBase):
             self._may_run(head.job)
             if pending is None:
                 self._check_revision(head)
-                return None
-            self._check_payload(head.job, payload, pending.text)
-            return pending.of_run
+            else:
+                self._check_payload(head.job, payload, pending.text)
+            self._take(RateWord.RUNS)
+            return None if pending is None else pending.of_run
 
         spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked)
         return self._run_view(triggering.trigger(call, spec, self._context))
@@ -159,6 +161,7 @@ class BackfillMethods(SchedulerBase):
             existing = count_existing(planned, definitions)
             reasons = why_nothing(planned, definitions, existing, current=current)
             return backfill_view(planned, there=existing.total(), reasons=reasons)
+        self._take(RateWord.RUNS)
         text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD, planned.owner)
         return backfill_view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
 

@@ -18,12 +18,14 @@ from minutehand.domain.policies import Overrides, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.schedule import Definition, Head
 from minutehand.domain.tenants.access import Verb
+from minutehand.domain.tenants.limits import RateWord
 from minutehand.domain.tenants.suspension import not_served
 from minutehand.errors import InvalidInput, MinutehandError
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.owner.catalogue import KnownNames
 from minutehand.owner.granted import JobGrants
+from minutehand.owner.limits import throttle
 from minutehand.owner.payload_checks import PayloadChecks
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
@@ -31,7 +33,7 @@ from minutehand.ports.work_queue import WorkQueue
 from minutehand.sdk.access.lookups import Lookups
 from minutehand.sdk.connected import Connected
 from minutehand.sdk.known_jobs import warn_unknown
-from minutehand.sdk.requests import PendingPayload, refuse_secrets, token_of
+from minutehand.sdk.requests import PendingPayload, checked_patience, refuse_secrets, token_of
 from minutehand.sdk.schedule_views import seen_of
 from minutehand.settings import Settings
 
@@ -62,6 +64,7 @@ class SchedulerBase(Lookups, Connected):
         prefix: str | None = None,
         jobs: Registry | str | None = None,
         strict: bool = False,
+        patience: float = 10.0,
         actor: str | None = None,
         via: ViaWord = Via.SDK,
         services: Services | None = None,
@@ -75,6 +78,7 @@ class SchedulerBase(Lookups, Connected):
         self.tenant = named or check_tenant(self._settings.tenant)
         self._has_history = self._settings.history
         self._strict = check_flag("strict", strict)
+        self._patience = checked_patience(patience)
         self._known_names = KnownNames(services, clock)
         self._on_unknown: Callable[[str], None] = warn_unknown
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
@@ -84,6 +88,17 @@ class SchedulerBase(Lookups, Connected):
     def strictly(self, *, strict: bool = True) -> Self:
         """A copy that refuses a job that neither this process nor any worker knows; with ``strict=False`` one that warns of it."""
         return self._copy(_strict=check_flag("strict", strict))
+
+    def _take(self, word: RateWord) -> None:
+        """Take a token of the tenant's rate, and wait for it as long as the caller's patience lasts. Raises Throttled, Unavailable."""
+        if self._caller.is_system:
+            return
+        left = self._patience
+        while (refused := throttle(self.tenant, word, self._services, self._clock())) is not None:
+            if refused.seconds > left:
+                raise refused
+            self._services.wait(refused.seconds)
+            left -= refused.seconds
 
     def _pending(self, payload: Any, job: str | None = None) -> PendingPayload:
         """A payload as JSON, not yet stored: of this job, if it is known for which. Raises InvalidInput."""

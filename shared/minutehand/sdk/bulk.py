@@ -32,6 +32,7 @@ from minutehand.concurrency.rate_limits import StopSignal, TokenBucket
 from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag
 from minutehand.domain.schedule import Head, ScheduleState, ScheduleStateWord
+from minutehand.domain.tenants.limits import RateWord
 from minutehand.errors import InvalidInput, MinutehandError, Unavailable
 from minutehand.owner.schedules.client_tokens import remember_act, with_head_cache
 from minutehand.owner.schedules.stop import Tags, retag, retagged
@@ -226,6 +227,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         def act(owner: BulkMethods, head: Head, key: str) -> object:  # noqa: ARG001 (the key of a trigger)
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
+            owner._take(RateWord.CHANGES)
             return retag(head, tags, owner._context, owner._permit_head(BULK_VERBS["retag"], head.name))
 
         return act

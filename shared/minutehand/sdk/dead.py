@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from minutehand.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text
@@ -15,6 +16,7 @@ from minutehand.domain.job import JobRef
 from minutehand.domain.names import check_flag, check_name, one_off_ref
 from minutehand.domain.run import RunRow, parse_dead_key
 from minutehand.domain.tenants.access import Verb
+from minutehand.domain.tenants.limits import RateWord
 from minutehand.domain.times import DAY, from_ms, to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.runs import redrive as redriving
@@ -74,6 +76,7 @@ class DeadRunMethods(SchedulerBase):
         original = self._read(run_id, Verb.REPLAY)
         stored = self._replacement(payload, original.job)
         again, check = one_off_ref(self.tenant, key), self._check_replay(payload)
+        self._take(RateWord.RUNS)
         return self._run_view(replay(original, again, self._context, payload=stored, check=check))
 
     def redrive(
@@ -126,6 +129,7 @@ class DeadRunMethods(SchedulerBase):
             on_progress=on_progress or (lambda handled: None),
             payload=self._replacement(payload, name),
             check=self._check_replay(payload),
+            begin=partial(self._take, RateWord.RUNS),
         )
         if run_id is not None:
             return Redriven(runs=[self._dead_view(redriving.redrive_one(ref, how))], failed={}, dry_run=dry_run)

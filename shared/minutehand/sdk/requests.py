@@ -27,6 +27,7 @@ from minutehand.ports.payloads import Payloads
 from minutehand.timing import Rule
 
 _T = TypeVar("_T")
+_LONGEST_PATIENCE = 3_600  # seconds
 StoredPayload = tuple[str | None, str | None]  # JSON text, or key in the bucket
 
 
@@ -71,6 +72,14 @@ class PendingPayload:
         if size(self.text) <= most:
             return self.text, None
         return None, self._payloads.put(whose, self.text)
+
+
+def checked_patience(seconds: object) -> float:
+    """Seconds for which a call may wait for its tenant's rate. Raises InvalidInput."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= _LONGEST_PATIENCE:
+        remedy = f"use 0 (no wait) to {_LONGEST_PATIENCE:,}"
+        raise InvalidInput("patience", seconds, "is not a number of seconds", remedy)
+    return float(seconds)
 
 
 def refuse_secrets(text: str, tenant: str) -> None:

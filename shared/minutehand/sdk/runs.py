@@ -16,6 +16,7 @@ from minutehand.domain.policies import SHORTEST, DeliveryWord, Retry, StartWord,
 from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.tenants.access import Verb
+from minutehand.domain.tenants.limits import RateWord
 from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput, NotFinished, NotFound
 from minutehand.fires.withdraw import held_leases, wait_for_held
@@ -82,6 +83,7 @@ class RunMethods(SchedulerBase):
         policies, queue_name = self._with_job_start(name, given), self._queue_name(name, queue)
         pending, one_off = self._checked(name, payload), one_off_ref(self.tenant, run_id)
         self._may_run(name)
+        self._take(RateWord.RUNS)
         text, ref = pending.of_run(one_off)
         run = LedgerRun(
             ref=one_off,
@@ -201,10 +203,12 @@ class RunMethods(SchedulerBase):
         due = due_time(at, delay, self._clock(), "at")
         run = self._read(run_id, Verb.RESCHEDULE)
         self._may_run(run.job)
+        self._take(RateWord.CHANGES)
         return self._run_view(rescheduling.reschedule_run(run, due, self._context))
 
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
         run = self._read(run_id, Verb.RETRY)
         self._may_run(run.job)
+        self._take(RateWord.RUNS)
         return self._run_view(cancelling.hasten_run(run, self._context))

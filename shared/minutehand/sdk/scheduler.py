@@ -53,6 +53,7 @@ class Scheduler(
     ``settings`` (default: from the environment) say where the tables and queues are; ``endpoint`` and ``prefix`` override two
     of them. ``jobs`` is a Registry or the name of a package to load; None: the jobs that ``@job`` registered in this process.
     A job that is neither among these nor known to any worker is accepted with an UnknownJobWarning; with ``strict=True`` it is refused.
+    ``patience``: seconds for which a call waits where the tenant's rate is used up, before it raises Throttled.
     ``actor`` (default: MINUTEHAND_ACTOR) is whom the application acts for, e.g. "alice@acme": the audit has it beside the IAM identity
     of the process. ``via`` is the way by which acts come: "sdk", "cli", "apply", "api" or "console".
 

@@ -16,6 +16,7 @@ from minutehand.domain.options import Options, changed
 from minutehand.domain.policies import Overrides, split_words
 from minutehand.domain.schedule import Definition, Head, ScheduleState
 from minutehand.domain.tenants.access import Verb
+from minutehand.domain.tenants.limits import RateWord
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
@@ -70,6 +71,7 @@ class ScheduleMethods(SchedulerBase):
         self._permit(Verb.CREATE, self._named_job(job))
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
         call = self._call("create_schedule", _anything, name, None, client_token, request)
+        self._take(RateWord.CHANGES)
         return schedule_view(creating.create(call, request.spec(), self._context))
 
     def upsert_schedule(
@@ -100,6 +102,7 @@ class ScheduleMethods(SchedulerBase):
         request = self._request(name, job, expression, timezone, given, description, tags, words, managed_by)
         call = self._call("upsert_schedule", permit, name, expected_revision, client_token, request)
         spec = request.spec()
+        self._take(RateWord.CHANGES)
         done = creating.upsert(call, self._keeping(spec, name) if keep_payload else spec, self._context)
         return Upserted(schedule=schedule_view(done.head), change=str(done.change))
 
@@ -221,6 +224,7 @@ class ScheduleMethods(SchedulerBase):
                 self._check_stored(new_job, text, ref)
             return made
 
+        self._take(RateWord.CHANGES)
         spec = creating.ScheduleSpec(definition=define, description=description, tags=tags, seed=uuid.uuid4().hex)
         return schedule_view(creating.update(call, spec, self._context))
 
@@ -264,6 +268,7 @@ class ScheduleMethods(SchedulerBase):
             if head is not None:
                 self._may_run(head.job)
 
+        self._take(RateWord.CHANGES)
         return schedule_view(creating.resume(call, self._context, allow=allow))
 
     def delete_schedule(
@@ -295,6 +300,7 @@ class ScheduleMethods(SchedulerBase):
         call = self._call("skip_next", self._permit_head(Verb.SKIP, name), name, expected_revision, client_token)
         text = uuid.uuid4().hex if call.token is None else f"{call.token.place}{call.token.digest}"
         act = hashlib.sha256(text.encode()).hexdigest()[:32]
+        self._take(RateWord.CHANGES)
         return self._run_view(skipping.skip_next(call, self._context, act=act))
 
 

@@ -123,7 +123,9 @@ class Harness:
         CataloguePublisher(self._services, lambda now: [*sets_of(published, None, now)]).publish(self.clock())
         for name, value in (secrets or {}).items():
             self._services.secrets.put(tenant, name, value)
-        self.scheduler = Scheduler(tenant, jobs=known, strict=True, services=self._services, clock=self.clock)
+        self.scheduler = Scheduler(
+            tenant, jobs=known, strict=True, patience=0, services=self._services, clock=self.clock
+        )
         self.tenants = Tenants(services=self._services, clock=self.clock)
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
         self._beating.heartbeats += [hand.worker.heartbeat for hand in self._hands]

@@ -157,7 +157,8 @@ async def api_call(
         )
     with header_named("reason", "Minutehand-Reason"):
         scheduler = actor.acting(front.scheduler_of(name), reason_of(reason))
-    scheduler = scheduler._copy(_on_unknown=warnings.append)  # noqa: SLF001 (whoever asked is told, not this process's log)
+    # Whoever asked is told, not this process's log; and waits by itself, not in a thread of the server.
+    scheduler = scheduler._copy(_on_unknown=warnings.append, _patience=0.0)  # noqa: SLF001
     return ApiCall(scheduler=scheduler, request=request, longest=front.longest, warnings=warnings)
 
 

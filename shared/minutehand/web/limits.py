@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from minutehand.errors import Throttled
+
 _CALLERS = 10_000  # that are remembered
 
 
@@ -46,3 +48,12 @@ class RequestLimit:
                 self._tokens.popitem(last=False)
         wait = 0 if tokens >= 1 else math.ceil((1 - tokens) / self.rate)
         return TokenResult(taken, int(tokens), wait)
+
+
+def add_tenant_rate(problem: Throttled, headers: dict[str, str]) -> str:
+    """Add a tenant's rate to the headers that are lists, beside the caller's. Returns Retry-After: whole seconds."""
+    seconds = math.ceil(problem.seconds)
+    policy = f'"{problem.limit}";q={problem.burst};w={math.ceil(problem.burst / problem.per_second)}'
+    for name, value in (("RateLimit-Policy", policy), ("RateLimit", f'"{problem.limit}";r=0;t={seconds}')):
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return str(seconds)

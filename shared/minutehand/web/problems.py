@@ -18,6 +18,7 @@ from starlette.routing import Match
 
 from minutehand import errors
 from minutehand.errors import InvalidInput, MinutehandError, shorten
+from minutehand.web.limits import add_tenant_rate
 from minutehand.web.shapes import json_bytes
 from minutehand.web.wording import field_of, place_of, said_by, text_of, wanted, written
 
@@ -56,6 +57,12 @@ KINDS: Mapping[type[MinutehandError], ErrorKind] = {
     errors.Forbidden: ErrorKind(403, "forbidden", "The caller may not do this", "ask an operator"),
     errors.TenantSuspended: ErrorKind(403, "tenant-suspended", "The tenant takes no new work", "ask an operator"),
     errors.JobNotGranted: ErrorKind(403, "job-not-granted", "The tenant may not run this job", "ask an operator"),
+    errors.LimitExceeded: ErrorKind(
+        403, "limit-exceeded", "A limit of the tenant refuses this", "free something, or ask an operator for more"
+    ),
+    errors.Throttled: ErrorKind(
+        429, "throttled", "The tenant acts faster than its limit", "send the same request again after Retry-After"
+    ),
     errors.Unavailable: ErrorKind(
         503, "unavailable", "A table or queue did not answer", "send the same request again after Retry-After"
     ),
@@ -137,6 +144,9 @@ class Problem(BaseModel):
     verb: str | None = Field(None, description="what the grant would have to allow")
     tenant: str | None = Field(None, description="for which tenant")
     job: str | None = Field(None, description="for which job; left out: for all, or it is not said")
+    limit: str | None = Field(None, description="which limit throttles")
+    seconds: float | None = Field(None, description="after which the same request is accepted, unless others are first")
+    most: int | None = Field(None, description="what the limit allows")
     errors: list[dict[str, Any]] | None = Field(None, description="further faults: field and remedy")
 
 
@@ -191,6 +201,12 @@ def explained(request: Request, problem: MinutehandError) -> Response:
     answered = _of_argument(problem) if isinstance(problem, InvalidInput) else _of_other(problem, kind, request)
     if isinstance(problem, errors.Forbidden):
         answered.more |= {name: getattr(problem, name) for name in ("principal", "verb", "tenant", "job")}
+    if isinstance(problem, errors.LimitExceeded):
+        answered.more |= {"field": problem.limit, "value": problem.value, "remedy": problem.remedy}
+        answered.more |= {"tenant": problem.tenant, "most": problem.most}
+    if isinstance(problem, errors.Throttled):
+        answered.more |= {"tenant": problem.tenant, "limit": problem.limit, "seconds": problem.seconds}
+        answered.headers["Retry-After"] = add_tenant_rate(problem, request.state.answer_headers)
     if kind.status == 503:
         answered.headers["Retry-After"] = str(_RETRY)
     if kind.ours:

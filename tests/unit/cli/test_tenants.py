@@ -139,3 +139,23 @@ def test_a_job_that_the_tenant_may_not_run_is_one_line_of_an_error(said: Say, mo
     assert said("--json", "submit", "report.daily").problem["job"] == "report.daily"
     (denied, *_) = [line for line in said("audit", "list", "--act", "deny").out.splitlines() if "deny" in line]
     assert "job=report.daily" in denied
+
+
+def test_limits_as_they_are_typed_and_what_they_do(said: Say) -> None:
+    (made,) = said(
+        "--json", "tenants", "create", "acme", "--limit", "schedules=1", "--limit", "runs_per_second=0.5"
+    ).json
+    assert made["limits"] == {"schedules": 1, "runs_per_second": 0.5}
+    daily = ("note", "0 9 * * *")
+    assert said("--tenant", "acme", "schedules", "create", "a", *daily).code == 0
+    refused = said("--tenant", "acme", "schedules", "create", "b", *daily)
+    assert refused.code == ExitCode.FORBIDDEN
+    assert "schedules=2: tenant 'acme' may have 1" in refused.err
+    (changed,) = said(
+        "--json", "tenants", "set", "acme", "--limit", "schedules=default", "--limit", "runs_burst=3"
+    ).json
+    assert changed["limits"] == {"runs_per_second": 0.5, "runs_burst": 3}
+    assert "runs_burst" in said("tenants", "show", "acme").out
+    wrong = said("tenants", "set", "acme", "--limit", "schedules")
+    assert (wrong.code, "NAME=NUMBER" in wrong.err) == (1, True)
+    assert "limits(runs_burst=3" in said("--tenant", "acme", "audit", "list", "--act", "set-tenant").out

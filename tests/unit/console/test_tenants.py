@@ -169,3 +169,19 @@ def test_an_operator_goes_to_a_tenant_without_a_profile() -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/t/acme/")
     browser.get("tenants/switch?to=a/b", status=422)
     assert "It has no profile" in browser.get("tenant/acme")
+
+
+def test_limits_are_shown_and_changed() -> None:
+    browser = Browser()
+    browser.harness.tenants.set(INSTALLATION, limits={"fires_per_hour": 9_000})
+    assert browser.confirm("tenants/new", tenant="acme", limits="schedules=5 runs_per_second=0.5").status_code == 303
+    assert browser.harness.tenants.get("acme").limits == {"runs_per_second": 0.5, "schedules": 5}
+    page = browser.get("tenant/acme")
+    assert "runs_per_second=0.5, schedules=5" in page
+    assert "of the installation: fires_per_hour=9000" in page
+    assert browser.confirm("tenant/acme/edit", limits="schedules=6").status_code == 303
+    assert browser.harness.tenants.get("acme").limits == {"schedules": 6}
+    wrong = browser.confirm("tenant/acme/edit", limits="schedules=many")
+    assert wrong.status_code == 422
+    assert "schedules=many" in wrong.text
+    assert browser.harness.tenants.get("acme").limits == {"schedules": 6}

@@ -5,7 +5,7 @@ from minutehand import Settings, doctor
 from minutehand.doctor import Finding, Severity
 from minutehand.web import Actor
 
-from tests.support.api import Api
+from tests.support.api import NIGHTLY, Api
 
 OPERATOR = Actor(name="root@acme", operator=True)
 OF_OPERATORS = [
@@ -104,3 +104,58 @@ def test_keys_are_made_listed_and_revoked() -> None:
     assert api.client.request("DELETE", "/v1/tenants/acme/keys/crm.1").status_code == 404
     wrong = api.client.post("/v1/tenants/acme/keys", json=asked | {"can": ["everything"]})
     assert (wrong.status_code, wrong.json()["field"]) == (422, "can")
+
+
+def test_limits_are_set_shown_and_taken_back() -> None:
+    api = Api(actor=OPERATOR)
+    made = api.post(
+        "/tenants", {"tenant": "acme", "limits": {"runs_per_second": 0.5, "schedules": 2}}, 201, tenant=None
+    )
+    assert made["limits"] == {"runs_per_second": 0.5, "schedules": 2}
+    changed = api.ask("PATCH", "/tenants/acme", {"limits": {"schedules": None, "runs_burst": 4}}, tenant=None).json()
+    assert changed["limits"] == {"runs_per_second": 0.5, "runs_burst": 4}
+    assert api.ask("PATCH", "/tenants/acme", {"note": "x"}, tenant=None).json()["limits"] == changed["limits"]
+    status, said = api.problem("PATCH", "/tenants/acme", {"limits": {"shedules": 1}}, tenant=None)
+    assert (status, said["field"], said["remedy"]) == (422, "limits", "did you mean 'schedules'?")
+
+
+def test_who_is_throttled_is_told_when_to_come_back() -> None:
+    """And is let in then; the header of the server's own limit stays."""
+    api = Api(actor=OPERATOR)
+    api.post("/tenants", {"tenant": "acme", "limits": {"runs_per_second": 0.4, "runs_burst": 2}}, 201, tenant=None)
+    run = {"job": "greet", "payload": {"to": "Ada"}}
+    for _ in range(2):
+        api.post("/runs", run, 201, tenant="acme")
+    answer = api.ask("POST", "/runs", run, tenant="acme")
+    assert answer.status_code == 429
+    said = answer.json()
+    assert (said["code"], said["tenant"], said["limit"], said["seconds"]) == (
+        "throttled",
+        "acme",
+        "runs_per_second",
+        2.5,
+    )
+    assert answer.headers["retry-after"] == "3"
+    policy, left = answer.headers["ratelimit-policy"].split(", "), answer.headers["ratelimit"].split(", ")
+    assert policy[-1] == '"runs_per_second";q=2;w=5'
+    assert left[-1] == '"runs_per_second";r=0;t=3'
+    assert policy[0].startswith('"requests"')
+    api.post("/runs", run, 201, tenant="beta")
+    api.harness.advance(seconds=3)
+    api.post("/runs", run, 201, tenant="acme")
+
+
+def test_what_a_limit_refuses_says_which_and_how_much() -> None:
+    api = Api(actor=OPERATOR)
+    api.post("/tenants", {"tenant": "acme", "limits": {"schedules": 1}}, 201, tenant=None)
+    assert api.ask("PUT", "/schedules/a", NIGHTLY, tenant="acme").status_code == 201
+    status, said = api.problem("PUT", "/schedules/b", NIGHTLY, tenant="acme")
+    assert (status, said["code"], said["field"], said["value"], said["most"]) == (
+        403,
+        "limit-exceeded",
+        "schedules",
+        2,
+        1,
+    )
+    assert "--limit schedules=2" in said["remedy"]
+    assert said["tenant"] == "acme"

@@ -11,6 +11,7 @@ from minutehand.cli.installation.erasing import erase
 from minutehand.cli.parameters import Yes, matching
 from minutehand.cli.shell import Shell
 from minutehand.cli.tables import Column
+from minutehand.domain.tenants.limits import typed_limits
 from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.errors import InvalidInput
 
@@ -24,6 +25,12 @@ TenantName = Annotated[
 Jobs = Annotated[list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable.")]
 QueueOf = Annotated[str | None, typer.Option(help="Queue of runs for which neither job nor caller names one.")]
 Note = Annotated[str | None, typer.Option(help="Text for people: whose it is.")]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=NUMBER", help="One limit, e.g. runs_per_second=10; 'default': the installation's. Repeatable."
+    ),
+]
 To = Annotated[
     str,
     typer.Option(
@@ -57,9 +64,16 @@ def show(shell: Shell, tenant: TenantName) -> None:
 
 
 @app.command()
-def create(shell: Shell, tenant: TenantName, jobs: Jobs = None, queue: QueueOf = None, note: Note = None) -> None:
+def create(
+    shell: Shell,
+    tenant: TenantName,
+    jobs: Jobs = None,
+    queue: QueueOf = None,
+    note: Note = None,
+    limit: Limit = None,
+) -> None:
     """Give a tenant a profile. Without --jobs it may run those of the installation, or all."""
-    _show(shell, shell.tenants.create(tenant, jobs=jobs, queue=queue, note=note))
+    _show(shell, shell.tenants.create(tenant, jobs=jobs, queue=queue, note=note, limits=typed_limits(limit or ())))
 
 
 @app.command("set")
@@ -69,6 +83,7 @@ def set_(
     jobs: Jobs = None,
     queue: QueueOf = None,
     note: Note = None,
+    limit: Limit = None,
     add_job: Annotated[list[str] | None, typer.Option(help="One more job that it may run. Repeatable.")] = None,
     remove_job: Annotated[list[str] | None, typer.Option(help="One job less, as it is listed. Repeatable.")] = None,
     expected_version: Annotated[int | None, typer.Option(help="Refuse if the profile has another version.")] = None,
@@ -93,7 +108,12 @@ def set_(
     if no_note:
         given["note"] = None
     changed = shell.tenants.set(
-        tenant, add_jobs=add_job or (), remove_jobs=remove_job or (), expected_version=expected_version, **given
+        tenant,
+        add_jobs=add_job or (),
+        remove_jobs=remove_job or (),
+        limits=typed_limits(limit or ()),
+        expected_version=expected_version,
+        **given,
     )
     _show(shell, changed)
 

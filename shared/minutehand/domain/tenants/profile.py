@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
+from minutehand.domain.tenants.limits import NO_LIMITS, TenantLimits
 from minutehand.errors import InvalidInput
 
 INSTALLATION = "~installation"  # stands for a tenant in the profile of the installation; `~` is in no tenant's name
@@ -51,7 +52,7 @@ class Grant:
 
 @dataclass(frozen=True, kw_only=True)
 class TenantProfile:
-    """A tenant, as its operators declare it. Limits come with the tenants' shares."""
+    """A tenant, as its operators declare it."""
 
     tenant: str  # its name, or INSTALLATION
     state: TenantState = TenantState.ACTIVE
@@ -60,6 +61,7 @@ class TenantProfile:
     )
     grants: tuple[Grant, ...] = ()
     queue: str | None = None  # declared queue of runs for which neither job nor caller names one; None: the default one
+    limits: TenantLimits = NO_LIMITS  # its own; the installation's count where it has none
     note: str | None = None  # whose it is
     suspension_note: str | None = None  # why it is suspended; None while it is not
     version: int = 0  # of the stored row; 0: not stored
@@ -105,15 +107,23 @@ class Governance:
 
     @property
     def profile(self) -> TenantProfile:
-        """The tenant's profile, with the installation's jobs and queue where it has none of its own. The installation is never suspended.
+        """The tenant's profile, with the installation's jobs, queue and limits where it has none of its own.
+
+        The installation is never suspended.
 
         So to suspend a tenant, or to give it a first grant, does not widen what it may run.
         """
         own, default = self.own or TenantProfile(tenant=self.tenant), self.installation
-        if default is None or (own.jobs is not None and own.queue is not None):
+        if default is None:
             return own
         jobs = default.jobs if own.jobs is None else own.jobs
-        return replace(own, jobs=jobs, queue=own.queue or default.queue)
+        return replace(own, jobs=jobs, queue=own.queue or default.queue, limits=self.limits)
+
+    @property
+    def limits(self) -> TenantLimits:
+        """The tenant's limits, and the installation's for what it has none of its own."""
+        own = NO_LIMITS if self.own is None else self.own.limits
+        return own if self.installation is None else own.with_defaults(self.installation.limits)
 
     @property
     def grants(self) -> tuple[Grant, ...]:

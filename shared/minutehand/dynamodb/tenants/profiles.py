@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minutehand.domain.audit import AuditLineRow
+from minutehand.domain.tenants.limits import NAMES, NO_LIMITS, TenantLimits
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, Grant, TenantProfile, TenantState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.audit import transact
@@ -182,6 +183,7 @@ def profile_row(profile: TenantProfile) -> Row:
             **key_of(profile.tenant),
             "state": str(profile.state),
             "jobs": None if profile.jobs is None else json.dumps(profile.jobs),
+            "limits": json.dumps(profile.limits.given()) if profile.limits != NO_LIMITS else None,
             "grants": json.dumps([vars(grant) for grant in profile.grants]) if profile.grants else None,
         }
     )
@@ -197,8 +199,13 @@ def profile_of(row: Mapping[str, Any]) -> TenantProfile:
         tenant=row["tenant"],
         state=TenantState(row["state"]),
         jobs=tuple(json.loads(row["jobs"])) if "jobs" in row else None,
+        limits=_limits(json.loads(row.get("limits", "{}"))),
         grants=tuple(_grant(given) for given in json.loads(row.get("grants", "[]"))),
     )
+
+
+def _limits(given: Mapping[str, Any]) -> TenantLimits:
+    return TenantLimits(**{name: value for name, value in given.items() if name in NAMES})
 
 
 def _grant(given: Mapping[str, Any]) -> Grant:

@@ -12,6 +12,7 @@ from minutehand.domain.times import from_ms
 from minutehand.errors import Conflict, InvalidInput
 from minutehand.fires.context import FireContext, revision_of
 from minutehand.owner.backfill.advance import BackfillMover
+from minutehand.owner.limits import check_backfill
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Services
 from minutehand.state.backfill import (
@@ -77,6 +78,7 @@ def plan(
             f"gives the backfill more than {MOST_FIRES:,} fires",
             f"backfill it in parts: the {MOST_FIRES:,}th fire is at {from_ms(last or 0).isoformat()}",
         )
+    check_backfill(head.tenant, total, context)
     if len(found) > _MAX_SPANS:
         raise InvalidInput(
             "start",

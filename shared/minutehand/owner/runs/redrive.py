@@ -14,7 +14,7 @@ from minutehand.domain.names import RunRef, one_off_ref
 from minutehand.domain.payload import size
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row, parse_dead_key
 from minutehand.domain.times import DAY, MINUTE
-from minutehand.errors import AlreadyExists, Conflict, KeyReused, MinutehandError, NotFound, Unavailable
+from minutehand.errors import AlreadyExists, Conflict, KeyReused, MinutehandError, NotFound, Throttled, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
 from minutehand.owner.runs.submit import SameTime, submit
@@ -233,6 +233,7 @@ class Redriving:
     context: FireContext
     payload: str | None = None  # JSON text, instead of each run's own
     check: Check = lambda run: None  # raises InvalidInput for a replay whose payload does not fit its job
+    begin: Callable[[], None] = lambda: None  # before each replay; raises Throttled
     dry_run: bool = False  # check only, submit nothing
     allow_repeat: bool = False  # LOST runs too, although their jobs may have done their work
     rate: float = 50.0  # runs a second at the most
@@ -263,7 +264,9 @@ def redrive_one(ref: RunRef, how: Redriving) -> DeadRunRow:
 def redrive_all(
     tenant: str, wanted: DeadRunFilter, how: Redriving, *, limit: int | None, cursor: str | None
 ) -> RedriveResult:
-    """Redrive the wanted runs, newest first. A run that cannot be replayed stops no other. Raises Unavailable: call again to go on.
+    """Redrive the wanted runs, newest first. A run that cannot be replayed stops no other. Ends where the tenant is throttled.
+
+    Raises Throttled before the first run, and Unavailable: call again to go on.
 
     A replay that dies meanwhile is newer than all runs that are still to be redriven, so the same call does not redrive it.
     """
@@ -275,6 +278,11 @@ def redrive_all(
         try:
             run = run_must_exist(dead.run, how.context.services.ledger.read(dead.run))
             done.runs.append(_redrive(dead, run, how))
+        except Throttled:
+            if last is None:
+                raise
+            done.cursor = last.key
+            break
         except Unavailable as problem:
             raise Unavailable(f"{len(done.runs)} runs are redriven; call again to go on: {problem}") from problem
         except MinutehandError as problem:
@@ -295,6 +303,7 @@ def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:
     if how.dry_run:
         plan(run, ref, how.context, payload=how.payload, check=how.check)
         return dead
+    how.begin()
     try:
         again = replay(run, ref, how.context, payload=how.payload, check=how.check, act=AuditAct.REDRIVE)
     except AlreadyExists as problem:

@@ -19,6 +19,7 @@ from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import FireContext, find_revision, revision_of
 from minutehand.fires.plan import first_entry, success_check
 from minutehand.fires.withdraw import withdraw
+from minutehand.owner.limits import arming
 from minutehand.owner.schedules.client_tokens import ChangeResult, ScheduleCall, change
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
@@ -89,6 +90,7 @@ class _Plan:
     head: Head  # the new one
     closed: Revision | None = None  # the previous revision with its end set, if it was open
     revision: Revision | None = None  # the new one
+    before: Rule | None = None  # the rule that it replaces, if that had further fires
     entry: AgendaEntry | None = None  # its first chain entry; None for a paused schedule
     expect: AgendaEntry | None = None  # the entry that checks for a success in time
 
@@ -138,6 +140,8 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, act: AuditAct, 
         return token is None or services.records.write(token)
     line = line_of(act, plan.head.owner, context, before=head, after=plan.head)
     if plan.revision is not None:
+        is_new = head is None or head.state is ScheduleState.DELETED
+        rule = plan.revision.definition.rule
         return services.schedules.arm(
             plan.head,
             expected=expected,
@@ -146,6 +150,7 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, act: AuditAct, 
             entry=plan.entry,
             expect=plan.expect,
             token=token,
+            usage=arming(plan.head.tenant, rule, plan.before, context, is_new=is_new),
             line=line,
         )
     return services.schedules.close(plan.head, expected=expected, revision=None, token=token, line=line)
@@ -197,6 +202,7 @@ def _plan(
         head=new if resuming is None else resumed(new),
         closed=closed,
         revision=revision,
+        before=None if present is None or (kept and kept.state is ScheduleState.COMPLETED) else present.rule,
         entry=None if stays_paused else first_entry(revision),
         expect=None if stays_paused else success_check(revision, now),
     )

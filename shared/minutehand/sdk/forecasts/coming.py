@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from minutehand.domain.schedule import Head, Revision, ScheduleState
+from minutehand.domain.schedule import Head, Revision, ScheduleState, rule_of_head
 from minutehand.ports.services import Services
-from minutehand.timing import Rule, Timetable, timetable
+from minutehand.timing import Timetable, timetable
 from minutehand.timing.timetables import Bounded
-
-_KEPT = 4096  # rules that a process caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +30,11 @@ def coming(heads: Sequence[Head], until: int, services: Services) -> Iterator[Co
     for head in wanted:
         if not _is_ready(head, until):
             yield head
-        elif head.rule is not None and head.counts_from is not None:
-            rule = rule_of(head.expression, head.timezone, head.rule)
+        elif (rule := rule_of_head(head)) is not None and head.counts_from is not None:
             yield Coming(head, _resumed(head, timetable(rule, anchor=head.counts_from, key=head.owner)))
         elif (found := revisions.get((head.owner, head.revision))) is not None:
             table = timetable(found.definition.rule, anchor=found.counts_from, key=found.owner)
             yield Coming(head, _resumed(head, table))
-
-
-@lru_cache(maxsize=_KEPT)
-def rule_of(expression: str, timezone: str, rest: str) -> Rule:
-    """A rule as a head tells it; the same is read once."""
-    return Rule.from_dict({"expression": expression, "timezone": timezone, **json.loads(rest)})
 
 
 def _is_ready(head: Head, until: int) -> bool:

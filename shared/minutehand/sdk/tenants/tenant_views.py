@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,6 +23,7 @@ class Tenant:
     queue: (
         str | None
     )  # of runs for which neither job nor caller names one; None: the installation's, or the default queue
+    limits: Mapping[str, float]  # its own, by name; the installation's count for what is not here
     note: str | None  # whose it is
     suspension_note: str | None  # why it is suspended
     version: int  # counts the changes
@@ -38,6 +39,7 @@ def tenant_view(profile: TenantProfile) -> Tenant:
         jobs=profile.jobs,
         grants=profile.grants,
         queue=profile.queue,
+        limits=profile.limits.given(),
         note=profile.note,
         suspension_note=profile.suspension_note,
         version=profile.version,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from minutehand.domain.tenants.editing import (
     with_jobs,
     without_grant,
 )
+from minutehand.domain.tenants.limits import NO_LIMITS, with_limits
 from minutehand.domain.tenants.profile import (
     ALL,
     INSTALLATION,
@@ -39,6 +40,7 @@ from minutehand.sdk.tenants.keys import KeyMethods
 from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
 
 UNSET: Any = object()  # default of an argument for which None is a value
+_NONE: Mapping[str, float | None] = {}  # limits that change
 _VERSIONS = 10**15  # larger than every version
 
 
@@ -76,15 +78,23 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
     # Changes.
 
     def create(
-        self, tenant: str, *, jobs: Sequence[str] | None = None, queue: str | None = None, note: str | None = None
+        self,
+        tenant: str,
+        *,
+        jobs: Sequence[str] | None = None,
+        queue: str | None = None,
+        note: str | None = None,
+        limits: Mapping[str, float | None] = _NONE,
     ) -> Tenant:
         """Give a tenant a profile. Work of a tenant without one is accepted too, with the defaults of the installation.
 
         ``jobs`` are names and patterns (``report.*``) of the jobs that it may run; None: those of the installation, or all. ``queue`` is
-        for runs for which neither job nor caller names one. Raises InvalidInput, AlreadyExists, Forbidden, Unavailable.
+        for runs for which neither job nor caller names one. ``limits`` are numbers by name, as ``{"runs_per_second": 10}``; what it does
+        not have is as the installation has it. Raises InvalidInput, AlreadyExists, Forbidden, Unavailable.
         """
         holder = checked_holder(tenant)
         profile = TenantProfile(tenant=holder, jobs=_jobs(jobs), queue=_queue(queue), note=_note(note))
+        profile = replace(profile, limits=with_limits(NO_LIMITS, limits))
         self._permit(Verb.MANAGE_TENANTS, holder)
         return tenant_view(acts.create(profile, self._context))
 
@@ -97,15 +107,18 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
         remove_jobs: Sequence[str] = (),
         queue: str | None = UNSET,
         note: str | None = UNSET,
+        limits: Mapping[str, float | None] = _NONE,
         expected_version: int | None = None,
     ) -> Tenant:
         """Change what is given of a profile; a tenant without one gets one. None stands for the installation's default.
 
         ``add_jobs`` and ``remove_jobs`` change the list instead of replacing it; a tenant without a list begins with the installation's.
+        ``limits`` that are named become what is given, None the installation's; the others stay.
         A job that a tenant may no longer run does not start any more within 5 s. Raises InvalidInput, Conflict (it has not
         ``expected_version``, or is erased), Forbidden, Unavailable.
         """
         holder, expected = checked_holder(tenant), _version(expected_version)
+        with_limits(NO_LIMITS, limits)  # refused before anything is read
         given = {"jobs": (jobs, _jobs), "queue": (queue, _queue), "note": (note, _note)}
         new: dict[str, Any] = {name: check(value) for name, (value, check) in given.items() if value is not UNSET}
         more, less = checked_jobs(add_jobs, "add_jobs"), checked_jobs(remove_jobs, "remove_jobs")
@@ -115,7 +128,7 @@ class Tenants(Connected, ErasureMethods, KeyMethods):
         self._permit(Verb.MANAGE_TENANTS, holder)
 
         def edit(profile: TenantProfile) -> TenantProfile:
-            after = checked_size(replace(profile, **new))
+            after = checked_size(replace(profile, limits=with_limits(profile.limits, limits), **new))
             return with_jobs(after, self._default_jobs(holder), more, less) if more or less else after
 
         return tenant_view(acts.change(holder, AuditAct.SET_TENANT, edit, self._context, expected=expected))

@@ -38,6 +38,7 @@ from minutehand.dynamodb.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES
 from minutehand.dynamodb.tenants.api_keys import RowApiKeys
 from minutehand.dynamodb.tenants.erasure.rows import RowErasures
 from minutehand.dynamodb.tenants.profiles import RowTenants
+from minutehand.dynamodb.tenants.usage import RowUsage
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Clock, Services
 from minutehand.sqs.routing import DEAD, WORK, Stripe
@@ -179,6 +180,7 @@ class Memory:
             archive=MemoryArchive(calls, self.archived),
             audit=RowAudit(tables),
             tenants=tenants,
+            usage=RowUsage(tables),
             erasures=RowErasures(tables),
             objects=MemoryVersions(calls, self._payloads, self.archived, self._clock),
             api_keys=RowApiKeys(tables),

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from minutehand.console.calls import PageCall, chosen
 from minutehand.console.pages.operations.waiting import counts_of
-from minutehand.console.pages.tenants.index import home_of, profile_of
+from minutehand.console.pages.tenants.index import FIELDS, home_of, profile_of
 from minutehand.console.pages.tenants.operators import front_of, holder_of, of_holder, operating
 from minutehand.domain.audit import Via
 from minutehand.domain.tenants.profile import INSTALLATION
@@ -86,9 +86,10 @@ def edit(call: PageCall) -> Response:
     """The form that changes a profile."""
     holder = holder_of(call)
     profile = found(call, holder)
-    given = {"limited": "", "jobs": "", "queue": "", "note": "", "reason": ""}
+    given = dict.fromkeys(FIELDS, "")
     if profile is not None:
         given |= {"limited": "" if profile.jobs is None else "yes", "jobs": "\n".join(profile.jobs or ())}
+        given |= {"limits": "\n".join(f"{name}={value}" for name, value in profile.limits.items())}
         given |= {"queue": profile.queue or "", "note": profile.note or ""}
     return _form(call, holder, given, 0 if profile is None else profile.version, None)
 
@@ -104,7 +105,7 @@ def change(call: PageCall) -> Response:
             expected_version=int(version) if version.isdecimal() else None,
         )
     except InvalidInput as problem:
-        given = {word: form.get(word, "") for word in ("limited", "jobs", "queue", "note", "reason")}
+        given = {word: form.get(word, "") for word in FIELDS}
         return _form(call, holder, given, int(version) if version.isdecimal() else 0, problem)
     return call.go(of_holder(call, holder, done="change"))
 

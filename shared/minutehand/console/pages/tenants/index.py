@@ -11,6 +11,7 @@ from minutehand.console.pages.tenants.operators import is_operator, of_holder, o
 from minutehand.console.parts import part
 from minutehand.console.rendering import ROOT
 from minutehand.domain.names import check_tenant
+from minutehand.domain.tenants.limits import NAMES, typed_limits
 from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.errors import InvalidInput
 from minutehand.web.urls import name_in_url
@@ -57,6 +58,9 @@ def create(call: PageCall) -> Response:
     return call.go(of_holder(call, name, done="create"))
 
 
+FIELDS = ("limited", "jobs", "queue", "limits", "note", "reason")  # of the form
+
+
 def profile_of(call: PageCall) -> dict[str, Any]:
     """What a form says of a profile: None where the installation's default is wanted."""
     form = call.form
@@ -65,6 +69,7 @@ def profile_of(call: PageCall) -> dict[str, Any]:
         "jobs": words_of(form.get("jobs", "")) if limited else None,
         "queue": form.get("queue", "").strip() or None,
         "note": form.get("note", "").strip() or None,
+        "limits": dict.fromkeys(NAMES) | typed_limits(words_of(form.get("limits", ""))),
     }
 
 
@@ -75,7 +80,7 @@ def _form(call: PageCall, fault: InvalidInput | None) -> Response:
         holder=None,
         action=call.address("tenants", "new"),
         back=call.address("tenants"),
-        given={word: call.form.get(word, "") for word in ("tenant", "limited", "jobs", "queue", "note", "reason")},
+        given={word: call.form.get(word, "") for word in ("tenant", *FIELDS)},
         version=None,
         fault=fault,
     )

@@ -1,0 +1,113 @@
+"""The limits of a tenant's profile. Pure; all errors are InvalidInput, and name the remedy.
+
+Two words: *throttling* delays (the caller comes back after some seconds), *limiting* refuses (until somebody frees or raises something).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any
+
+from minutehand.errors import InvalidInput
+
+FASTEST = 100_000.0  # acts a second: ten microseconds for each
+SLOWEST = 0.001  # acts a second: 3.6 an hour
+MOST = 1_000_000_000  # of what is counted
+
+
+class RateWord(StrEnum):
+    """What is throttled: a bucket of tokens for each tenant."""
+
+    RUNS = "runs"  # runs that are accepted: submit, trigger, replay, retry, redrive, the start of a backfill
+    CHANGES = "changes"  # acts that arm: create, update, resume; and skip, tag, reschedule
+
+
+@dataclass(frozen=True)
+class AcceptedRate:
+    """A tenant's rate, as its profile and the installation's say it."""
+
+    word: RateWord
+    per_second: float
+    burst: int  # acts that may come at once: never less than those of one second, which a process takes together
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantLimits:
+    """None: the installation's; there: no limit."""
+
+    runs_per_second: float | None = None  # runs that are accepted
+    runs_burst: int | None = None  # that may come at once; least and default: those of a second
+    changes_per_second: float | None = None  # acts that arm schedules
+    changes_burst: int | None = None  # likewise
+    schedules: int | None = None  # that are not deleted
+    fires_per_hour: int | None = None  # of all these, each in its densest hour
+    backfill_fires: int | None = None  # of one backfill
+
+    def with_defaults(self, default: TenantLimits) -> TenantLimits:
+        """With the installation's where there is none of its own."""
+        if default is self or default == NO_LIMITS:
+            return self
+        found: dict[str, Any] = default.given() | self.given()
+        return TenantLimits(**found)
+
+    def given(self) -> dict[str, float]:
+        """Those that are set, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def rate(self, word: RateWord) -> AcceptedRate | None:
+        """How fast the tenant may act; None: as fast as it likes."""
+        per_second: float | None = getattr(self, f"{word}_per_second")
+        if per_second is None:
+            return None
+        burst: int | None = getattr(self, f"{word}_burst")
+        return AcceptedRate(word, per_second, max(burst or 1, math.ceil(per_second)))
+
+
+NO_LIMITS = TenantLimits()
+NAMES = tuple(one.name for one in fields(TenantLimits))
+
+
+def with_limits(present: TenantLimits, given: object, field: str = "limits") -> TenantLimits:
+    """The limits after a change: those that are named become what is given, None the installation's; all others stay."""
+    if not isinstance(given, Mapping):
+        remedy = "give a mapping, e.g. {'runs_per_second': 10, 'schedules': 200}"
+        raise InvalidInput(field, given, "is not a mapping of limits", remedy)
+    checked: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in NAMES:
+            near = get_close_matches(str(name), NAMES, n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"use {', '.join(NAMES)}"
+            raise InvalidInput(field, name, "is no limit", remedy)
+        checked[name] = None if value is None else _number(name, value, field)
+    return replace(present, **checked)
+
+
+def typed_limits(given: Iterable[str], field: str = "limits") -> dict[str, float | None]:
+    """Limits as people write them: NAME=NUMBER, or NAME=default for the installation's. ``with_limits`` checks names and numbers."""
+    found: dict[str, float | None] = {}
+    for text in given:
+        name, _, value = (part.strip() for part in text.partition("="))
+        try:
+            number = None if value == "default" else float(value)
+        except ValueError:
+            remedy = "write NAME=NUMBER, e.g. schedules=200, or NAME=default for the installation's"
+            raise InvalidInput(field, text, "is no limit", remedy) from None
+        found[name] = int(number) if number is not None and number.is_integer() else number
+    return found
+
+
+def _number(name: str, value: object, field: str) -> float:
+    where, is_rate = f"{field}.{name}", name.endswith("_per_second")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    kinds = (int, float) if is_rate else (int,)
+    least, most = (SLOWEST, FASTEST) if is_rate else (1 if name.endswith("_burst") else 0, MOST)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+        kind = "number" if is_rate else "whole number"
+        remedy = f"use {least:g} to {most:,.0f}, or None for the installation's"
+        raise InvalidInput(where, value, f"is no {kind} in range", remedy)
+    return value

@@ -1,0 +1,81 @@
+"""What tenants use of their limits: tokens of one bucket, and a count that is changed in the transactions that arm schedules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from minutehand.domain.tenants.limits import AcceptedRate, RateWord
+from minutehand.dynamodb.tables import RUNS
+from minutehand.ports.services import Services
+from minutehand.ports.tenants.usage import ScheduleCount, UsageChange
+
+from tests.support.builders import NOON, a_head, a_revision
+from tests.support.engines import Engine
+
+RATE = AcceptedRate(RateWord.RUNS, 2.0, 4)
+COUNT = ScheduleCount(tenant="acme", schedules=3, fires_per_hour=60, version=1, counted_at=NOON)
+CHANGE = UsageChange(tenant="acme", schedules=1, fires_per_hour=12, most_schedules=None, most_fires=None)
+
+
+def taken(services: Services, now: int, tenant: str = "acme") -> int:
+    """How many acts are accepted at one instant."""
+    return next(number for number in range(100) if services.usage.take(tenant, RATE, now))
+
+
+def test_a_bucket_that_was_never_asked_is_full(services: Services) -> None:
+    assert taken(services, NOON) == 4
+    assert services.usage.take("acme", RATE, NOON) == 1_000, "it asks once a second"
+    assert taken(services, NOON + 1_000) == 2
+    assert taken(services, NOON + 3_600_000) == 4, "and is never fuller than full"
+    assert taken(services, NOON, "beta") == 4
+
+
+def test_two_processes_share_a_bucket(engine: Engine) -> None:
+    first, second = engine.services, engine.again()
+    assert taken(first, NOON) == 4
+    assert taken(second, NOON) == 0
+    assert taken(second, NOON + 500) + taken(first, NOON + 1_000) == 2
+
+
+def test_a_count_is_put_over_the_one_before(services: Services) -> None:
+    assert services.usage.count("acme") is None
+    assert not services.usage.put_count(replace(COUNT, version=2))
+    assert services.usage.put_count(COUNT)
+    assert not services.usage.put_count(COUNT)
+    assert services.usage.put_count(replace(COUNT, schedules=4, version=2))
+    assert services.usage.count("acme") == replace(COUNT, schedules=4, version=2)
+    assert services.usage.count("beta") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "fits"),
+    [
+        (CHANGE, True),
+        (replace(CHANGE, most_schedules=4, most_fires=72), True),
+        (replace(CHANGE, most_schedules=3), False),
+        (replace(CHANGE, most_fires=71), False),
+        (replace(CHANGE, schedules=0, most_schedules=0, most_fires=72), True),
+        (replace(CHANGE, schedules=0, fires_per_hour=-12, most_schedules=0, most_fires=0), True),
+        (replace(CHANGE, tenant="beta"), False),  # never counted
+    ],
+)
+def test_arming_changes_the_count_or_is_not_done(services: Services, change: UsageChange, fits: bool) -> None:
+    assert services.usage.put_count(COUNT)
+    armed = services.schedules.arm(a_head(), expected=0, previous=None, revision=a_revision(), entry=None, usage=change)
+    assert armed is fits
+    assert (services.schedules.head("acme", "report") is not None) is fits
+    schedules, fires = (change.schedules, change.fires_per_hour) if fits else (0, 0)
+    expected = replace(COUNT, schedules=3 + schedules, fires_per_hour=60 + fires, version=1 + fits)
+    assert services.usage.count("acme") == expected
+    if change.tenant == "acme":
+        assert change.fits(COUNT) is fits
+
+
+def test_a_change_that_is_lost_counts_nothing(services: Services) -> None:
+    assert services.usage.put_count(COUNT)
+    assert not services.schedules.arm(
+        a_head(), expected=5, previous=None, revision=a_revision(), entry=None, usage=CHANGE
+    )
+    assert services.usage.count("acme") == COUNT
+    assert RUNS.stream, "the rows lie among the runs, whose followers leave them out"

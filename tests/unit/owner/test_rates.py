@@ -1,0 +1,152 @@
+"""Rates of tenants: eight processes with clocks of their own share one bucket; each writes once a second."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from minutehand.domain.tenants.limits import AcceptedRate, RateWord
+from minutehand.ports.tenants.usage import TenantUsage
+from minutehand.testing import ManualClock, Memory
+
+from tests.support.scenes.world import NOON, START, Faults, fails
+
+SECONDS = 60
+
+
+def rate_of(per_second: float, burst: int | None = None) -> AcceptedRate:
+    return AcceptedRate(RateWord.RUNS, per_second, burst or max(round(per_second), 1))
+
+
+@dataclass
+class Process:
+    """One of those that accept runs: its services, and how far its clock is off (ms)."""
+
+    usage: TenantUsage
+    faults: Faults
+    off: int = 0
+    accepted: int = 0
+    waits: list[int] = field(default_factory=list)
+
+
+def processes(number: int, off: int = 0) -> list[Process]:
+    memory, chance = Memory(ManualClock(START)), random.Random(number)
+    found = []
+    for _ in range(number):
+        faults = Faults()
+        found.append(Process(memory.connect(hook=faults).usage, faults, chance.randint(-off, off) if off else 0))
+    return found
+
+
+def flood(group: list[Process], rate: AcceptedRate, a_second: float, chance: random.Random, at: int = NOON) -> None:
+    """Each process is asked so often a second, at random instants, for a minute."""
+    asked = sorted(
+        (at + chance.random() * SECONDS * 1_000, process)
+        for process in range(len(group))
+        for _ in range(round(a_second * SECONDS))
+    )
+    for instant, number in asked:
+        process = group[number]
+        wait = process.usage.take("acme", rate, int(instant) + process.off)
+        process.accepted += wait == 0
+        process.waits += [wait] if wait else []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("per_second", "off"), [(20, 0), (100, 0), (100, 200)])
+def test_eight_processes_accept_the_limit_within_five_percent(per_second: int, off: int, seed: int) -> None:
+    """Also where their clocks are 0.4 s apart: each asks for twenty times its share."""
+    group, rate = processes(8, off), rate_of(per_second)
+    flood(group, rate, 2.5 * per_second, random.Random(seed))
+    accepted, allowed = sum(process.accepted for process in group), per_second * SECONDS
+    assert 0.95 * allowed <= accepted <= 1.05 * allowed, f"{accepted} of {allowed}"
+    writes = [process.faults.count("UpdateItem") for process in group]
+    # A lease may take two writes where another process was faster; the first second takes some more.
+    assert max(writes) <= 2 * SECONDS + 20, writes
+
+
+def test_below_the_limit_nobody_waits() -> None:
+    group, rate = processes(8), rate_of(100)
+    flood(group, rate, 8, random.Random(1))
+    assert sum(process.accepted for process in group) == 8 * 8 * SECONDS
+    assert not any(process.waits for process in group)
+
+
+def test_one_process_uses_all_of_it_and_writes_once_a_second() -> None:
+    (only,), rate = processes(1), rate_of(50)
+    flood([only], rate, 400, random.Random(2))
+    assert 0.95 * 50 * SECONDS <= only.accepted <= 1.05 * 50 * SECONDS
+    assert only.faults.count("UpdateItem") <= 1.3 * SECONDS + 20
+    assert max(only.waits) <= 1_000
+
+
+def test_a_burst_comes_at_once_and_then_the_rate() -> None:
+    (only,), rate = processes(1), rate_of(2, burst=40)
+    assert [only.usage.take("acme", rate, NOON) for _ in range(40)] == [0] * 40
+    assert only.usage.take("acme", rate, NOON) == 1_000
+    later = [only.usage.take("acme", rate, NOON + 1_000) for _ in range(3)]
+    assert later[:2] == [0, 0]
+    assert later[2] > 0
+
+
+@pytest.mark.parametrize(
+    ("per_second", "burst"), [(0.01, 1), (0.1, 1), (0.5, 3), (1, 1), (3, 3), (25, 25), (1_000, 1_000)]
+)
+def test_who_comes_back_after_the_wait_is_accepted_and_who_is_early_is_not(per_second: float, burst: int) -> None:
+    (only,), rate = processes(1), rate_of(per_second, burst)
+    now = NOON
+    for _ in range(20):
+        while (wait := only.usage.take("acme", rate, now)) == 0:
+            pass
+        writes = only.faults.count("UpdateItem")
+        early = only.usage.take("acme", rate, now + wait - 1)
+        assert early == 1, "what is left of the same wait"
+        assert only.faults.count("UpdateItem") == writes, "and a refusal writes nothing"
+        assert wait <= 1_000 * max(1 / per_second, 1)
+        now += wait
+        assert only.usage.take("acme", rate, now) == 0
+
+
+def test_two_tenants_and_two_rates_share_nothing() -> None:
+    (only,), rate = processes(1), rate_of(1)
+    assert only.usage.take("acme", rate, NOON) == 0
+    assert only.usage.take("acme", rate, NOON) > 0
+    assert only.usage.take("beta", rate, NOON) == 0
+    assert only.usage.take("acme", AcceptedRate(RateWord.CHANGES, 1, 1), NOON) == 0
+
+
+def test_a_table_that_does_not_answer_opens_the_limit_and_is_asked_once_a_second() -> None:
+    (only,), rate = processes(1), rate_of(1)
+    only.faults.at("lease_tokens", before=fails, times=None)
+    for ms in range(0, 5_000, 10):
+        assert only.usage.take("acme", rate, NOON + ms) == 0
+    failed = Counter(only.faults.verbs())["lease_tokens"]
+    only.faults.rules.clear()
+    assert failed <= 5 * 20, "five leases, each with the adapter's attempts"
+    assert only.usage.take("acme", rate, NOON + 5_000) == 0
+    assert only.usage.take("acme", rate, NOON + 5_001) > 0, "it limits again as soon as the table answers"
+
+
+def test_a_lease_that_dies_with_its_process_costs_a_second() -> None:
+    first, second = processes(2)
+    rate = rate_of(10)
+    for ms in range(0, 3_000, 100):
+        first.usage.take("acme", rate, NOON + ms)  # it is used to ten a second, leases so many, and dies
+    accepted = sum(second.usage.take("acme", rate, NOON + 3_000 + ms) == 0 for ms in range(0, 10_000, 10))
+    assert 0.85 * 100 <= accepted <= 1.1 * 100
+
+
+def test_a_clock_that_was_an_hour_ahead_stops_nobody_for_an_hour() -> None:
+    wrong, right = processes(2)
+    rate = rate_of(10)
+    assert wrong.usage.take("acme", rate, NOON + 3_600_000) == 0
+    assert right.usage.take("acme", rate, NOON) == 0
+
+
+def test_a_clock_that_goes_back_waits_no_longer_than_the_rate() -> None:
+    (only,), rate = processes(1), rate_of(10)
+    while only.usage.take("acme", rate, NOON) == 0:
+        pass
+    assert only.usage.take("acme", rate, NOON - 3_600_000) <= 1_000
