@@ -16,6 +16,7 @@ from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.times import from_ms
 from minutehand.dynamodb.records import record_of
 from minutehand.dynamodb.rows import run_of, to_row
+from minutehand.dynamodb.tenants.usage import count_of
 from minutehand.errors import TooNew
 from minutehand.fires.context import FAR
 from minutehand.local.cloud import LocalCloud
@@ -119,7 +120,12 @@ def test_every_item_of_a_release_is_read(there: Installation, kept: dict[str, li
     assert sum(len(page.entries) for page in pages) == len(kept["agenda"]) - 1, "all but the config"
     rows = [to_row(item) for item in kept["runs"]]
     assert all(run_of(row) for row in rows if "state" in row and "rev" in row)
-    assert all(record_of(row).body for row in rows if "version" in row)
+    assert all(record_of(row).body for row in rows if "body" in row)
+    assert {row["key"] for row in rows if row["owner"].endswith("/~limits")} == {
+        "~rate~runs",
+        "~schedules",
+    }, "of tenant delta"
+    assert there.services.usage.count("delta") == next(count_of(row) for row in rows if row["key"] == "~schedules")
     assert there.owner.list_dead(since=forms.START, include_redriven=True).items
     for run in there.owner.list_runs("daily").items:
         assert there.owner.get_run(run.id).id == run.id

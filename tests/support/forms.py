@@ -19,6 +19,7 @@ import boto3
 from minutehand import Context, Registry, Retry, Scheduler, Tenants
 from minutehand.aws import BatchBackoff
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
+from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
 from minutehand.dynamodb.tables import TABLES
 from minutehand.historian.context import HistorianContext
@@ -48,6 +49,7 @@ PROFILE = TenantProfile(
     jobs=("report.*",),
     grants=(Grant(to="app:alice@acme", can=("operator",), jobs=("report.*",)),),
     queue="bulk",
+    limits=TenantLimits(runs_per_second=0.5, runs_burst=2, schedules=10, fires_per_hour=1_000),
     note="Acme Ltd.",
     suspension_note="unpaid",
     created_at=1,
@@ -55,6 +57,7 @@ PROFILE = TenantProfile(
 )
 WORDS = {
     *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "expect", "config", "lock", "dead"),
+    *("limits", "rate", "schedules"),
     *(
         "position",
         "aside",
@@ -136,6 +139,11 @@ class Story:
         owner.skip_next("daily")
         owner.freeze(START + timedelta(days=1), note="quiet")
         self.services.tenants.put(PROFILE, expected=0)
+        limits = TenantProfile(tenant="delta", limits=PROFILE.limits)
+        self.services.tenants.put(limits, expected=0)
+        limited = Scheduler("delta", jobs=jobs(), services=self.services, clock=self.clock)
+        limited.create_schedule("counted", "work", "0 18 * * *")
+        limited.submit("work", delay=90_000)
         Tenants(services=self.services, clock=self.clock).erase("gamma", "gamma", budget=0)
         self.follow()
         return self.items() | {"messages": list(self.bodies.values())}

@@ -238,7 +238,7 @@ def test_each_act_takes_one_token_of_its_rate_and_none_of_the_other(
 ) -> None:
     word = name.partition(":")[0]
     world, ids = prepared()
-    limit(world, **{f"{word}_per_second": 0.01})
+    limit(world, "acme", **{f"{word}_per_second": 0.01})
     owner = impatient(world)
     other = {"runs": RUNS, "changes": CHANGES}[word]
     first = other["submit" if word == "runs" else "resume_schedule"]
@@ -254,7 +254,7 @@ def test_each_act_takes_one_token_of_its_rate_and_none_of_the_other(
     act(impatient(world), ids)
     with pytest.raises(Throttled):
         first(impatient(world), ids)
-    limit(world, **{f"{'changes' if word == 'runs' else 'runs'}_per_second": 0.01})
+    limit(world, "acme", **{f"{'changes' if word == 'runs' else 'runs'}_per_second": 0.01})
     world.wait(10)
     (impatient(world)).submit("note")
 

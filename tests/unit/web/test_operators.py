@@ -121,7 +121,7 @@ def test_limits_are_set_shown_and_taken_back() -> None:
 
 def test_who_is_throttled_is_told_when_to_come_back() -> None:
     """And is let in then; the header of the server's own limit stays."""
-    api = Api(actor=OPERATOR)
+    api = Api(actor=OPERATOR, rate=100.0)
     api.post("/tenants", {"tenant": "acme", "limits": {"runs_per_second": 0.4, "runs_burst": 2}}, 201, tenant=None)
     run = {"job": "greet", "payload": {"to": "Ada"}}
     for _ in range(2):
