@@ -5,11 +5,12 @@
                  until             now
       ────────────┼─────────────────┼────────►     what lies between is there to be taken, ``burst`` at the most
 
-Whoever takes n tokens moves ``until`` by n of them, on condition that it does not pass ``now``. So processes do not contend for a
-version, whatever is lost is some tokens of one second, and nothing has to be given back or counted anew.
+Whoever takes n tokens moves ``until`` by n of them, on condition that one is there. So processes do not contend for a version, whatever
+is lost is some tokens of one second, and nothing has to be given back or counted anew. How many are there a process judges by the bucket
+as it saw it last: where another one was faster, ``until`` passes ``now``, by less than ``burst``, and nobody takes until that is made up.
 
 A process leases many tokens with one write: as many as it was asked for within the last second, then twice as many each time. Once the
-bucket has less than was wanted, it asks again in the next second. What it has not used by then counts as long as it is asked for as much.
+bucket has less than was wanted, it asks again in the next second. What it has not used by then it keeps, as far as two seconds need it.
 """
 
 from __future__ import annotations
@@ -67,9 +68,8 @@ class TokenBucket:
         there = min((self._now - until) // self.token, most)
         if there <= 0:
             return None
-        more = there * self.token
-        is_there = all_of(Compare("until", ">=", self._full), Compare("until", "<=", self._now - more))
-        return TokenWrite(there, Plus(more), is_there)
+        is_there = all_of(Compare("until", ">=", self._full), Compare("until", "<=", self._now - self.token))
+        return TokenWrite(there, Plus(there * self.token), is_there)
 
     def wait(self, until: int) -> int:
         """Milliseconds until the next token is there."""
@@ -106,7 +106,7 @@ class TokenLease:
         elapsed = now - self.since
         is_next = 0 < elapsed < 2 * PERIOD
         self.demand = max(self.asked * PERIOD // elapsed, 1) if is_next else 1
-        self.left = min(self.left, self.demand) if is_next else 0
+        self.left = min(self.left, 2 * self.demand) if is_next else 0
         self.since, self.asked, self.size, self.is_open = now, 0, 0, False
 
     def wants(self, rate: AcceptedRate) -> int:
