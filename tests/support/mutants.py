@@ -24,6 +24,7 @@ from queue import SimpleQueue
 from tests.support.arguments import number
 from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
+from tests.support.limit_mutants import LIMIT_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
@@ -66,6 +67,12 @@ REGISTRY = (
     "tests/unit/domain/test_suspension.py",
     "tests/unit/sqs/test_pressure.py",
     "tests/unit/why/test_verdicts.py",
+)
+LIMITS = (
+    "tests/unit/owner/test_limits.py",
+    "tests/unit/owner/test_rates.py",
+    "tests/unit/owner/schedules/test_arm.py",
+    "tests/unit/web/test_operators.py",
 )
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
@@ -298,6 +305,7 @@ MUTANTS = (
             entry=plan.entry,
             expect=plan.expect,
             token=token,
+            usage=arming(plan.head.tenant, rule, plan.before, context, is_new=is_new),
             line=line,
         )
 """,
@@ -309,6 +317,7 @@ MUTANTS = (
             entry=None,
             expect=plan.expect,
             token=token,
+            usage=arming(plan.head.tenant, rule, plan.before, context, is_new=is_new),
             line=line,
         )
         services.agenda.put([plan.entry] if armed and plan.entry else [])
@@ -1071,6 +1080,7 @@ MUTANTS = (
     *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
     *(Mutant(*each) for each in SCHEMA_MUTANTS),
     *(Mutant(*each, REGISTRY) for each in TENANT_MUTANTS),
+    *(Mutant(*each, LIMITS) for each in LIMIT_MUTANTS),
 )
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from minutehand.domain.tenants.limits import AcceptedRate
 from minutehand.domain.times import SECOND
-from minutehand.state.transition import Absent, Change, Compare, Condition, Plus, all_of, any_of
+from minutehand.state.transition import Absent, Change, Compare, Condition, Plus, any_of
 
 PERIOD = SECOND  # for which tokens are leased
 _MICROS = 1_000_000
@@ -68,7 +68,7 @@ class TokenBucket:
         there = min((self._now - until) // self.token, most)
         if there <= 0:
             return None
-        is_there = all_of(Compare("until", ">=", self._full), Compare("until", "<=", self._now - self.token))
+        is_there = Compare("until", "<=", self._now - self.token)
         return TokenWrite(there, Plus(there * self.token), is_there)
 
     def wait(self, until: int) -> int:

@@ -159,3 +159,11 @@ def test_limits_as_they_are_typed_and_what_they_do(said: Say) -> None:
     wrong = said("tenants", "set", "acme", "--limit", "schedules")
     assert (wrong.code, "NAME=NUMBER" in wrong.err) == (1, True)
     assert "limits(runs_burst=3" in said("--tenant", "acme", "audit", "list", "--act", "set-tenant").out
+
+
+def test_a_command_of_a_throttled_tenant_waits_or_ends_with_the_code_of_what_may_succeed_later(said: Say) -> None:
+    said("tenants", "create", "acme", "--limit", "runs_per_second=0.01")
+    assert said("--tenant", "acme", "submit", "note").code == 0
+    refused = said("--tenant", "acme", "submit", "note")
+    assert refused.code == ExitCode.UNAVAILABLE
+    assert "tenant 'acme' is throttled: runs_per_second=0.01, 1 at once; nothing was done, come back in" in refused.err

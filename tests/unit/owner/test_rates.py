@@ -111,6 +111,14 @@ def test_a_burst_comes_at_once_and_then_the_rate() -> None:
     assert later[2] > 0
 
 
+def test_what_a_process_had_left_is_gone_when_it_was_idle() -> None:
+    """Else each process that was busy once would have a burst of its own."""
+    (only,), rate = processes(1), rate_of(2, burst=40)
+    assert [only.usage.take("acme", rate, NOON) for _ in range(35)] == [0] * 35
+    assert [only.usage.take("acme", rate, NOON + 3_600_000) for _ in range(40)] == [0] * 40
+    assert only.usage.take("acme", rate, NOON + 3_600_000) > 0
+
+
 @pytest.mark.parametrize(
     ("per_second", "burst"), [(0.01, 1), (0.1, 1), (0.5, 3), (1, 1), (3, 3), (25, 25), (1_000, 1_000)]
 )
