@@ -6,8 +6,14 @@ LIMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "tokens are taken that are not there",
         "state/token_bucket.py",
-        'Compare("until", "<=", self._now - self.token)',
-        'Compare("until", "<=", self._now + AHEAD)',
+        "self._now - max(more - TOO_MUCH, self.token)",
+        "self._now + AHEAD",
+    ),
+    (
+        "several processes have a burst each",
+        "state/token_bucket.py",
+        "self._now - max(more - TOO_MUCH, self.token)",
+        "self._now - self.token",
     ),
     (
         "what a process leased it keeps however long it was idle",

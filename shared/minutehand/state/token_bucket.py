@@ -7,7 +7,7 @@
 
 Whoever takes n tokens moves ``until`` by n of them, on condition that one is there. So processes do not contend for a version, whatever
 is lost is some tokens of one second, and nothing has to be given back or counted anew. How many are there a process judges by the bucket
-as it saw it last: where another one was faster, ``until`` passes ``now``, by less than ``burst``, and nobody takes until that is made up.
+as it saw it last: where another one was faster, ``until`` passes ``now``, by a second at most, and nobody takes until that is made up.
 
 A process leases many tokens with one write: as many as it was asked for within the last second, then twice as many each time. Once the
 bucket has less than was wanted, it asks again in the next second. What it has not used by then it keeps, as far as two seconds need it.
@@ -24,6 +24,7 @@ from minutehand.state.transition import Absent, Change, Compare, Condition, Plus
 PERIOD = SECOND  # for which tokens are leased
 _MICROS = 1_000_000
 _MICROS_A_MS = 1_000
+TOO_MUCH = 1 * _MICROS  # that a process may take of a bucket that others have emptied since it saw it
 AHEAD = 10 * _MICROS  # a row that is further ahead was written by a clock that was wrong: it does not count
 
 
@@ -68,8 +69,9 @@ class TokenBucket:
         there = min((self._now - until) // self.token, most)
         if there <= 0:
             return None
-        is_there = Compare("until", "<=", self._now - self.token)
-        return TokenWrite(there, Plus(there * self.token), is_there)
+        more = there * self.token
+        is_there = Compare("until", "<=", self._now - max(more - TOO_MUCH, self.token))
+        return TokenWrite(there, Plus(more), is_there)
 
     def wait(self, until: int) -> int:
         """Milliseconds until the next token is there."""

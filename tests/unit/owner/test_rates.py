@@ -119,6 +119,20 @@ def test_what_a_process_had_left_is_gone_when_it_was_idle() -> None:
     assert only.usage.take("acme", rate, NOON + 3_600_000) > 0
 
 
+def test_of_a_slow_rate_processes_together_have_one_burst() -> None:
+    """What they take too much is a second's at most: a row that is ten seconds ahead would not count."""
+    first, second = processes(2)
+    rate = rate_of(0.01, burst=5)
+    assert [process.usage.take("acme", rate, NOON) for process in (first, second, second)] == [0, 0, 0]
+    waits = [process.usage.take("acme", rate, NOON) for process in (first, first, second, first, second)]
+    assert waits.count(0) == 2, (
+        "one that the second has left, and the last, although the first process sees four of them"
+    )
+    assert all(wait > 90_000 for wait in waits if wait)
+    later = [process.usage.take("acme", rate, NOON + 100_000) for process in (second, first, second)]
+    assert later.count(0) == 1
+
+
 @pytest.mark.parametrize(
     ("per_second", "burst"), [(0.01, 1), (0.1, 1), (0.5, 3), (1, 1), (3, 3), (25, 25), (1_000, 1_000)]
 )
