@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from math import ceil
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -10,7 +11,7 @@ from starlette.responses import Response
 
 from minutehand.console.calls import call_of
 from minutehand.console.rendering import rendered
-from minutehand.errors import InvalidInput, MinutehandError
+from minutehand.errors import InvalidInput, MinutehandError, Throttled
 from minutehand.web.problems import RefusedRequest, kind_of
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,8 @@ async def answer(request: Request, problem: Exception) -> Response:
     if status >= 500:
         log.error("console.failed", extra={"path": request.url.path, "error": type(problem).__name__}, exc_info=problem)
     headers = problem.headers if isinstance(problem, RefusedRequest) else {}
+    if isinstance(problem, Throttled):
+        headers = {"Retry-After": str(ceil(problem.seconds))}
     call = await call_of(request, is_unknown=isinstance(problem, HTTPException))
     page = rendered(request, "problem.html", status, call=call, title=title, detail=detail, remedy=remedy)
     page.headers.update(headers)

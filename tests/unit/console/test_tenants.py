@@ -185,3 +185,14 @@ def test_limits_are_shown_and_changed() -> None:
     assert wrong.status_code == 422
     assert "schedules=many" in wrong.text
     assert browser.harness.tenants.get("acme").limits == {"schedules": 6}
+
+
+def test_a_page_says_when_a_throttled_act_may_be_repeated() -> None:
+    """And does not wait for it: a page that waits holds a thread of the server."""
+    browser = Browser()
+    browser.harness.tenants.set("default", limits={"runs_per_second": 0.01})
+    sent = {"payload": '{"to": "Ada"}'}
+    assert browser.confirm("job/greet/submit", **sent).status_code == 303
+    refused = browser.confirm("job/greet/submit", **sent)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "100")
+    assert "come back in 100 s" in refused.text
