@@ -151,6 +151,23 @@ def test_who_comes_back_after_the_wait_is_accepted_and_who_is_early_is_not(per_s
         assert only.usage.take("acme", rate, now) == 0
 
 
+def test_of_a_thousand_tenants_one_floods_and_the_others_notice_nothing() -> None:
+    """By eight processes: a hundred times its share; it gets that, and is told when to come back."""
+    group, rate, chance, seconds = processes(8), rate_of(5), random.Random(3), 10
+    asked = [(chance.random() * seconds, f"t{tenant}") for tenant in range(999) for _ in range(5)]
+    asked += [(chance.random() * seconds, "flood") for _ in range(100 * 5 * seconds)]
+    accepted, told = 0, list[int]()
+    for instant, tenant in sorted(asked):
+        wait = chance.choice(group).usage.take(tenant, rate, NOON + int(instant * 1_000))
+        if tenant == "flood":
+            accepted += wait == 0
+            told += [wait] if wait else []
+        else:
+            assert wait == 0, tenant
+    assert 5 * seconds <= accepted <= 5 * seconds + 2 * 5
+    assert max(told) <= 1_000
+
+
 def test_two_tenants_and_two_rates_share_nothing() -> None:
     (only,), rate = processes(1), rate_of(1)
     assert only.usage.take("acme", rate, NOON) == 0
