@@ -58,7 +58,7 @@ def test_a_ticker_that_is_behind_is_not_overtaken() -> None:
     world.wait(1_500)
     world.work()
     quiet(world)
-    assert max(world.fires()) == 180
+    assert max(world.fires()) == 60
     world.live(600)
     assert sorted(world.began())[:35] == list(range(60, 2_101, 60))
 

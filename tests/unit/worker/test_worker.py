@@ -63,6 +63,7 @@ def test_a_run_takes_one_lease_one_settlement_and_one_deletion() -> None:
 def test_a_run_of_a_schedule_reads_its_revision_besides() -> None:
     world, faults = World(), Faults()
     world.scheduler.create_schedule("s", "note", "* * * * *")
+    world.tick()
     world.wait(180)
     assert len(world.work(world.worker(faults))) == 3
     assert faults.verbs().count("revisions") == 1, "once for all messages at hand"

@@ -107,6 +107,7 @@ def ten_due(**options: Any) -> World:
     """Nobody worked while ten fires became due."""
     world = World()
     world.scheduler.create_schedule("s", "note", every_ten_seconds(10), **options)
+    world.tick()
     world.wait(100)
     return world
 
