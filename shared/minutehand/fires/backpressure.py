@@ -1,7 +1,9 @@
 """Backpressure: entries whose messages would go to a queue that its workers do not drain stay in the agenda for a later tick.
 
-    read the queues' depths ──► decide ──► write the hold log ──► hold back a full queue's entries, send all others
+    read the queues' depths ──► decide ──► write the hold log ──► hold back the entries of tenants whose runs wait, send all others
 
+A queue that is held is held for the tenants whose own runs wait in it: a tenant whose last due runs have started goes on, and one of which
+nothing is known sends a few entries a tick. Beyond ``Limits.full`` the queue is held for all.
 Each queue is checked once a tick, when an entry for it is due. The hold log is written before an entry is held back, and a plan reads the
 log before it skips missed fires (``ExcusedPeriods``): so no ticker takes a fire that was held back for a missed one. If a depth cannot be
 read or the log cannot be written, the entries are sent: sending is always correct. Held entries do not change, so a crash here only makes
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice, takewhile
 
@@ -23,20 +26,25 @@ from minutehand.domain.times import SECOND
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.backpressure import (
+    UNSTARTED,
     HoldLog,
     QueueDepth,
+    Standing,
     asks_for_age,
     excused,
     full,
     parse_hold_log,
     patience,
     reason_to_hold,
+    standing,
 )
 
 log = logging.getLogger(__name__)
 
 OWNER, KEY = "~minutehand/~queues", "~pressure"  # no tenant's: `~` begins no name
 _SENT = (EntryKind.CHAIN, EntryKind.RUN)  # kinds of entries that send messages
+_OF_TENANT = 2  # schedules of a tenant whose last due run is read to learn whether its runs start
+_NAMED = 10  # tenants that a log line names
 _SAMPLE = 5  # schedules of a queue whose last run is read to learn how long it waits
 _DEPTH = 25  # runs of one of them that are read to learn how long the oldest has waited
 _FRESH = 10 * SECOND  # the hold log is read again after this: fires count as missed only a minute after their time
@@ -48,6 +56,11 @@ class BackpressureCheck:
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
         self._held: dict[str | None, bool] = {}  # by queue, as far as they were checked
+        self._full = set[str | None]()  # of these, those that are held for all tenants
+        self._standings: dict[tuple[str | None, str], Standing] = {}  # by held queue and tenant
+        self._unproven = Counter[
+            tuple[str | None, str]
+        ]()  # entries that were let go of tenants of which nothing is known
         self._checking = threading.Lock()
 
     def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
@@ -60,7 +73,38 @@ class BackpressureCheck:
                 self._held |= {queue: queue in held for queue in queues}
         if not any(self._held.values()):
             return entries
-        return [entry for entry in entries if entry.kind not in _SENT or not self._held[entry.queue]]
+        with self._checking:
+            self._judge([entry for entry in entries if entry.kind in _SENT and self._held[entry.queue]])
+            return [entry for entry in entries if entry.kind not in _SENT or self._may_go(entry)]
+
+    def _may_go(self, entry: AgendaEntry) -> bool:
+        if not self._held[entry.queue]:
+            return True
+        key = entry.queue, _tenant_of(entry)
+        if entry.queue in self._full or self._standings[key] is Standing.WAITS:
+            return False
+        if self._standings[key] is Standing.FLOWS:
+            return True
+        self._unproven[key] += 1
+        return self._unproven[key] <= self._services.limits.unproven
+
+    def _judge(self, entries: Sequence[AgendaEntry]) -> None:
+        """Find out what the tenants of these entries, for queues that are held, have waiting there, as far as it is not known."""
+        for queue in {entry.queue for entry in entries} - self._full:
+            own = [entry for entry in entries if entry.queue == queue]
+            asked = {_tenant_of(entry) for entry in own} - {tenant for of, tenant in self._standings if of == queue}
+            if not asked:
+                continue
+            found = dict.fromkeys(asked, Standing.UNKNOWN)
+            try:
+                found |= _standings(queue, own, asked, self._services, self._clock())
+            except Exception as problem:  # noqa: BLE001 (any failure: who is not known to wait is not held)
+                log.warning("queue.tenants_not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
+            self._standings |= {(queue, tenant): standing for tenant, standing in found.items()}
+            waiting = sorted(tenant for tenant, standing in found.items() if standing is Standing.WAITS)
+            if waiting:
+                name = {"queue": queue or DEFAULT_QUEUE, "tenants": waiting[:_NAMED], "count": len(waiting)}
+                log.warning("queue.tenants_held", extra=name)
 
     @property
     def held(self) -> list[str]:
@@ -83,6 +127,11 @@ class BackpressureCheck:
             log.warning("queues.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             return ()
         _log_changes(hold_log, after, loads)
+        for queue, stripes in loads.items():
+            load = full(stripes)
+            if load is not None and load.depth >= self._services.limits.full:
+                self._full.add(queue)
+                log.warning("queue.full", extra={"queue": queue or DEFAULT_QUEUE, "depth": load.depth})
         # The entries of a queue whose depth is unknown now are sent, although its period goes on: nothing would end the period.
         return [queue for queue in queues if after.of(queue).now is not None and loads.get(queue)]
 
@@ -130,9 +179,33 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
     return min(waiting) if len(waiting) * 2 > len(asked) else None
 
 
-def _sampled(queue: str | None, entries: Iterable[AgendaEntry], services: Services, now: int) -> list[Revision]:
+def _tenant_of(entry: AgendaEntry) -> str:
+    return entry.id.partition("/")[0]
+
+
+def _standings(
+    queue: str | None, entries: Sequence[AgendaEntry], tenants: Collection[str], services: Services, now: int
+) -> dict[str, Standing]:
+    """What the last due runs of a few schedules of each tenant say. Raises Unavailable."""
+    chosen, seen = list[AgendaEntry](), Counter[str]()
+    for entry in entries:
+        tenant = _tenant_of(entry)
+        if entry.kind is EntryKind.CHAIN and tenant in tenants and seen[tenant] < _OF_TENANT:
+            seen[tenant] += 1
+            chosen.append(entry)
+    waits = defaultdict[str, list[bool | None]](list)
+    for revision in _sampled(queue, chosen, services, now, most=len(chosen)):
+        due = services.ledger.latest(revision.owner, upto=now - UNSTARTED)
+        last = next((run for run in due if run.ref.is_fire), None)
+        waits[revision.tenant].append(None if last is None else _waits(last))
+    return {tenant: standing(found) for tenant, found in waits.items()}
+
+
+def _sampled(
+    queue: str | None, entries: Iterable[AgendaEntry], services: Services, now: int, most: int = _SAMPLE
+) -> list[Revision]:
     """Some of the queue's schedules whose runs wait for nothing but a worker."""
-    chains = list(islice((e.id for e in entries if e.kind is EntryKind.CHAIN and e.queue == queue), _SAMPLE))
+    chains = list(islice((e.id for e in entries if e.kind is EntryKind.CHAIN and e.queue == queue), most))
     keys = {
         (owner, int(number))
         for owner, _, number in (identity.rpartition("#") for identity in chains)

@@ -1,13 +1,14 @@
-"""Backpressure: decides whether a queue is held back, and remembers for which periods. Pure.
+"""Backpressure: decides whether a queue is held back, for whom, and remembers for which periods. Pure.
 
-In a hold period a queue's entries stay in the agenda. A fire that was due in one was not missed: had its message been sent, it would have
-waited in the queue. So no catch-up policy skips it, however long the period was (``fires.plan.plan_chain``).
+In a hold period the entries of the tenants whose runs wait in the queue stay in the agenda; all entries do if the queue is full. A fire
+that was due in one was not missed: had its message been sent, it would have waited in the queue. So no catch-up policy skips it, however long the period was (``fires.plan.plan_chain``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from minutehand.domain.times import MINUTE, SECOND
@@ -26,6 +27,12 @@ class Limits:
     # Visible and in-flight messages of one stripe: SQS has at most 120,000 in flight; 0: never hold back.
     depth: int = 50_000
     age: int = 600 * SECOND  # ms for which due runs have waited for a worker
+    full: int = 108_000  # messages of one stripe from which all tenants are held: 90 % of what SQS hands out
+
+    @property
+    def unproven(self) -> int:
+        """Entries of a tick for a held queue that a tenant may send of whose runs nothing is known."""
+        return max(1, self.depth // 100)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +47,25 @@ class QueueDepth:
     def depth(self) -> int:
         """The number that counts against the limit; delayed messages are no backlog."""
         return self.waiting + self.at_hand
+
+
+class Standing(Enum):
+    """What a tenant's last due runs in a queue that is held say of the tenant."""
+
+    WAITS = "waits"  # they wait for a worker: its entries are held
+    FLOWS = "flows"  # they have started: the queue is not held for its sake
+    UNKNOWN = "unknown"  # there are none: it may send a few
+
+
+UNSTARTED = 30 * SECOND  # ms after which a run that is due and has not started waits
+
+
+def standing(states: Iterable[bool | None]) -> Standing:
+    """Of some schedules of a tenant: whether the last due run of each waits; None: it has none. One that started speaks for all."""
+    known = [waits for waits in states if waits is not None]
+    if not known:
+        return Standing.UNKNOWN
+    return Standing.WAITS if all(known) else Standing.FLOWS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
-from minutehand import Tenants
+from minutehand import Scheduler, Tenants
 from minutehand.domain.options import CatchUpWord
 from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
@@ -153,9 +153,7 @@ def test_what_is_missed_before_or_after_a_spell_is_for_the_policy_as_ever(world:
 
 
 def test_hysteresis_lets_go_at_the_half(world: Pressed) -> None:
-    world.crowd()
-    world.scheduler.create_schedule("s", "note", "0 13 * * *")
-    world.wait(58 * 60)
+    held_story(world)
     assert world.tick().held == ["default"]
     take = world.memory.work.take
     for delivery in take(DEPTH // 2):
@@ -164,23 +162,102 @@ def test_hysteresis_lets_go_at_the_half(world: Pressed) -> None:
     for delivery in take(1):
         world.memory.work.delete(delivery.receipt)
     report = world.tick()
-    assert (report.held, world.fires()) == ([], [3600])
+    assert (report.held, world.fires()) == ([], [1800, 3600])
 
 
 def test_single_runs_are_held_back_too_and_timers_are_not(world: Pressed) -> None:
-    late = world.scheduler.submit("note", {"late": True}, delay=1800)
+    """Nothing is known of how runs of a tenant without schedules fare: of its single runs one a tick is sent, the least there is."""
+    waiting = [world.scheduler.submit("note", {"late": n}, delay=1800 + n) for n in range(10)]
     world.scheduler.create_schedule("s", "note", "0 0 1 1 *")
     world.scheduler.pause_schedule("s", until=world.now().replace(minute=29))
     world.crowd()
     world.wait(28 * 60)
     world.ticks(3)
-    assert len(world.memory.messages()) == DEPTH
-    assert [entry.kind for entry in world.memory.entries() if entry.id == late.id] == [EntryKind.RUN]
+    assert len(world.memory.messages()) == DEPTH + 3
+    assert sum(entry.kind is EntryKind.RUN for entry in world.memory.entries()) == len(waiting) - 3
     assert world.scheduler.get_schedule("s").state.value == "ACTIVE", "its pause ended"
     world.work()
     world.ticks(1)
     world.work()
-    assert world.scheduler.get_run(late.id).state is RunState.SUCCEEDED
+    assert {world.scheduler.get_run(late.id).state for late in waiting} == {RunState.SUCCEEDED}
+
+
+# Tenants.
+
+
+def neighbours(world: Pressed, *, depth: int = 300, full: int = 108_000) -> tuple[Scheduler, Scheduler]:
+    """Two tenants with a schedule each whose runs have started so far, and the first has crowded the queue since."""
+    world.memory = Memory(world.clock, shards=2, limits=Limits(depth=depth, full=full))
+    world.services = world.memory.connect()
+    loud, quiet = (replace_tenant(world, name) for name in ("loud", "quiet"))
+    for owner in (loud, quiet):
+        owner.create_schedule("s", "note", "* * * * *")
+    for _ in range(3):
+        world.tick()
+        world.wait(60)
+        world.work()
+    for n in range(3_000):
+        loud.submit("note", n)
+    return loud, quiet
+
+
+def replace_tenant(world: Pressed, tenant: str) -> Scheduler:
+    return Scheduler(tenant, jobs=world.jobs, services=world.services, clock=world.clock)
+
+
+def test_a_tenant_whose_runs_start_goes_on_while_another_crowds_the_queue(
+    world: Pressed, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, quiet = neighbours(world)
+    world.wait(180)  # the last runs of ``loud`` wait since they were sent; those of ``quiet`` were taken
+    serve_tenant(world, "quiet")
+    replace_tenant(world, "third").create_schedule("s", "note", "* * * * *")
+    world.wait(120)
+    before = len(world.fires("quiet/s"))
+    with caplog.at_level(logging.WARNING):
+        report = world.tick()
+    assert report.held == ["default"]
+    assert len(world.fires("quiet/s")) > before, "in the same tick"
+    assert world.fires("third/s"), "nothing is known of it yet"
+    (line,) = said(caplog, "queue.tenants_held")
+    assert (line.tenants, line.count) == (["loud"], 1)  # type: ignore[attr-defined]
+    assert quiet.get_schedule("s").state.value == "ACTIVE"
+    for _ in range(10):
+        world.work()
+        world.tick()
+        world.wait(60)
+    world.work()
+    for tenant in ("loud", "quiet"):
+        due = world.fires(f"{tenant}/s")
+        assert due == [due[0] + 60 * n for n in range(len(due))], "no minute is missing"
+
+
+def serve_tenant(world: Pressed, tenant: str) -> None:
+    """Its messages are taken and its runs done, as a fair queue has it while another tenant's wait."""
+    hidden = [one for one in world.memory.work.take(4_000) if f'"{tenant}/' not in one.body]
+    world.work()
+    for delivery in hidden:
+        world.memory.work.hide([delivery.receipt], 0)
+
+
+def test_a_full_queue_is_held_for_all(world: Pressed, caplog: pytest.LogCaptureFixture) -> None:
+    neighbours(world, full=3_000)
+    world.wait(120)
+    before = world.fires()
+    with caplog.at_level(logging.WARNING):
+        assert world.tick().held == ["default"]
+    assert world.fires() == before
+    assert said(caplog, "queue.full")[0].depth >= 3_000  # type: ignore[attr-defined]
+
+
+def test_tenants_that_cannot_be_looked_at_are_not_held(world: Pressed, caplog: pytest.LogCaptureFixture) -> None:
+    neighbours(world)
+    world.wait(180)
+    before = {tenant: len(world.fires(f"{tenant}/s")) for tenant in ("loud", "quiet")}
+    with caplog.at_level(logging.WARNING):
+        world.tick(world.process(Faults().at("latest", before=fails, times=None)))
+    assert said(caplog, "queue.tenants_not_looked_at")
+    assert all(len(world.fires(f"{tenant}/s")) > count for tenant, count in before.items())
 
 
 def test_an_owner_who_is_served_at_once_is_not_held_back(world: Pressed) -> None:
@@ -234,17 +311,20 @@ def test_runs_that_wait_for_their_tenant_hold_nobody_back(world: Pressed, how: s
 
 
 def held_story(world: Pressed) -> None:
-    """One schedule is due, and its queue is full."""
-    world.scheduler.create_schedule("s", "note", "0 13 * * *")
-    world.crowd()
-    world.wait(58 * 60)
+    """One schedule is due again, its last run waits, and its queue is full."""
+    world.scheduler.create_schedule("s", "note", "0,30 * * * *")
+    world.wait(29 * 60)
+    world.tick()
+    assert world.owned("s") == [1800]
+    world.crowd(DEPTH - 1)
+    world.wait(29 * 60)
 
 
 @pytest.mark.parametrize("verb", ["load", "record", "write_record"])
 def test_what_cannot_be_looked_at_or_noted_is_sent(world: Pressed, verb: str) -> None:
     held_story(world)
     report = world.tick(world.process(Faults().at(verb, before=fails, times=None)))
-    assert (report.held, world.fires()) == ([], [3600])
+    assert (report.held, world.fires()) == ([], [1800, 3600])
 
 
 def test_what_cannot_be_counted_any_more_is_sent_and_stays_excused(
@@ -252,6 +332,7 @@ def test_what_cannot_be_counted_any_more_is_sent_and_stays_excused(
 ) -> None:
     """It was held back, and then nobody may ask for its depth: SQS answers nothing of it, for good."""
     world.scheduler.create_schedule("s", "note", "* * * * *", catch_up="none")
+    world.ticks(2)
     claimed = world.owned("s")
     world.crowd()
     world.ticks(20)
@@ -279,11 +360,11 @@ def test_nothing_is_held_before_it_is_noted(world: Pressed) -> None:
         world.services.records.remove(replace_version(world))
         with pytest.raises(BaseException, match=r".*"):
             world.tick(world.process(Faults().at(verb, before=crash)))
-        assert world.fires() == []
+        assert world.fires() == [1800]
     assert world.tick().held == ["default"]
     world.work()
     world.tick()
-    assert (world.fires(), world.owned("t")) == ([3600], [3600])
+    assert (world.owned("s"), world.owned("t")) == ([1800, 3600], [3600])
 
 
 def replace_version(world: Pressed) -> Record:
@@ -299,7 +380,7 @@ def test_two_tickers_that_decide_at_once_agree(world: Pressed) -> None:
     assert (report.held, others) == (["default"], [["default"]])
     (spell,) = read_hold_log(world.services).of(None).periods
     assert spell.until is None
-    assert world.fires() == []
+    assert world.fires() == [1800]
 
 
 def test_a_note_that_cannot_be_read_is_replaced(world: Pressed, caplog: pytest.LogCaptureFixture) -> None:
@@ -364,4 +445,4 @@ def test_each_queue_is_looked_at_once_a_tick(world: Pressed) -> None:
 def test_it_can_be_switched_off(world: Pressed) -> None:
     held_story(world)
     services = replace(world.services, limits=Limits(depth=0))
-    assert (world.tick(services).held, world.fires()) == ([], [3600])
+    assert (world.tick(services).held, world.fires()) == ([], [1800, 3600])
