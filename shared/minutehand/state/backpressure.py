@@ -1,7 +1,8 @@
 """Backpressure: decides whether a queue is held back, for whom, and remembers for which periods. Pure.
 
 In a hold period the entries of the tenants whose runs wait in the queue stay in the agenda; all entries do if the queue is full. A fire
-that was due in one was not missed: had its message been sent, it would have waited in the queue. So no catch-up policy skips it, however long the period was (``fires.plan.plan_chain``).
+that was due in one was not missed: had its message been sent, it would have waited in the queue. So no catch-up policy skips it, however
+long the period was (``fires.plan.plan_chain``).
 """
 
 from __future__ import annotations
