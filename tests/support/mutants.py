@@ -664,10 +664,31 @@ MUTANTS = (
     Mutant(
         "what is held back is taken off the agenda",
         "fires/backpressure.py",
-        "        return [entry for entry in entries if entry.kind not in _SENT or not self._held[entry.queue]]\n",
-        "        held = [entry for entry in entries if entry.kind in _SENT and self._held[entry.queue]]\n"
-        "        self._services.agenda.remove(held)\n"
-        "        return [entry for entry in entries if entry not in held]\n",
+        "            return [entry for entry in entries if entry.kind not in _SENT or self._may_go(entry)]\n",
+        "            held = [entry for entry in entries if entry.kind in _SENT and not self._may_go(entry)]\n"
+        "            self._services.agenda.remove(held)\n"
+        "            return [entry for entry in entries if entry not in held]\n",
+        PRESSURE,
+    ),
+    Mutant(
+        "a queue is held back for tenants whose runs start",
+        "state/backpressure.py",
+        "return Standing.WAITS if all(known) else Standing.FLOWS",
+        "return Standing.WAITS",
+        PRESSURE,
+    ),
+    Mutant(
+        "a tenant of which nothing is known sends all it has",
+        "fires/backpressure.py",
+        "return self._unproven[key] <= self._services.limits.unproven",
+        "return self._unproven[key] > 0",
+        PRESSURE,
+    ),
+    Mutant(
+        "a full queue is filled further by tenants whose runs start",
+        "fires/backpressure.py",
+        "if entry.queue in self._full or self._standings[key] is Standing.WAITS:",
+        "if self._standings.get(key) is Standing.WAITS:",
         PRESSURE,
     ),
     Mutant(
