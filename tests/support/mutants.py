@@ -687,8 +687,8 @@ MUTANTS = (
     Mutant(
         "a full queue is filled further by tenants whose runs start",
         "fires/backpressure.py",
-        "if entry.queue in self._full or self._standings[key] is Standing.WAITS:",
-        "if self._standings.get(key) is Standing.WAITS:",
+        "                self._full.add(queue)\n",
+        "",
         PRESSURE,
     ),
     Mutant(
