@@ -15,6 +15,7 @@ from minutehand.errors import Unavailable
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.sqs.routing import held, stripe_called
+from minutehand.worker.breakers import BreakerBook
 from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
 from minutehand.worker.stages import LeasedRun
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _SOON = 10  # seconds before a message comes back whose worker could not import its jobs
 _threads = ThreadCache()  # of this process, from batch to batch
+_breakers = BreakerBook()  # likewise
 
 
 def work_off(
@@ -69,6 +71,7 @@ def work_off(
         report=report,
         started=started,
         threads=_threads,
+        breakers=_breakers,
         keeper=keeper(),
     )
     try:

@@ -18,6 +18,7 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.state.lease import HEARTBEAT
+from minutehand.worker.breakers import BreakerBook
 from minutehand.worker.context import Done, Execute, KnownJobs, WorkerContext
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
@@ -45,6 +46,7 @@ class WorkerShell:
         isolated: Execute | None = None,
         threads: ThreadCache | None = None,
         keeper: RecordKeeper | None = None,
+        breakers: BreakerBook | None = None,
     ) -> None:
         """``keeper`` keeps the worker's record; None: nobody does."""
         self._report, self._keeper = report, keeper
@@ -67,6 +69,7 @@ class WorkerShell:
             remaining=remaining,
             isolated=isolated,
             threads=threads or ThreadCache(),
+            breakers=breakers or BreakerBook(),
         )
 
     def start(self) -> None:
@@ -119,6 +122,7 @@ class WorkerShell:
         """No heartbeat any more; what was to be deleted is deleted now."""
         self._ended.set()
         self.worker.deletions.stop()
+        self.worker.breakers.flush(self.worker.services, system_clock())
         if self._keeper is not None:
             self._keeper.end()
 
@@ -126,6 +130,7 @@ class WorkerShell:
         while not self._ended.wait(HEARTBEAT / SECOND):
             try:
                 self.worker.heartbeat.beat(system_clock())
+                self.worker.breakers.flush(self.worker.services, system_clock())
                 if self._keeper is not None:
                     self._keeper.beat()
             except Exception:  # the next beat may succeed, and without beats every lease is lost

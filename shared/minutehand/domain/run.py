@@ -179,6 +179,7 @@ class AgendaEntry:
     failures: int = 0  # how often its own data made handling fail
     created_at: int = 0  # run and watch: UTC ms of the put
     queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown
+    job: str | None = None  # chain: the name of its job
 
     @cached_property
     def key(self) -> str:

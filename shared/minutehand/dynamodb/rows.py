@@ -229,7 +229,7 @@ def entry_row(entry: AgendaEntry) -> dict[str, Value]:
     own: dict[str, Value] = (
         {"after": entry.after} if entry.kind is EntryKind.CHAIN else {"created_at": entry.created_at}
     )
-    return present({"shard": shard_key(entry.shard), "entry": entry.key, "queue": entry.queue, **own})
+    return present({"shard": shard_key(entry.shard), "entry": entry.key, "queue": entry.queue, "job": entry.job, **own})
 
 
 @reads("entry {entry}")
@@ -245,4 +245,5 @@ def entry_of(row: Mapping[str, Any]) -> AgendaEntry:
         failures=int(row.get("failures", 0)),
         created_at=int(row.get("created_at", 0)),
         queue=None if row.get("queue") is None else str(row["queue"]),
+        job=None if row.get("job") is None else str(row["job"]),
     )

@@ -15,7 +15,7 @@ from minutehand.fires.acts import completion_line
 from minutehand.fires.backpressure import ExcusedPeriods
 from minutehand.fires.claim import FireClaim, MaterialiseResult, materialise
 from minutehand.fires.context import FireContext, MissedFires, TickCounts
-from minutehand.fires.plan import ChainPlan, MissedResult, end_of, plan_chain, record_missed
+from minutehand.fires.plan import LARGEST, ChainPlan, MissedResult, end_of, plan_chain, record_missed
 from minutehand.fires.withdraw import withdraw_beyond
 from minutehand.state.catch_up import LATE
 
@@ -87,8 +87,16 @@ def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, periods:
     """The entry's plan. Fires that the ticker held back were not missed, so the hold log is read before any fire is skipped."""
     now = context.clock()
     oldest = now - context.services.retention
+    most = context.most(entry)
     make = partial(
-        plan_chain, revision, after=entry.after, now=now, oldest=oldest, ahead=context.ahead, reach=context.reach
+        plan_chain,
+        revision,
+        after=entry.after,
+        now=now,
+        oldest=oldest,
+        ahead=context.ahead,
+        reach=context.reach,
+        most=LARGEST if most is None else most,
     )
     plan = make()
     if plan.passed and (excused := periods.of(revision.definition.options.queue)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from minutehand.concurrency.rate_limits import WriteBudget
@@ -34,6 +34,7 @@ class FireContext:
     ahead: int = LOOKAHEAD  # ms up to which a plan claims all fires
     reach: int = REACH  # ms that a chain's plan may cover for a few fires more; at most ``ahead``: none
     trace: str | None = None  # trace header that the messages carry
+    most: Callable[[AgendaEntry], int | None] = lambda entry: None  # fires of a chain's entry; None: as many as are due
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
     caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts
 
@@ -74,7 +75,7 @@ class TickCounts:
     completed: int = 0  # schedules without a further fire
     missed: int = 0  # fires claimed more than a minute late
     skipped: int = 0  # missed fires that their schedules' policies skipped
-    held: int = 0  # entries held back by backpressure
+    held: int = 0  # entries held back by backpressure or an open breaker
     left: int = 0  # entries left for later because a call got no response
     failed: int = 0  # entries that failed by themselves
     quarantined: int = 0  # of these, moved aside

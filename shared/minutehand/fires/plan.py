@@ -56,13 +56,14 @@ def plan_chain(
     oldest: int,
     ahead: int = LOOKAHEAD,
     reach: int = REACH,
+    most: int = LARGEST,
     excused: Sequence[tuple[int, int | None]] = (),
 ) -> ChainPlan:
     """The fires of a revision in ``(after, now + ahead]``, or a few more within ``reach`` ms: see ``_further``.
 
     The revision's policy decides which missed fires are skipped. ``oldest`` (UTC ms) bounds the past: rows older than the ledger's
     retention may have expired, and their fires must not be claimed again. ``excused`` are periods (UTC ms, in order) whose fires were
-    held back and not missed: a plan that reaches such a period decides as of its beginning, and ends with it.
+    held back and not missed: a plan that reaches such a period decides as of its beginning, and ends with it. ``most`` fires are planned.
     """
     table = timetable_of(revision)
     floor = max(after, revision.active_from, oldest)
@@ -76,9 +77,9 @@ def plan_chain(
         )
     floor = passed[-1] if passed else floor
     near = revision.bound(now + ahead)
-    fires, fire = take_fires(table, fire, near if end is None else min(near, end), LARGEST)
+    fires, fire = take_fires(table, fire, near if end is None else min(near, end), min(most, LARGEST))
     cut = fire is not None and fire <= near
-    if fires and fire is not None and not cut:
+    if fires and fire is not None and not cut and most >= LARGEST:
         for end in _further(revision.owner, near, fires[0], fire, revision.bound(now + reach)):
             more, beyond = take_fires(table, fire, end, SHARED - len(fires) + 1)
             if len(fires) + len(more) <= SHARED:
@@ -140,8 +141,16 @@ def _following(revision: Revision, fire: int | None, after: int) -> AgendaEntry 
 
 def chain_entry(revision: Revision, fire: int, after: int) -> AgendaEntry:
     """The entry of a revision's chain at a fire (UTC ms), with all fires up to ``after`` claimed."""
-    queue = revision.definition.options.queue
-    return AgendaEntry(shard=revision.shard, due=fire, kind=EntryKind.CHAIN, id=revision.id, after=after, queue=queue)
+    definition = revision.definition
+    return AgendaEntry(
+        shard=revision.shard,
+        due=fire,
+        kind=EntryKind.CHAIN,
+        id=revision.id,
+        after=after,
+        queue=definition.options.queue,
+        job=definition.job,
+    )
 
 
 @dataclass(frozen=True)

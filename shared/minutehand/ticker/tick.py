@@ -14,6 +14,7 @@ from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.fires.backpressure import BackpressureCheck
+from minutehand.fires.breakers import BreakerCheck
 from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
 from minutehand.owner.backfill.control import look_after
@@ -150,8 +151,11 @@ def tick(
     queue = ShardQueue(shards, spread, write_budget)
     with tracing.span("tick", trace):
         carried = tracing.header() or trace
-        context = FireContext(services=services, clock=clock, trace=carried, write_budget=write_budget)
-        one = _Tick(context, report, queue, deadline=deadline, holder=holder)
+        breakers = BreakerCheck(services, clock)
+        context = FireContext(
+            services=services, clock=clock, trace=carried, write_budget=write_budget, most=breakers.most
+        )
+        one = _Tick(context, breakers, report, queue, deadline=deadline, holder=holder)
         queue.go_through(one.run_shard)
     report.groups, report.throttled = queue.handed, spread.stats.throttled - throttled_before
     report.held = one.pressure.held
@@ -162,9 +166,16 @@ class _Tick:
     """One tick in one process: its threads share the report."""
 
     def __init__(
-        self, context: FireContext, report: TickReport, queue: ShardQueue, *, deadline: int, holder: str
+        self,
+        context: FireContext,
+        breakers: BreakerCheck,
+        report: TickReport,
+        queue: ShardQueue,
+        *,
+        deadline: int,
+        holder: str,
     ) -> None:
-        self._context, self._report, self._queue = context, report, queue
+        self._context, self._breakers, self._report, self._queue = context, breakers, report, queue
         self._services, self._clock = context.services, context.clock
         self._deadline, self._holder = deadline, holder
         self.pressure = BackpressureCheck(context.services, context.clock)
@@ -205,9 +216,9 @@ class _Tick:
         return taken
 
     def _page(self, shard: int, after: str | None) -> DuePage:
-        """The due entries that backpressure does not hold back."""
+        """The due entries that neither backpressure nor an open breaker holds back."""
         found = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
-        page = replace(found, entries=self.pressure.admit(found.entries))
+        page = replace(found, entries=self._breakers.admit(self.pressure.admit(found.entries)))
         with self._lock:
             self._report.handled.held += len(found.entries) - len(page.entries)
             if after is None and is_measured(self._report.now):

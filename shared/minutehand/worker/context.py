@@ -28,6 +28,7 @@ from minutehand.domain.run import Failure, RunRow
 from minutehand.domain.times import SECOND
 from minutehand.ports.services import Clock, Services
 from minutehand.worker.ahead import Instants
+from minutehand.worker.breakers import BreakerBook
 from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, Outcome, ReceivedMessage
 
@@ -110,6 +111,7 @@ class WorkerContext:
     isolated: Execute | None = None  # runs jobs with ``isolation="process"``; None: as all others
     threads: ThreadCache = field(default_factory=ThreadCache)  # that batches and jobs run in
     quarantine: CrashQuarantine = field(default_factory=CrashQuarantine)  # of runs whose worker vanished
+    breakers: BreakerBook = field(default_factory=BreakerBook)  # of the tenants whose runs it starts
     instants: Instants = field(default_factory=Instants)  # that runs wait for which were leased ahead
     abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
 

@@ -201,4 +201,21 @@ def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: O
         report_success(message, revision, worker.services, worker.clock)
 
 
-HOOKS: tuple[Hook, ...] = (_release_slot, _advance_backfill, _report_success)
+def _count_attempt(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """An attempt that ended, for the circuit breakers of a tenant that has some."""
+    message, spec = outcome.message, received.spec
+    if outcome.duration is None or message is None or spec is None or outcome.state not in _COUNTED:
+        return
+    tenant, now = message.run.tenant, worker.clock()
+    governance = received.revisions.governance.get(tenant)
+    percent = None if governance is None else governance.limits.breaker_percent
+    if percent is None or outcome.why in _OF_THE_CALLER:
+        return
+    succeeded = outcome.state is RunState.SUCCEEDED
+    worker.breakers.count(tenant, spec.job, worker.services, now, succeeded=succeeded, percent=percent)
+
+
+_COUNTED = (RunState.SUCCEEDED, RunState.RETRYING, RunState.DEAD)
+_OF_THE_CALLER = ("InvalidInput",)  # kinds of failures that say nothing of the job: the payload does not fit
+
+HOOKS: tuple[Hook, ...] = (_release_slot, _advance_backfill, _report_success, _count_attempt)

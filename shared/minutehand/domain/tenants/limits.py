@@ -19,6 +19,9 @@ SLOWEST = 0.001  # acts a second: 3.6 an hour
 MOST = 1_000_000_000  # of what is counted
 
 
+_RANGES: Mapping[str, tuple[float, float]] = {"breaker_percent": (1, 100)}
+
+
 class RateWord(StrEnum):
     """What is throttled: a bucket of tokens for each tenant."""
 
@@ -46,6 +49,7 @@ class TenantLimits:
     schedules: int | None = None  # that are not deleted
     fires_per_hour: int | None = None  # of all these, each in its densest hour
     backfill_fires: int | None = None  # of one backfill
+    breaker_percent: int | None = None  # of failed attempts at which a job's circuit breaker opens
 
     def with_defaults(self, default: TenantLimits) -> TenantLimits:
         """With the installation's where there is none of its own."""
@@ -105,7 +109,7 @@ def _number(name: str, value: object, field: str) -> float:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     kinds = (int, float) if is_rate else (int,)
-    least, most = (SLOWEST, FASTEST) if is_rate else (1 if name.endswith("_burst") else 0, MOST)
+    least, most = (SLOWEST, FASTEST) if is_rate else _RANGES.get(name, (1 if name.endswith("_burst") else 0, MOST))
     if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
         kind = "number" if is_rate else "whole number"
         remedy = f"use {least:g} to {most:,.0f}, or None for the installation's"

@@ -24,7 +24,7 @@ from minutehand.state.run_spec import RunSpec
 from minutehand.worker.admission.granted import not_granted
 from minutehand.worker.admission.overlap import acquire_slot
 from minutehand.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
-from minutehand.worker.admission.tenant_state import RETURN, UNREAD, out_of_bounds, suspended
+from minutehand.worker.admission.tenant_state import RETURN, UNREAD, held_by_breaker, out_of_bounds, suspended
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 
@@ -286,4 +286,5 @@ REASONS: tuple[Reason, ...] = (
     not_granted,
     shadowed,
     payload_gone,
+    held_by_breaker,  # the last: it takes a permit
 )

@@ -1,4 +1,6 @@
-"""The state of a run's tenant: of one that was erased nothing is touched, of one that is suspended nothing starts."""
+"""The state of a run's tenant: of one that was erased nothing is touched, of one that is suspended nothing starts, and of a job of it
+whose circuit breaker is open, only probes.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from minutehand.worker.stages import Outcome, ReadyRun, ReceivedMessage
 RETURN = (
     5 * MINUTE
 )  # after which the message of a run comes back that is frozen or suspended: the end of it takes effect within that
+BREAK = MINUTE  # after which, or up to three times as long, the message of a run comes back that an open breaker holds
 UNREAD = 10 * SECOND  # before a message comes back whose revision, or what holds for its tenant, could not be read
 FRESH = 4 * SECOND  # after its reading, that a profile decides a start: with a second for the lease's request, five
 ERASED = "tenant_erased"
@@ -39,6 +42,21 @@ def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     now = worker.clock()
     at = now + RETURN + SECOND  # a second later: an exact message comes that much early
     return Outcome.postponed(message, "tenant_suspended", order=message, at=at, otherwise=now + UNREAD)
+
+
+def held_by_breaker(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Send the message back if a circuit breaker stands before its job, and there is no permit for it."""
+    message, governance = (
+        ready.message,
+        ready.governance or ready.received.revisions.governance[ready.message.run.tenant],
+    )
+    if governance.limits.breaker_percent is None:
+        return None
+    now = worker.clock()
+    if worker.breakers.lets_go(message.run.tenant, ready.spec.job, worker.services, now):
+        return None
+    at = now + BREAK + int(worker.random.random() * 2 * BREAK)
+    return Outcome.postponed(message, "breaker", order=message, at=at, otherwise=now + UNREAD)
 
 
 def governance_of(worker: WorkerContext, ready: ReadyRun) -> Governance:

@@ -1,0 +1,155 @@
+"""Circuit breakers as they are stored, and the ticker's part: fires of an open breaker stay in the agenda, but for its probes.
+
+    <tenant>/~breakers        ~breakers         the breakers of a tenant that fail or are open
+    ~minutehand/~breakers     ~open~<tenant>    that one of them is open: what a tick reads, before it knows of whom entries are
+
+What is held back is missed, as in an outage: the schedule's catch-up policy decides when its turn comes. If breakers cannot be read or
+written, nothing is held back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from minutehand.domain.message import reading
+from minutehand.domain.names import schedule_owner
+from minutehand.domain.run import AgendaEntry, EntryKind
+from minutehand.errors import Unavailable
+from minutehand.ports.records import Record
+from minutehand.ports.services import Clock, Services
+from minutehand.state.breaker import TenantBreakers, parse_breakers
+
+log = logging.getLogger(__name__)
+
+INDEX = "~minutehand/~breakers"
+_OPEN, _WORD = "~open~", "~breakers"
+_TRIES = 8  # writes of breakers that others keep writing
+
+Edit = Callable[[TenantBreakers], TenantBreakers]
+
+
+def read_breakers(tenant: str, services: Services) -> tuple[TenantBreakers, int]:
+    """The breakers of a tenant and their version; 0: nothing was ever counted. Raises Unavailable, Unreadable."""
+    record = services.records.read(_owner(tenant), _WORD)
+    if record is None:
+        return TenantBreakers(), 0
+    with reading(f"breakers of {tenant!r}", record.body):
+        return parse_breakers(record.body), record.version
+
+
+def change_breakers(tenant: str, edit: Edit, services: Services) -> TenantBreakers:
+    """The breakers of a tenant after an edit, written unless it changes nothing. Raises Unavailable, Unreadable."""
+    for _ in range(_TRIES):
+        before, version = read_breakers(tenant, services)
+        after = edit(before)
+        if after is before or after.jobs == before.jobs:
+            return after
+        if after.open and (not before.open or any(after.jobs[name].refused for name in after.open)):
+            _note(tenant, services)  # before it is open: a ticker drops what it finds no reason for
+        if services.records.write(Record(owner=_owner(tenant), key=_WORD, version=version + 1, body=after.body())):
+            _tell(tenant, before, after)
+            return after
+    raise Unavailable(f"the breakers of tenant {tenant!r} were written by others {_TRIES} times")
+
+
+def _owner(tenant: str) -> str:
+    return schedule_owner(tenant, _WORD)
+
+
+def _note(tenant: str, services: Services) -> None:
+    services.records.write(Record(owner=INDEX, key=f"{_OPEN}{tenant}", version=1, body={}))
+
+
+def _tell(tenant: str, before: TenantBreakers, after: TenantBreakers) -> None:
+    for job in sorted({*after.open} - {*before.open}):
+        log.error("breaker.opened", extra={"tenant": tenant, "job": job})
+    for job in sorted({*before.open} - {*after.open}):
+        log.warning("breaker.closed", extra={"tenant": tenant, "job": job})
+
+
+def read_open(services: Services) -> dict[str, TenantBreakers]:
+    """The breakers of all tenants that have an open one. Raises Unavailable."""
+    found = {}
+    for record in list(services.records.listed(INDEX, _OPEN)):
+        tenant = record.key.removeprefix(_OPEN)
+        breakers, _ = read_breakers(tenant, services)
+        if breakers.open:
+            found[tenant] = breakers
+        else:
+            services.records.remove(record)
+    return found
+
+
+class BreakerCheck:
+    """What a tick lets through of tenants with an open breaker. Thread-safe."""
+
+    def __init__(self, services: Services, clock: Clock) -> None:
+        self._services, self._clock = services, clock
+        self._open: dict[str, TenantBreakers] | None = None  # by tenant; None: not read yet
+        self._left: dict[tuple[str, str], int] = {}  # fires that are still let through, by tenant and job
+        self._most: dict[str, int] = {}  # fires of an entry that is let through
+        self._marked = set[str]()  # tenants whose breakers know of this tick that it held something back
+        self._lock = threading.Lock()
+        self.held = Counter[tuple[str, str]]()  # entries that were held back, by tenant and job
+
+    def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
+        """The entries that may be handled now; the others stay in the agenda."""
+        if not any(entry.kind is EntryKind.CHAIN for entry in entries):
+            return entries
+        with self._lock:
+            if self._open is None:
+                self._open = self._read()
+            if not self._open:
+                return entries
+            wanted = Counter(key for entry in entries if (key := self._key(entry)) is not None)
+            return [entry for entry in entries if self._may_go(entry, wanted)]
+
+    def most(self, entry: AgendaEntry) -> int | None:
+        """The fires that may be claimed of an entry now; None: as many as are due."""
+        return self._most.get(entry.key)
+
+    def _key(self, entry: AgendaEntry) -> tuple[str, str] | None:
+        """Tenant and job of an entry of which not everything may go."""
+        tenant = entry.id.partition("/")[0]
+        if entry.kind is not EntryKind.CHAIN or entry.job is None or tenant not in (self._open or {}):
+            return None
+        return (tenant, entry.job) if (self._open or {})[tenant].over(entry.job) else None
+
+    def _may_go(self, entry: AgendaEntry, wanted: Counter[tuple[str, str]]) -> bool:
+        key = self._key(entry)
+        if key is None:
+            return True
+        breakers = (self._open or {})[key[0]]
+        left = self._left.get(key)
+        if left is None:
+            left = breakers.fed(key[1], self._clock()) or 0
+        most = -(-left // wanted[key])  # what is left is shared among the entries that are still to come
+        wanted[key] -= 1
+        self._left[key] = left - most
+        if most:
+            self._most[entry.key] = most
+            return True
+        self.held[key] += 1
+        self._mark(key[0], breakers.over(key[1]))
+        return False
+
+    def _mark(self, tenant: str, names: Sequence[str]) -> None:
+        """Let the breakers know that something waits for them."""
+        if tenant in self._marked:
+            return
+        self._marked.add(tenant)
+        now = self._clock()
+        try:
+            change_breakers(tenant, lambda present: present.held(names, now), self._services)
+        except Exception as problem:  # noqa: BLE001 (any failure: then it closes a little too early)
+            log.warning("breaker.not_marked", extra={"tenant": tenant, "error": f"{type(problem).__name__}: {problem}"})
+
+    def _read(self) -> dict[str, TenantBreakers]:
+        try:
+            return read_open(self._services)
+        except Exception as problem:  # noqa: BLE001 (any failure: nothing is held back)
+            log.warning("breakers.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
+            return {}

@@ -1,0 +1,179 @@
+"""Circuit breakers of a tenant: one for each of its jobs that fails, one for all its jobs together. Pure.
+
+    closed      attempts are counted in one-minute windows, from the first failure on
+      │  90 % of at least 20 attempts failed, in the five windows since a failure began it
+      ▼
+    open        runs wait; one a minute is let through as a probe
+      │  the probe succeeds: twice as many in the next minute, and so on; a failure: one a minute again
+      ▼
+    closed      nothing was refused or held back for a while, or so many are let through that nothing waits
+
+What is open is a matter of one row for each tenant, and its version decides between the processes that write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from minutehand.domain.times import MINUTE
+
+ALL = "*"  # stands for all jobs of the tenant together; in no job's name
+WINDOWS = 5  # minutes over which attempts are counted
+LEAST = 20  # attempts in them before a breaker opens
+LARGEST = 1 << 17  # permits of a minute from which nothing is held any more
+QUIET = 3 * MINUTE  # without an entry held back by the ticker before a breaker closes
+_FEW = 10  # a failure among fewer attempts than these closes down to one; among more, a tenth of them
+_SHARE = 32  # part of a minute's permits that a worker takes at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breaker:
+    """Of one job, or of all jobs of a tenant."""
+
+    windows: tuple[tuple[int, int, int], ...] = ()  # minutes since 1970 with attempts that succeeded and failed
+    watched_since: int | None = None  # minute of the failure since which attempts are counted
+    opened_at: int | None = None  # UTC ms; None: it is closed
+    rate: int = 1  # permits of a minute
+    since: int = 0  # UTC ms at which the present minute of permits began
+    taken: int = 0  # permits of it
+    refused: bool = False  # whether a run found none left
+    succeeded: int = 0  # attempts that ended in it
+    failed: int = 0  # likewise
+    held_at: int = 0  # UTC ms at which the ticker held an entry back last
+
+    @property
+    def is_open(self) -> bool:
+        return self.opened_at is not None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to remember."""
+        return self.is_open or self.watched_since is not None
+
+    def counted(self, minute: int, succeeded: int, failed: int, *, now: int, percent: int) -> Breaker:
+        """With attempts that ended in a minute; it may open by them. ``percent``: of failures at which it does."""
+        if self.is_open:
+            return replace(self, succeeded=self.succeeded + succeeded, failed=self.failed + failed)
+        windows = {at: (one, other) for at, one, other in self.windows}
+        before = windows.get(minute, (0, 0))
+        windows[minute] = before[0] + succeeded, before[1] + failed
+        kept = tuple(
+            (at, *windows[at]) for at in sorted(windows) if now // MINUTE - WINDOWS < at <= max(minute, now // MINUTE)
+        )
+        failing = [at for at, _, failures in kept if failures]
+        if not failing:
+            return Breaker()
+        since = failing[0] if self.watched_since is None else self.watched_since
+        watched = replace(self, windows=kept, watched_since=since)
+        attempts, failures = sum(one + other for _, one, other in kept), sum(other for _, _, other in kept)
+        is_long = now // MINUTE - since >= WINDOWS - 1
+        if is_long and attempts >= LEAST and failures * 100 >= percent * attempts:
+            return Breaker(opened_at=now, since=now, taken=1)
+        return watched
+
+    def permit(self, now: int) -> tuple[Breaker, int]:
+        """The breaker after a run asked to start, and how many may by its answer: 0 for none. Ask only an open one; it may close."""
+        present = self if now < self.since + MINUTE else self._next_minute(now)
+        if not present.is_open:
+            return present, 1
+        granted = min(max(present.rate // _SHARE, 1), present.rate - present.taken)
+        if granted <= 0:
+            return replace(present, refused=True), 0
+        return replace(present, taken=present.taken + granted), granted
+
+    def _next_minute(self, now: int) -> Breaker:
+        """By what came of the last minute's probes."""
+        ended, rate = self.succeeded + self.failed, self.rate
+        if self.failed * _FEW > ended:
+            rate = 1
+        elif self.succeeded:
+            is_idle = self.taken < rate and not self.refused and now - self.held_at > QUIET
+            if is_idle or rate >= LARGEST:
+                return Breaker()
+            rate *= 2
+        return Breaker(opened_at=self.opened_at, since=now, rate=rate, held_at=self.held_at)
+
+    def fed(self, now: int) -> int:
+        """Fires that a tick lets through: none while runs that wait already find no permit."""
+        present = self if now < self.since + MINUTE else self._next_minute(now)
+        return 0 if present.refused or self.refused else present.rate
+
+
+@dataclass(frozen=True)
+class TenantBreakers:
+    """The breakers of one tenant, by job; those without failures are left out."""
+
+    jobs: Mapping[str, Breaker] = field(default_factory=dict)
+
+    @property
+    def open(self) -> list[str]:
+        """The jobs whose breakers are open."""
+        return sorted(job for job, breaker in self.jobs.items() if breaker.is_open)
+
+    def over(self, job: str) -> list[str]:
+        """The names of the open breakers that stand before a job."""
+        return [name for name in (job, ALL) if name in self.jobs and self.jobs[name].is_open]
+
+    def counted(self, counts: Iterable[tuple[str, int, int, int]], *, now: int, percent: int) -> TenantBreakers:
+        """With attempts: job, minute, succeeded, failed."""
+        jobs = dict(self.jobs)
+        for job, minute, succeeded, failed in counts:
+            for name in (job, ALL):
+                present = jobs.get(name, Breaker())
+                jobs[name] = present.counted(minute, succeeded, failed, now=now, percent=percent)
+        return _needed(jobs)
+
+    def permit(self, job: str, now: int) -> tuple[TenantBreakers, int]:
+        """After a run of a job asked every breaker before it; how many may start by the answer, 0 for none."""
+        jobs, granted = dict(self.jobs), LARGEST
+        for name in self.over(job):
+            jobs[name], permits = self.jobs[name].permit(now)
+            granted = min(granted, permits)
+        if not granted:  # what the others granted is not used
+            jobs |= {
+                name: replace(jobs[name], taken=self.jobs[name].taken)
+                for name in self.over(job)
+                if jobs[name].is_open and jobs[name].since == self.jobs[name].since
+            }
+        after = _needed(jobs)
+        return (self if after.jobs == self.jobs else after), granted
+
+    def fed(self, job: str, now: int) -> int | None:
+        """Fires of a job that a tick lets through; None: all."""
+        return min((self.jobs[name].fed(now) for name in self.over(job)), default=None)
+
+    def held(self, names: Iterable[str], now: int) -> TenantBreakers:
+        """After the ticker held entries back for these breakers."""
+        marked = {name: replace(self.jobs[name], held_at=now) for name in names if name in self.jobs}
+        return TenantBreakers({**self.jobs, **marked})
+
+    def without(self, job: str | None) -> TenantBreakers:
+        """With the breaker of a job closed, and nothing counted; None: all of them."""
+        return TenantBreakers({} if job is None else {name: each for name, each in self.jobs.items() if name != job})
+
+    def body(self) -> dict[str, Any]:
+        """The body of a record, as JSON values."""
+        return {"jobs": {name: vars(breaker) for name, breaker in self.jobs.items()}}
+
+
+def _needed(jobs: Mapping[str, Breaker]) -> TenantBreakers:
+    return TenantBreakers({name: breaker for name, breaker in jobs.items() if breaker.is_needed})
+
+
+_NUMBERS = ("rate", "since", "taken", "succeeded", "failed", "held_at")
+
+
+def parse_breakers(body: Mapping[str, Any]) -> TenantBreakers:
+    """The reverse of ``TenantBreakers.body``."""
+    return TenantBreakers({name: _breaker(stored) for name, stored in body.get("jobs", {}).items()})
+
+
+def _breaker(stored: Mapping[str, Any]) -> Breaker:
+    windows = tuple((int(at), int(one), int(other)) for at, one, other in stored["windows"])
+    numbers: dict[str, Any] = {name: int(stored[name]) for name in _NUMBERS}
+    optional: dict[str, Any] = {
+        name: None if stored[name] is None else int(stored[name]) for name in ("watched_since", "opened_at")
+    }
+    return Breaker(windows=windows, refused=bool(stored["refused"]), **numbers, **optional)

@@ -1,0 +1,141 @@
+"""What a worker process knows of circuit breakers: the attempts that it counted, and the permits that it has taken.
+
+For tenants with a limit ``breaker_percent`` alone. A tenant's breakers are read once in BELIEVED ms. Attempts are counted from a failure
+on: they are written together, once in FLUSH ms; while a breaker is open, at once, because its probes decide what goes on.
+Fails open: if breakers cannot be read or written, runs start, and what was counted waits for the next write.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+from minutehand.concurrency.forks import HoldsLocks
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.fires.breakers import change_breakers, read_breakers
+from minutehand.ports.services import Services
+from minutehand.state.breaker import WINDOWS, TenantBreakers
+
+log = logging.getLogger(__name__)
+
+BELIEVED = 5 * SECOND  # age of breakers that are not read anew
+FLUSH = 10 * SECOND  # between two writes of what was counted
+
+
+@dataclass
+class _Known:
+    """Of one tenant."""
+
+    read_at: int = -BELIEVED  # UTC ms
+    breakers: TenantBreakers = field(default_factory=TenantBreakers)
+    succeeded: Counter[tuple[str, int]] = field(default_factory=Counter)  # by job and minute, not yet written
+    failed: Counter[tuple[str, int]] = field(default_factory=Counter)
+    percent: int = 100
+    written_at: int = -FLUSH  # UTC ms
+    permits: dict[str, tuple[int, int]] = field(default_factory=dict)  # by job: UTC ms until which, and how many
+
+
+class BreakerBook(HoldsLocks):
+    """The breakers of the tenants whose runs one process starts. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._tenants: dict[str, _Known] = {}
+        super().__init__()
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()  # of the counts and permits; no request is made under it
+
+    def lets_go(self, tenant: str, job: str, services: Services, now: int) -> bool:
+        """Whether a run may start: no breaker stands before it, or it has a permit."""
+        known = self._known(tenant)
+        breakers = self._breakers(tenant, known, services, now)
+        if not breakers.over(job):
+            return True
+        with self._lock:
+            until, left = known.permits.get(job, (0, 0))
+            if left and now < until:
+                known.permits[job] = until, left - 1
+                return True
+        if breakers.permit(job, now)[0] is breakers:  # none is left, and that is known
+            return False
+        granted = 0
+
+        def ask(present: TenantBreakers) -> TenantBreakers:
+            nonlocal granted
+            after, granted = present.permit(job, now)
+            return after
+
+        try:
+            self._learn(known, change_breakers(tenant, ask, services), now)
+        except Exception as problem:  # noqa: BLE001 (any failure: fails open)
+            log.warning("breaker.unread", extra={"tenant": tenant, "error": f"{type(problem).__name__}: {problem}"})
+            return True
+        if granted > 1:
+            until = (
+                min(known.breakers.jobs[name].since for name in known.breakers.over(job)) + MINUTE
+                if known.breakers.over(job)
+                else now
+            )
+            with self._lock:
+                known.permits[job] = until, granted - 1
+        return granted > 0
+
+    def count(self, tenant: str, job: str, services: Services, now: int, *, succeeded: bool, percent: int) -> None:
+        """Count an attempt that ended."""
+        known = self._known(tenant)
+        breakers = self._breakers(tenant, known, services, now)
+        with self._lock:
+            known.percent = percent
+            if succeeded and not breakers.jobs and not known.failed:
+                return
+            (known.succeeded if succeeded else known.failed)[job, now // MINUTE] += 1
+            is_due = bool(breakers.over(job)) or not 0 <= now - known.written_at < FLUSH
+        if is_due:
+            self._write(tenant, known, services, now)
+
+    def flush(self, services: Services, now: int) -> None:
+        """Write what was counted some time ago."""
+        for tenant, known in list(self._tenants.items()):
+            if (known.succeeded or known.failed) and not 0 <= now - known.written_at < FLUSH:
+                self._write(tenant, known, services, now)
+
+    def _known(self, tenant: str) -> _Known:
+        return self._tenants.setdefault(tenant, _Known())
+
+    def _breakers(self, tenant: str, known: _Known, services: Services, now: int) -> TenantBreakers:
+        if 0 <= now - known.read_at < BELIEVED:
+            return known.breakers
+        known.read_at = now  # others go on with what is known meanwhile
+        try:
+            self._learn(known, read_breakers(tenant, services)[0], now)
+        except Exception as problem:  # noqa: BLE001 (any failure: fails open)
+            self._learn(known, TenantBreakers(), now)
+            log.warning("breaker.unread", extra={"tenant": tenant, "error": f"{type(problem).__name__}: {problem}"})
+        return known.breakers
+
+    def _learn(self, known: _Known, breakers: TenantBreakers, now: int) -> None:
+        known.breakers, known.read_at = breakers, now
+
+    def _write(self, tenant: str, known: _Known, services: Services, now: int) -> None:
+        with self._lock:
+            succeeded, failed = known.succeeded, known.failed
+            known.succeeded, known.failed, known.written_at = Counter(), Counter(), now
+            percent = known.percent
+        oldest = now // MINUTE - WINDOWS
+        keys = sorted(key for key in {*succeeded, *failed} if key[1] > oldest)
+        counts = [(job, minute, succeeded[job, minute], failed[job, minute]) for job, minute in keys]
+        if not counts:
+            return
+        try:
+            after = change_breakers(tenant, lambda one: one.counted(counts, now=now, percent=percent), services)
+        except Exception as problem:  # noqa: BLE001 (any failure: it is written with what follows)
+            log.warning(
+                "breaker.not_counted", extra={"tenant": tenant, "error": f"{type(problem).__name__}: {problem}"}
+            )
+            with self._lock:
+                known.succeeded += succeeded
+                known.failed += failed
+            return
+        self._learn(known, after, now)
