@@ -95,6 +95,10 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "secrets": CommandEntry(
             "List, set and delete the secrets that runs of the tenant (--tenant) look up.", "installation.secrets"
         ),
+        "breakers": CommandEntry(
+            "Show and close the circuit breakers of the tenant (--tenant), which hold jobs that fail.",
+            "installation.breakers",
+        ),
         "keys": CommandEntry(
             "Make, list and revoke the API keys of the tenant (--tenant), which the HTTP API takes.",
             "installation.keys",

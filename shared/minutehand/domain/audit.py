@@ -83,6 +83,7 @@ class AuditAct(StrEnum):
     REVOKE_KEY = "revoke-key"
     SET_SECRET = "set-secret"  # noqa: S105 (asked for: the line is written before Parameter Store is)
     DELETE_SECRET = "delete-secret"  # noqa: S105 (likewise)
+    RESET_BREAKER = "reset-breaker"
 
 
 AuditActWord = (
@@ -122,6 +123,7 @@ AuditActWord = (
         "revoke-key",
         "set-secret",
         "delete-secret",
+        "reset-breaker",
     ]
 )
 

@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.message import reading
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import AgendaEntry, EntryKind
@@ -49,10 +50,25 @@ def change_breakers(tenant: str, edit: Edit, services: Services) -> TenantBreake
             return after
         if after.open and (not before.open or any(after.jobs[name].refused for name in after.open)):
             _note(tenant, services)  # before it is open: a ticker drops what it finds no reason for
-        if services.records.write(Record(owner=_owner(tenant), key=_WORD, version=version + 1, body=after.body())):
-            _tell(tenant, before, after)
+        if write_breakers(tenant, before, after, version, services):
             return after
     raise Unavailable(f"the breakers of tenant {tenant!r} were written by others {_TRIES} times")
+
+
+def write_breakers(
+    tenant: str,
+    before: TenantBreakers,
+    after: TenantBreakers,
+    version: int,
+    services: Services,
+    line: AuditLineRow | None = None,
+) -> bool:
+    """Write breakers over those that were read in that version; False if somebody else has written meanwhile. Raises Unavailable."""
+    record = Record(owner=_owner(tenant), key=_WORD, version=version + 1, body=after.body())
+    written = services.records.write(record, line)
+    if written:
+        _tell(tenant, before, after)
+    return written
 
 
 def _owner(tenant: str) -> str:

@@ -129,6 +129,8 @@ OF_TENANTS: Mapping[str, Call] = {
     "grant": _call(About.ALL, Verb.GRANT),
     "revoke": _call(About.ALL, Verb.GRANT),
     "check_operator": _call(About.INSTALLATION, Verb.READ_TENANT),
+    "breakers": _call(About.ALL, Verb.READ_TENANT),
+    "reset_breaker": _call(About.ALL, Verb.MANAGE_TENANTS),
     "create_key": _call(About.ALL, Verb.GRANT),
     "keys": _call(About.ALL, Verb.READ_TENANT),
     "revoke_key": _call(About.ALL, Verb.GRANT),

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from minutehand.domain.tenants.profile import Grant
+from minutehand.sdk.tenants.breaking import BreakerView
 from minutehand.sdk.tenants.keys import KeyView, NewKey
 from minutehand.sdk.tenants.tenant_views import Tenant
 from minutehand.web import views
@@ -24,6 +25,7 @@ from minutehand.web.urls import name_in_url
 router = routes_of("operators", "/v1")
 TENANT = shape(Tenant)
 GRANT = shape(Grant)
+BREAKER = shape(BreakerView)
 KEY, NEW_KEY = shape(KeyView), shape(NewKey)
 _TAG = re.compile(r'"v([0-9]{1,15})"')
 _JOBS: Any = Field(
@@ -155,6 +157,30 @@ def revoke_key(
 ) -> Response:
     """Remove an API key: within 5 s no process takes it any more."""
     return call.answer(call.tenants.revoke_key(tenant, key))
+
+
+class ResetRequest(ApiBody):
+    """Which breakers are closed."""
+
+    job: str | None = Field(None, description="left out: all of the tenant", examples=["report.daily"])
+
+
+class ClosedBreakers(BaseModel):
+    """Those that were open."""
+
+    items: list[str]
+
+
+@router.get("/tenants/{tenant}/breakers", responses=answers(views.items_model(BREAKER.model)))
+def list_breakers(call: Operation, tenant: Holder) -> Response:
+    """The circuit breakers of a tenant that are open or count failures, by job."""
+    return call.answer({"items": call.tenants.breakers(tenant)})
+
+
+@router.post("/tenants/{tenant}/breakers/reset", responses=answers(ClosedBreakers))
+def reset_breaker(call: Operation, tenant: Holder, body: ResetRequest | None = None) -> Response:
+    """Close the breaker of a job, or all of a tenant: what waits starts within three minutes."""
+    return call.answer({"items": list(call.tenants.reset_breaker(tenant, None if body is None else body.job))})
 
 
 class DoctorFinding(BaseModel):

@@ -135,6 +135,8 @@ REGISTRY: list[tuple[str, tuple[object, ...], Verb, bool]] = [
     ("grant", (OWN, OTHER, "viewer"), Verb.GRANT, True),
     ("revoke", (OWN, "app:nobody"), Verb.GRANT, True),
     ("check_operator", (), Verb.READ_TENANT, False),
+    ("breakers", (OWN,), Verb.READ_TENANT, True),
+    ("reset_breaker", (OWN,), Verb.MANAGE_TENANTS, True),
     ("create_key", (OWN, "crm", "submit"), Verb.GRANT, True),
     ("keys", (OWN,), Verb.READ_TENANT, True),
     ("revoke_key", (OWN, "crm.1"), Verb.GRANT, True),

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Retry, Scheduler, Tenants
+from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND
+from minutehand.errors import NotFound
 from minutehand.fires.breakers import INDEX, read_breakers
 from minutehand.state.breaker import ALL
 from minutehand.testing.process import Hand, bury_all
@@ -104,12 +106,13 @@ def test_a_job_that_fails_for_hours_is_probed_once_a_minute_and_comes_back_by_th
     well = world.clock()
     world.minutes(45)
     ramp = world.by_minute(well)
-    print(sum(world.by_minute(held)), len(world.memory.messages()), opened - began, ramp)
     assert ramp[0] <= 2
-    rising = list(itertools.takewhile(lambda pair: pair[1] < 60, itertools.pairwise(ramp)))
-    assert all(after <= 2 * max(before, 1) + 2 for before, after in rising), ramp
+    sums = list(itertools.accumulate(ramp))[:12]
+    assert all(total < 2 ** (minute + 2) for minute, total in enumerate(sums)), "twice as many each minute, and no more"
+    assert sums[-1] > 60 * 12, "and more than come new"
     assert world.open() == []
-    assert list(world.services.records.listed(INDEX, "~open~")) == [] or world.tick() and True
+    world.tick()
+    assert list(world.services.records.listed(INDEX, "~open~")) == []
     world.minutes(15)
     for n in range(world.schedules):
         runs = world.memory.runs(f"acme/s{n}")
@@ -119,3 +122,146 @@ def test_a_job_that_fails_for_hours_is_probed_once_a_minute_and_comes_back_by_th
         assert {run.state for run in runs if well < run.due <= world.clock() - MINUTE} == {RunState.SUCCEEDED}
     starts = Counter((start.run_id, start.attempt) for start in world.started)
     assert max(starts.values()) == 1
+
+
+def test_a_sound_job_and_another_tenant_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Most attempts of the tenant are those of the sound job, so that only the failing job is held."""
+    world = Failing(schedules=10)
+    for n in range(20):
+        world.scheduler.create_schedule(f"well{n}", "sound", "* * * * *")
+    other = Scheduler("other", jobs=world.jobs, services=world.services, clock=world.clock)
+    other.create_schedule("s", "shaky", "* * * * *")
+    with caplog.at_level(logging.WARNING):
+        world.minutes(10)
+    assert world.open() == ["shaky"]
+    assert read_breakers("other", world.services) == (read_breakers("nobody", world.services)[0], 0), "it has no limit"
+    since = world.clock()
+    world.minutes(5)
+    assert world.by_minute(since, "sound") == [20] * 5
+    assert len(world.memory.runs("other/s")) >= 15
+    assert {run.state for run in world.memory.runs("other/s") if run.due < since} == {RunState.DEAD}
+
+
+def test_what_was_held_follows_the_catch_up_policy() -> None:
+    """``latest``: of what was held an hour, one fire of each schedule runs, late."""
+    world = Failing(schedules=10, options={"catch_up": "latest"})
+    world.minutes(70)
+    assert world.open() == [ALL, "shaky"]
+    world.broken = False
+    world.minutes(30)
+    assert world.open() == []
+    runs = [run for n in range(10) for run in world.memory.runs(f"acme/s{n}")]
+    states = Counter(run.state for run in runs if NOON + 12 * MINUTE < run.due < NOON + 65 * MINUTE)
+    assert states[RunState.SKIPPED] >= 9, "one row for all that was passed over"
+    assert states[RunState.SUCCEEDED] <= 15
+
+
+def test_a_submission_waits_in_the_queue_and_its_deadline_counts() -> None:
+    world = Failing()
+    world.minutes(7)
+    late = world.scheduler.submit("shaky", deadline=600)
+    patient = world.scheduler.submit("shaky")
+    world.minutes(14)
+    assert world.scheduler.get_run(late.id).state is RunState.EXPIRED
+    assert world.scheduler.get_run(patient.id).state in (RunState.QUEUED, RunState.DEAD)
+    world.broken = False
+    world.minutes(30)
+    assert world.scheduler.get_run(patient.id).state in (RunState.SUCCEEDED, RunState.DEAD)
+
+
+def test_fewer_failures_open_nothing() -> None:
+    """Nine in ten are needed, and twenty attempts within five minutes."""
+    world = Failing(schedules=3)
+    world.minutes(15)
+    assert len(world.attempts) == 3 * 14
+    assert world.open() == [], "fifteen attempts in five minutes"
+    world = Failing(schedules=8)
+    for n in range(2):
+        world.scheduler.create_schedule(f"well{n}", "shaky", "* * * * *", payload="well")
+    real, world.broken = world._shaky, False
+
+    def some(ctx: Context, payload: object) -> None:
+        world.broken = payload != "well"
+        real(ctx, payload)
+
+    world.jobs = type(world.jobs)()
+    world.jobs.job("shaky", retry=Retry(max_attempts=1))(some)
+    world.hands = [Hand(worker=world.worker(name=f"v{n}")) for n in range(4)]
+    world.minutes(15)
+    assert world.open() == [], "eight in ten"
+
+
+def test_a_tenant_without_the_limit_costs_no_request_more() -> None:
+    with_limit, without = Failing(schedules=5), Failing(schedules=5, limits={})
+    calls = []
+    for world in (with_limit, without):
+        faults = Faults()
+        world.hands = [Hand(worker=world.worker(faults))]
+        world.minutes(4)
+        calls.append([detail for _, detail in faults.calls if "~breakers" in str(detail)])
+    assert calls[1] == []
+    assert calls[0], "the test sees such calls"
+
+
+def test_a_sound_tenant_with_the_limit_costs_no_write() -> None:
+    world = Failing(schedules=5)
+    world.broken = False
+    world.minutes(10)
+    assert len(world.attempts) == 5 * 9
+    assert read_breakers("acme", world.services)[1] == 0
+
+
+def test_writes_of_counting_stay_far_below_those_of_the_runs() -> None:
+    """A process writes what it counted once in ten seconds: here 4 processes and 600 attempts a minute that fail."""
+    world = Failing(schedules=600)
+    world.minutes(4)
+    assert world.open() == []
+    assert 0 < read_breakers("acme", world.services)[1] <= 0.1 * len(world.attempts)
+
+
+@pytest.mark.parametrize("verb", ["record", "write_record"])
+def test_breakers_that_do_not_answer_stop_nobody(verb: str, caplog: pytest.LogCaptureFixture) -> None:
+    world = Failing(schedules=10)
+    faults = Faults().at(verb, before=fails, times=None)
+    world.hands = [Hand(worker=world.worker(faults))]
+    with caplog.at_level(logging.WARNING):
+        world.minutes(10)
+    assert len(world.attempts) == 10 * 9
+    assert said(caplog, "breaker.unread") or said(caplog, "breaker.not_counted")
+
+
+def test_a_ticker_that_cannot_read_them_holds_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    world = Failing()
+    world.minutes(20)
+    before = len(world.memory.runs())
+    world.services = world.process(Faults().at("records", before=fails, times=None))
+    with caplog.at_level(logging.WARNING):
+        world.tick(world.services)
+    assert said(caplog, "breakers.not_looked_at")
+    assert len(world.memory.runs()) >= before + 50
+
+
+def test_a_probe_whose_worker_dies_costs_a_minute() -> None:
+    """Nobody reports what came of it; the next permit comes a minute later all the same."""
+    world = Failing()
+    world.minutes(8)
+    now, book = world.clock(), world.hands[1].worker.breakers
+    granted = [book.lets_go("acme", "shaky", world.services, now + n * 10 * SECOND) for n in range(31)]
+    assert 4 <= sum(granted) <= 6, "one a minute for five minutes, although none of them ends"
+
+
+def test_it_is_closed_by_hand_and_the_audit_says_who() -> None:
+    world = Failing()
+    world.minutes(8)
+    tenants = world.tenants.acting_as("ann")
+    with pytest.raises(NotFound, match="job='other': tenant 'acme' has no open breaker"):
+        tenants.reset_breaker("acme", "other")
+    assert {view.job: view.is_open for view in tenants.breakers("acme")} == {ALL: True, "shaky": True}
+    assert tenants.reset_breaker("acme") == [ALL, "shaky"]
+    assert (tenants.breakers("acme"), tenants.reset_breaker("acme")) == ([], [])
+    (line,) = [line for line in world.memory.audit_lines() if line.act is AuditAct.RESET_BREAKER]
+    assert (line.target, line.detail["jobs"]) == ("acme", [ALL, "shaky"])
+    since = world.clock()
+    world.minutes(12)
+    assert world.by_minute(since)[2] >= 60, "all start again"
+    assert world.open() == [ALL, "shaky"], "and it opens again, since they fail"

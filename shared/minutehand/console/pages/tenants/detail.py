@@ -41,6 +41,7 @@ def show(call: PageCall) -> Response:
         installation=INSTALLATION,
         default=None if holder == INSTALLATION else found(call, INSTALLATION),
         of_holder=of_holder,
+        breakers=() if holder == INSTALLATION else operating(call).breakers(holder),
         home=None if holder == INSTALLATION else home_of(call, holder),
         done=call.param("done"),
         now=call.now,
