@@ -165,6 +165,16 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         waits=1,
     ),
     AlarmSpec(
+        id="breaker-open",
+        severity=Severity.P3,
+        means="A circuit breaker has held fires of a tenant back for 15 minutes: nine in ten attempts of a job fail. None is lost.",
+        look="Which job, and why does it fail? `minutehand --tenant NAME breakers list`; the log line `breaker.opened` names the tenant.",
+        figures={"open": Figure("BreakersOpen", "ticker", "Maximum")},
+        unit="tenants",
+        period=5,
+        times=3,
+    ),
+    AlarmSpec(
         id="waiting",
         severity=Severity.P3,
         means="Messages have waited in a declared queue for 15 minutes without a break: its workers are too few.",

@@ -86,15 +86,15 @@ def _tell(tenant: str, before: TenantBreakers, after: TenantBreakers) -> None:
         log.warning("breaker.closed", extra={"tenant": tenant, "job": job})
 
 
-def read_open(services: Services) -> dict[str, TenantBreakers]:
-    """The breakers of all tenants that have an open one. Raises Unavailable."""
+def read_open(services: Services, *, tidy: bool = False) -> dict[str, TenantBreakers]:
+    """The breakers of all tenants that have an open one; ``tidy`` removes what says so of others. Raises Unavailable."""
     found = {}
     for record in list(services.records.listed(INDEX, _OPEN)):
         tenant = record.key.removeprefix(_OPEN)
         breakers, _ = read_breakers(tenant, services)
         if breakers.open:
             found[tenant] = breakers
-        else:
+        elif tidy:
             services.records.remove(record)
     return found
 
@@ -122,6 +122,11 @@ class BreakerCheck:
                 return entries
             wanted = Counter(key for entry in entries if (key := self._key(entry)) is not None)
             return [entry for entry in entries if self._may_go(entry, wanted)]
+
+    @property
+    def tenants(self) -> list[str]:
+        """Those of which entries were held back."""
+        return sorted({tenant for tenant, _ in self.held})
 
     def most(self, entry: AgendaEntry) -> int | None:
         """The fires that may be claimed of an entry now; None: as many as are due."""
@@ -165,7 +170,7 @@ class BreakerCheck:
 
     def _read(self) -> dict[str, TenantBreakers]:
         try:
-            return read_open(self._services)
+            return read_open(self._services, tidy=True)
         except Exception as problem:  # noqa: BLE001 (any failure: nothing is held back)
             log.warning("breakers.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             return {}

@@ -14,6 +14,7 @@ from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.backpressure import read_hold_log
+from minutehand.fires.breakers import read_open
 from minutehand.fires.context import LOOKAHEAD
 from minutehand.ports.services import Services
 
@@ -66,8 +67,10 @@ class TickerHealth:
 def survey_ticks(services: Services, now: int, *, shards: int, limit: int) -> TickerHealth:
     """Read ``limit`` entries of each of so many shards that are due next, and the hold log. Raises Unavailable, Misconfigured.
 
-    Entries of queues that are held back wait on purpose, and those that fail say nothing about ticks.
+    Entries of queues that are held back wait on purpose, as those of tenants with an open circuit breaker do, and those that fail say
+    nothing about ticks.
     """
+    broken = read_open(services)
     held = {queue for queue, hold in read_hold_log(services).queues.items() if hold.now is not None}
     waiting, failing = list[AgendaEntry](), list[AgendaEntry]()
     for shard in range(shards):
@@ -75,6 +78,7 @@ def survey_ticks(services: Services, now: int, *, shards: int, limit: int) -> Ti
         failing += [entry for entry in page.entries if entry.failures]
         well = [entry for entry in page.entries if not entry.failures]
         waiting += [entry for entry in well if entry.kind is EntryKind.CHAIN and entry.queue not in held]
+        waiting = [entry for entry in waiting if entry.id.partition("/")[0] not in broken]
     return TickerHealth(waiting=waiting, failing=failing, now=now)
 
 

@@ -91,8 +91,9 @@ _TICKER = (
         ("TakenOver", "runs taken over from an older revision"),
         ("Notices", "notices sent to topics and jobs"),
         ("Recovered", "incidents that are over"),
-        ("HeldBack", "entries that stay in the agenda because their queue is held back"),
+        ("HeldBack", "entries that stay in the agenda because their queue is held back, or a circuit breaker is open"),
         ("QueuesHeld", "queues that are held back"),
+        ("BreakersOpen", "tenants with an open circuit breaker, of which entries were held back"),
         ("EntriesLeft", "entries left for the next tick because a request got no response"),
         ("EntriesFailed", "entries that failed by themselves"),
         ("Quarantined", "of these, moved aside after ten failures"),
@@ -200,7 +201,10 @@ _WORKER = (
         Role.WORKER,
         ("LeasesRescued", "attempts of runs whose last worker had let its lease pass"),
         ("Redelivered", "messages that were received before"),
-        ("Postponed", "messages sent again for a later time: not due yet, or an unknown job"),
+        (
+            "Postponed",
+            "messages sent again for a later time: not due yet, an unknown job, or its tenant or job is held",
+        ),
         ("Kept", "messages that come back by themselves: a service did not answer, or it was not their turn"),
         (
             "LeaseRefused",

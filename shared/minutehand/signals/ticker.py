@@ -35,6 +35,7 @@ def _totals(report: TickReport, *, whole: bool) -> Iterator[Measurement]:
         Recovered=done.recovered,
         HeldBack=done.held,
         QueuesHeld=len(report.held),
+        BreakersOpen=len(report.broken),
         EntriesLeft=done.left,
         EntriesFailed=done.failed,
         Quarantined=done.quarantined,

@@ -120,6 +120,7 @@ class TickReport:
     stopped: bool = False  # out of time before the end; the rest is still in the agenda
     behind: int = 0  # ms between the oldest entry past its time and now, of those that do not fail by themselves
     held: list[str] = field(default_factory=list)  # queues whose entries are held back
+    broken: list[str] = field(default_factory=list)  # tenants of which an open circuit breaker held entries back
     # ms since the oldest ready entry of a shard (first) and queue was due; measured once in five minutes.
     ages: dict[tuple[int, str], int] = field(default_factory=dict)
     throttled: int = 0  # items that were throttled and retried more slowly
@@ -158,7 +159,7 @@ def tick(
         one = _Tick(context, breakers, report, queue, deadline=deadline, holder=holder)
         queue.go_through(one.run_shard)
     report.groups, report.throttled = queue.handed, spread.stats.throttled - throttled_before
-    report.held = one.pressure.held
+    report.held, report.broken = one.pressure.held, breakers.tenants
     return report
 
 

@@ -19,6 +19,7 @@ from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState, fr
 from minutehand.domain.times import SECOND
 from minutehand.errors import Conflict, MinutehandError, Unavailable
 from minutehand.fires.backpressure import read_hold_log
+from minutehand.fires.breakers import read_breakers
 from minutehand.fires.context import find_revision
 from minutehand.owner.audit import AuditFilter, list_lines
 from minutehand.owner.backfill.advance import read_backfill
@@ -214,7 +215,10 @@ class EvidenceReader:
 
         freeze = tried("freeze", self._freeze)
         governance = tried("profile", lambda: self._services.tenants.governance(self._tenant, facts.now))
-        facts = replace(facts, freeze=freeze, governance=governance)
+        breakers = None
+        if governance is not None and governance.limits.breaker_percent is not None:
+            breakers = tried("circuit breakers", lambda: read_breakers(self._tenant, self._services)[0])
+        facts = replace(facts, freeze=freeze, governance=governance, breakers=breakers)
         acts = tried("audit", lambda: self._tenant_acts(facts))
         attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None
         slot = backfill = redriven = None

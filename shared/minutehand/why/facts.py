@@ -14,6 +14,7 @@ from minutehand.domain.schedule import Freeze, Head, Revision
 from minutehand.domain.tenants.profile import Governance
 from minutehand.state.backfill import StoredBackfill
 from minutehand.state.backpressure import QueueDepth, QueueHolds
+from minutehand.state.breaker import TenantBreakers
 from minutehand.state.overlap import Slot
 from minutehand.state.worker_record import WorkerRow
 from minutehand.why.answer import Cause, Sentence
@@ -65,6 +66,7 @@ class Facts:
     workers: Sequence[WorkerRow] | None = None  # their records: of all, or of the run's worker; None: not asked for
     catalogue: JobCatalogue | None = None  # the jobs that workers published; None: not asked for
     governance: Governance | None = None  # what holds for the tenant, as of a few seconds ago; None: not read
+    breakers: TenantBreakers | None = None  # of a tenant with some; None: it has none, or they were not read
     backfill: StoredBackfill | None = None  # that the run belongs to
     redriven: RunRow | None = None  # the run that repeats it by a redrive
     unread: Mapping[str, str] = field(default_factory=dict)  # evidence that could not be read, and why

@@ -1,10 +1,11 @@
-"""Suspensions of the tenant: the one that holds its runs now, and those that held a run and are over."""
+"""Suspensions of the tenant: the one that holds its runs now, and those that held a run and are over; and its circuit breakers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from minutehand.domain.audit import AuditAct, AuditLineRow
+from minutehand.state.breaker import ALL
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts
 from minutehand.why.words import show
@@ -26,6 +27,21 @@ def suspended_now(facts: Facts) -> Iterator[Sentence]:
     else:
         text = f"The tenant is suspended{note}: nothing of it starts until it is resumed."
     yield Sentence(text=text, source=source, cause=Cause.SUSPENSION)
+
+
+def broken_now(facts: Facts) -> Iterator[Sentence]:
+    """That a circuit breaker holds the job."""
+    job, breakers = facts.job, facts.breakers
+    if job is None or breakers is None:
+        return
+    for name in breakers.over(job):
+        one = breakers.jobs[name]
+        of = "all jobs of the tenant" if name == ALL else f"job {name}"
+        text = (
+            f"The circuit breaker of {of} is open since {show(one.opened_at or 0)}, because its attempts failed: one run a minute is let "
+            f"through until one succeeds, {one.rate} in this minute."
+        )
+        yield Sentence(text=text, source=f"circuit breakers of tenant {facts.tenant}", cause=Cause.BREAKER)
 
 
 def may_have_been_suspended(facts: Facts, ready: int) -> bool:
