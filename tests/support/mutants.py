@@ -22,6 +22,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tests.support.arguments import number
+from tests.support.breaker_mutants import BREAKER_MUTANTS
 from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.limit_mutants import LIMIT_MUTANTS
@@ -74,6 +75,7 @@ LIMITS = (
     "tests/unit/owner/schedules/test_arm.py",
     "tests/unit/web/test_operators.py",
 )
+BREAKERS = ("tests/unit/state/test_breaker.py", "tests/unit/worker/admission/test_breakers.py")
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 GRANTED = ("tests/unit/worker/admission/test_granted.py", "tests/unit/sdk/test_granted_jobs.py")
@@ -1102,6 +1104,7 @@ MUTANTS = (
     *(Mutant(*each) for each in SCHEMA_MUTANTS),
     *(Mutant(*each, REGISTRY) for each in TENANT_MUTANTS),
     *(Mutant(*each, LIMITS) for each in LIMIT_MUTANTS),
+    *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
 )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 
 import pytest
+from minutehand import Settings
 from minutehand.cli.exits import ExitCode
+from minutehand.services import connect, system_clock
 
 from tests.support.command_line import Say
+from tests.support.open_breakers import open_breaker
 
 pytestmark = pytest.mark.cloud
 ALICE = "app:alice@acme"
@@ -167,3 +170,16 @@ def test_a_command_of_a_throttled_tenant_waits_or_ends_with_the_code_of_what_may
     refused = said("--tenant", "acme", "submit", "note")
     assert refused.code == ExitCode.UNAVAILABLE
     assert "tenant 'acme' is throttled: runs_per_second=0.01, 1 at once; nothing was done, come back in" in refused.err
+
+
+def test_breakers_are_listed_and_closed(said: Say, local_settings: Settings) -> None:
+    empty = said("--tenant", "acme", "breakers", "list")
+    assert (empty.code, empty.out) == (0, "")
+    assert "no job of the tenant fails" in empty.err
+    open_breaker("acme", "note", connect(local_settings), system_clock())
+    listed = said("--tenant", "acme", "breakers", "list").out
+    assert [line.split()[:2] for line in listed.splitlines()] == [["job", "state"], ["*", "OPEN"], ["note", "OPEN"]]
+    assert said("--tenant", "acme", "breakers", "reset", "other", "--yes").code == ExitCode.NOT_FOUND
+    assert "closed: *, note" in said("--tenant", "acme", "breakers", "reset", "--yes").out
+    assert "none was open" in said("--tenant", "acme", "breakers", "reset", "--yes").out
+    assert "jobs=*,note" in said("--tenant", "acme", "audit", "list", "--act", "reset-breaker").out

@@ -11,6 +11,7 @@ from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.web import Actor
 
 from tests.support.console import Browser, post_form
+from tests.support.open_breakers import open_breaker
 
 ADMIN = "iam:*"
 
@@ -196,3 +197,13 @@ def test_a_page_says_when_a_throttled_act_may_be_repeated() -> None:
     refused = browser.confirm("job/greet/submit", **sent)
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "100")
     assert "come back in 100 s" in refused.text
+
+
+def test_a_tenants_page_shows_its_circuit_breakers() -> None:
+    browser = Browser()
+    assert "Circuit breakers" not in browser.get("tenant/default")
+    open_breaker("default", "greet", browser.harness.memory.connect(), browser.harness.clock())
+    page = browser.get("tenant/default")
+    assert "Circuit breakers of default" in page
+    assert "all jobs" in page
+    assert "open since" in page

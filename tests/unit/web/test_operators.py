@@ -6,6 +6,7 @@ from minutehand.doctor import Finding, Severity
 from minutehand.web import Actor
 
 from tests.support.api import NIGHTLY, Api
+from tests.support.open_breakers import open_breaker
 
 OPERATOR = Actor(name="root@acme", operator=True)
 OF_OPERATORS = [
@@ -17,6 +18,8 @@ OF_OPERATORS = [
     ("POST", "/tenants/acme/resume"),
     ("POST", "/tenants/acme/grants"),
     ("POST", "/tenants/acme/grants/revoke"),
+    ("GET", "/tenants/acme/breakers"),
+    ("POST", "/tenants/acme/breakers/reset"),
     ("GET", "/tenants/acme/keys"),
     ("POST", "/tenants/acme/keys"),
     ("DELETE", "/tenants/acme/keys/crm.1"),
@@ -159,3 +162,16 @@ def test_what_a_limit_refuses_says_which_and_how_much() -> None:
     )
     assert "--limit schedules=2" in said["remedy"]
     assert said["tenant"] == "acme"
+
+
+def test_open_breakers_are_listed_and_closed() -> None:
+    api = Api(actor=OPERATOR)
+    assert api.get("/tenants/acme/breakers", tenant=None)["items"] == []
+    services, clock = api.harness.memory.connect(), api.harness.clock
+    open_breaker("acme", "greet", services, clock())
+    every, one = api.get("/tenants/acme/breakers", tenant=None)["items"]
+    assert (every["job"], one["job"], one["is_open"], one["per_minute"]) == ("*", "greet", True, 1)
+    assert api.problem("POST", "/tenants/acme/breakers/reset", {"job": "other"}, tenant=None)[0] == 404
+    assert api.post("/tenants/acme/breakers/reset", {"job": "greet"}, tenant=None)["items"] == ["greet"]
+    assert api.post("/tenants/acme/breakers/reset", tenant=None)["items"] == ["*"]
+    assert api.get("/tenants/acme/breakers", tenant=None)["items"] == []

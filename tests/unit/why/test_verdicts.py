@@ -23,6 +23,8 @@ from minutehand.testing import Detail, Harness, Hook
 from minutehand.ticker.tick import tick
 from minutehand.timing import Rule
 
+from tests.support.open_breakers import open_breaker
+
 MORNING = datetime(2026, 5, 4, 8, tzinfo=UTC)
 
 
@@ -391,6 +393,14 @@ def to_come_while_suspended(stage: Stage) -> Answer:
     return stage.why("09:00")
 
 
+def held_by_its_breaker(stage: Stage) -> Answer:
+    stage.harness.tenants.set("acme", limits={"breaker_percent": 90})
+    open_breaker("acme", "ok", stage.memory.connect(), stage.harness.clock())
+    run = stage.scheduler.submit("ok")
+    stage.pass_time(0.5)
+    return stage.scheduler.why_run(run.id)
+
+
 def suspended(stage: Stage) -> Answer:
     stage.create()
     stage.harness.tenants.suspend("acme", note="unpaid")
@@ -701,6 +711,11 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     waiting_after_a_thaw: (Verdict.WAITING, (Cause.FREEZE,), "when app:ada thawed it"),
     after_a_freeze: (Verdict.RAN_LATE, (Cause.FREEZE,), "from 2026-05-04 08:00:00Z until 2026-05-04 08:30:00Z"),
     to_come_while_suspended: (Verdict.UPCOMING, (Cause.SUSPENSION,), "suspended (unpaid)"),
+    held_by_its_breaker: (
+        Verdict.WAITING,
+        (Cause.BREAKER, Cause.BREAKER),
+        "The circuit breaker of job ok is open since",
+    ),
     suspended: (Verdict.WAITING, (Cause.SUSPENSION,), "suspended (unpaid): nothing of it starts until it is resumed"),
     after_a_suspension: (
         Verdict.RAN_LATE,

@@ -1,0 +1,18 @@
+"""An open circuit breaker, as workers write it."""
+
+from __future__ import annotations
+
+from minutehand.domain.times import MINUTE
+from minutehand.fires.breakers import change_breakers
+from minutehand.ports.services import Services
+from minutehand.state.breaker import LEAST, WINDOWS, TenantBreakers
+
+
+def open_breaker(tenant: str, job: str, services: Services, now: int) -> TenantBreakers:
+    """Count failures of a job in each of the last five minutes before ``now`` (UTC ms)."""
+    found = TenantBreakers()
+    for ago in reversed(range(WINDOWS)):
+        at = now - ago * MINUTE
+        counts = [(job, at // MINUTE, 0, LEAST)]
+        found = change_breakers(tenant, lambda one: one.counted(counts, now=at, percent=90), services)  # noqa: B023 (called at once)
+    return found

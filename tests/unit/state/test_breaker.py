@@ -1,0 +1,127 @@
+"""When a circuit breaker opens, what it lets through, and when it closes."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.state.breaker import ALL, LARGEST, LEAST, WINDOWS, Breaker, TenantBreakers, parse_breakers
+
+START = 29_631_600  # a minute
+
+
+def counted(breaker: Breaker, minute: int, succeeded: int, failed: int, percent: int = 90) -> Breaker:
+    at = START + minute
+    return breaker.counted(at, succeeded, failed, now=at * MINUTE + 30 * SECOND, percent=percent)
+
+
+def opened() -> Breaker:
+    breaker = Breaker()
+    for minute in range(WINDOWS):
+        breaker = counted(breaker, minute, 0, LEAST)
+    assert breaker.is_open
+    return breaker
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "failed", "opens"),
+    [(0, LEAST // WINDOWS, True), (0, LEAST // WINDOWS - 1, False), (1, 9, True), (2, 9, False), (100, 0, False)],
+)
+def test_nine_in_ten_of_twenty_in_five_minutes(succeeded: int, failed: int, *, opens: bool) -> None:
+    breaker = Breaker()
+    for minute in range(WINDOWS - 1):
+        breaker = counted(breaker, minute, succeeded, failed)
+        assert not breaker.is_open, "not before the fifth minute"
+    assert counted(breaker, WINDOWS - 1, succeeded, failed).is_open is opens
+
+
+def test_five_minutes_without_a_failure_end_the_counting() -> None:
+    breaker = counted(Breaker(), 0, 0, 100)
+    assert breaker.is_needed
+    assert counted(breaker, WINDOWS - 1, 1, 0).is_needed
+    assert counted(breaker, WINDOWS, 1, 0) == Breaker()
+
+
+def test_what_lies_before_five_minutes_counts_no_more() -> None:
+    breaker = counted(Breaker(), 0, 1_000, 1)
+    for minute in range(1, WINDOWS):
+        breaker = counted(breaker, minute, 0, 10)
+    assert not breaker.is_open
+    assert counted(breaker, WINDOWS, 0, 10).is_open
+
+
+def test_one_permit_a_minute_until_a_probe_succeeds_then_twice_as_many() -> None:
+    breaker, now = opened(), (START + WINDOWS) * MINUTE
+    assert breaker.permit(now)[1] == 0, "the failure that opened it was the first probe"
+    rates = []
+    for minute in range(1, 12):
+        now = breaker.since + MINUTE
+        permits = 0
+        while (answer := breaker.permit(now))[1]:
+            breaker, granted = answer
+            permits += granted
+        breaker = answer[0]
+        rates.append(permits)
+        failed = 1 if minute in (1, 2) else 0
+        breaker = replace(breaker, succeeded=0 if failed else permits, failed=failed)
+    assert rates == [1, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+    breaker = replace(breaker, succeeded=256, failed=40)
+    assert breaker.permit(breaker.since + MINUTE)[0].rate == 1, "more than a tenth failed"
+
+
+def test_a_worker_takes_a_part_of_many_permits_at_once() -> None:
+    breaker = replace(opened(), rate=1_024, taken=0)
+    after, granted = breaker.permit(breaker.since)
+    assert (granted, after.taken) == (32, 32)
+    nearly = replace(breaker, taken=1_020)
+    assert nearly.permit(breaker.since)[1] == 4
+
+
+def test_it_closes_when_permits_are_left_and_nothing_is_held() -> None:
+    breaker = replace(opened(), rate=8, taken=3, succeeded=3)
+    now = breaker.since + MINUTE
+    assert breaker.permit(now)[0] == Breaker()
+    assert breaker.permit(now)[1] == 1
+    assert replace(breaker, refused=True).permit(now)[0].rate == 16
+    assert replace(breaker, held_at=now - MINUTE).permit(now)[0].rate == 16
+    assert replace(breaker, taken=8).permit(now)[0].rate == 16
+    assert replace(breaker, rate=LARGEST, taken=LARGEST).permit(now)[0] == Breaker()
+    assert replace(breaker, succeeded=0).permit(now)[0].rate == 8, "nothing has ended"
+
+
+def test_a_run_needs_the_permits_of_its_job_and_of_all_jobs() -> None:
+    job = replace(opened(), rate=8, taken=0)
+    every = replace(job, taken=8)
+    breakers = TenantBreakers({"shaky": job, ALL: every})
+    after, granted = breakers.permit("shaky", job.since)
+    assert granted == 0
+    assert after.jobs["shaky"].taken == 0, "what is not used is not taken"
+    assert after.jobs[ALL].refused
+    assert breakers.over("other") == [ALL]
+    assert TenantBreakers({"shaky": job}).over("other") == []
+    assert after.permit("shaky", job.since)[0] is after, "nothing is written for the next one"
+
+
+def test_ticks_feed_as_many_as_there_are_permits_and_none_beside_those_that_wait() -> None:
+    breakers = TenantBreakers({"shaky": replace(opened(), rate=8)})
+    since = breakers.jobs["shaky"].since
+    assert breakers.fed("shaky", since) == 8
+    assert breakers.fed("other", since) is None
+    assert TenantBreakers({"shaky": replace(breakers.jobs["shaky"], refused=True)}).fed("shaky", since) == 0
+
+
+def test_what_is_stored_is_read_as_it_was() -> None:
+    chance, breakers, now = random.Random(5), TenantBreakers(), START * MINUTE
+    for _ in range(2_000):
+        now += chance.choice((1, 10, 40)) * SECOND
+        job = chance.choice(("a", "b"))
+        if chance.random() < 0.5:
+            count = (job, now // MINUTE, chance.randrange(2), chance.randrange(30))
+            breakers = breakers.counted([count], now=now, percent=90)
+        else:
+            breakers, _ = breakers.permit(job, now)
+        assert parse_breakers(json.loads(json.dumps(breakers.body()))) == breakers
+    assert breakers.open
