@@ -15,7 +15,17 @@ from tests.support.scenes.world import World
 SEARCHES = {
     *("schedules list", "schedules bulk", "schedules backfill", "backfills list", "backfills runs"),
     *("runs list", "runs cancel", "runs logs", "dead list", "dead redrive", "dead purge", "stats", "archive read"),
-    *("queues list", "workers list", "jobs list", "audit list", "export", "tenants list", "keys list", "secrets list"),
+    *(
+        "queues list",
+        "workers list",
+        "jobs list",
+        "audit list",
+        "export",
+        "tenants list",
+        "keys list",
+        "secrets list",
+        "breakers list",
+    ),
 }
 
 

@@ -46,7 +46,7 @@ def _made_by(role: Role) -> list[Measurement]:
         progress = BackfillProgress(tenant="acme", backfill="b1", created=1, left=1)
         miss = MissedFires(tenant="acme", schedule="s", late=1, skipped=1)
         done = _full(TickCounts, lags=[1], misses=[miss], backfills=[progress])
-        report = _full(TickReport, held=["reports"], ages={(3, "default"): 5}, handled=done)
+        report = _full(TickReport, held=["reports"], broken=["acme"], ages={(3, "default"): 5}, handled=done)
         depth = QueueDepth(waiting=1, at_hand=1)
         return of_tick(report, whole=True) + of_gauges(Gauges(depths={"default": [depth]}, ready=1, expired=1))
     if role is Role.UNDERTAKER:

@@ -395,10 +395,11 @@ def to_come_while_suspended(stage: Stage) -> Answer:
 
 def held_by_its_breaker(stage: Stage) -> Answer:
     stage.harness.tenants.set("acme", limits={"breaker_percent": 90})
+    stage.create()
+    stage.pass_time(9.5)
     open_breaker("acme", "ok", stage.memory.connect(), stage.harness.clock())
-    run = stage.scheduler.submit("ok")
-    stage.pass_time(0.5)
-    return stage.scheduler.why_run(run.id)
+    stage.pass_time(0.8)
+    return stage.why("08:10")
 
 
 def suspended(stage: Stage) -> Answer:
@@ -713,7 +714,7 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     to_come_while_suspended: (Verdict.UPCOMING, (Cause.SUSPENSION,), "suspended (unpaid)"),
     held_by_its_breaker: (
         Verdict.WAITING,
-        (Cause.BREAKER, Cause.BREAKER),
+        (Cause.BREAKER,),
         "The circuit breaker of job ok is open since",
     ),
     suspended: (Verdict.WAITING, (Cause.SUSPENSION,), "suspended (unpaid): nothing of it starts until it is resumed"),
