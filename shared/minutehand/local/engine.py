@@ -4,11 +4,10 @@ The emulator executes code on this machine (Lambda functions, and jobs through t
 requests to a port of loopback. So a request needs the access key of this start, and must not come from a web page. ``guarded`` wraps
 the whole ASGI application, so no route is left out. ``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only.
 
-Private functions of ``ministack.services.dynamodb`` are replaced in ``parse_once`` and ``emulator_streams``, and nowhere else. The former
-replaces ``_evaluate_condition``, which
-parses the key condition of a query once for each item of the partition. A tenant's schedules are one partition: with 10,000 of them a
-page of 100 took 0.2 s, nearly all of it parsing. The meaning of a condition stays MiniStack's, except for that of most queries, one key
-equal to a text. A release without these names is left as it is.
+Private functions of MiniStack's services are replaced in ``parse_once``, ``emulator_streams`` and ``emulator_queues``, and nowhere else.
+The first replaces ``_evaluate_condition`` of DynamoDB, which parses the key condition of a query once for each item of the partition. A
+tenant's schedules are one partition: with 10,000 of them a page of 100 took 0.2 s, nearly all of it parsing. The meaning of a condition
+stays MiniStack's, except for that of most queries, one key equal to a text. A release without these names is left as it is.
 """
 
 from __future__ import annotations
@@ -25,11 +24,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from minutehand.local.emulator_queues import play_fair_queues
 from minutehand.local.emulator_streams import complete_streams
 from minutehand.local.snapshots import Asgi, Scope, Snapshots
 
 KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
 
+FAIR_QUEUES = (
+    "FAIR_QUEUES"  # variable of ``LocalCloud``: "false" delivers by visible time alone, whoever's the messages are
+)
 UNREADABLE = 65  # exit code: the state that it was to go on from cannot be read
 
 _CREDENTIAL = re.compile(r"^AWS4-HMAC-SHA256\s+(?:.*,\s*)?Credential=([^/,\s]+)/")
@@ -152,6 +155,7 @@ def main() -> None:
     dynamodb = import_module("ministack.services.dynamodb")
     parse_once(dynamodb)
     complete_streams(dynamodb)
+    play_fair_queues(import_module("ministack.services.sqs"), fair=os.environ.get(FAIR_QUEUES) != "false")
     emulator: Any = import_module("ministack.app")
     key = os.environ["AWS_ACCESS_KEY_ID"]
     if not emulator.AUTH:

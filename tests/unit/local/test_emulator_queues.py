@@ -1,0 +1,194 @@
+"""The emulator's queues: in the order in which messages became visible, quiet tenants first; all of it by order and counts."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from minutehand.local.cloud import LocalCloud
+from minutehand.local.emulator_queues import IN_FLIGHT, RECENT, SILENT, FairQueue, play_fair_queues
+from minutehand.local.engine import FAIR_QUEUES
+
+NOW = 1_000_000.0
+
+
+class Queue:
+    """A queue of the running emulator."""
+
+    def __init__(self, cloud: LocalCloud, **attributes: str) -> None:
+        keys = {name.lower(): value for name, value in cloud.credentials.items()}
+        self.sqs: Any = boto3.client("sqs", endpoint_url=cloud.endpoint, region_name=cloud.region, **keys)
+        suffix = ".fifo" if attributes else ""
+        self.url = self.sqs.create_queue(QueueName=uuid.uuid4().hex + suffix, Attributes=attributes)["QueueUrl"]
+
+    def send(self, text: str, group: str | None = None, delay: int = 0) -> None:
+        of = {} if group is None else {"MessageGroupId": group}
+        self.sqs.send_message(QueueUrl=self.url, MessageBody=text, DelaySeconds=delay, **of)
+
+    def send_many(self, tenant: str, count: int) -> None:
+        for _ in range(0, count, 10):
+            entries = [{"Id": str(n), "MessageBody": tenant, "MessageGroupId": tenant} for n in range(10)]
+            self.sqs.send_message_batch(QueueUrl=self.url, Entries=entries)
+
+    def take(self, most: int = 10) -> list[str]:
+        """The texts of messages that are in flight from now on."""
+        found = self.sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=most, VisibilityTimeout=600)
+        return [message["Body"] for message in found.get("Messages", [])]
+
+    def wait_for(self, visible: int) -> None:
+        name, deadline = "ApproximateNumberOfMessages", time.monotonic() + 20
+        while (
+            int(self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])["Attributes"][name]) < visible
+        ):
+            assert time.monotonic() < deadline
+
+
+@pytest.fixture(scope="module")
+def unfair() -> Iterator[LocalCloud]:
+    with LocalCloud(variables={FAIR_QUEUES: "false"}) as cloud:
+        yield cloud
+
+
+def noisy_neighbour(queue: Queue) -> list[str]:
+    """What is received after 30 messages of a tenant with a backlog are in flight and another has sent two."""
+    queue.send_many("flood", 60)
+    assert [queue.take() for _ in range(3)] == [["flood"] * 10] * 3
+    queue.send("b1", "quiet")
+    queue.send("b2", "quiet")
+    return queue.take() + queue.take()
+
+
+def test_a_quiet_tenant_comes_before_the_backlog_of_a_noisy_one(local_cloud: LocalCloud) -> None:
+    assert noisy_neighbour(Queue(local_cloud)) == ["b1", "b2"] + ["flood"] * 18
+
+
+def test_without_fair_queues_it_waits_for_all_of_it(unfair: LocalCloud) -> None:
+    assert noisy_neighbour(Queue(unfair)) == ["flood"] * 20
+
+
+def test_messages_come_in_the_order_in_which_they_became_visible(local_cloud: LocalCloud, unfair: LocalCloud) -> None:
+    for cloud in (local_cloud, unfair):
+        queue = Queue(cloud)
+        queue.send("sent first", delay=1)
+        queue.send("visible first")
+        queue.wait_for(2)
+        assert [queue.take(1), queue.take(1), queue.take(1)] == [["visible first"], ["sent first"], []]
+
+
+def test_a_fifo_queue_is_as_it_was(local_cloud: LocalCloud) -> None:
+    queue = Queue(local_cloud, FifoQueue="true", ContentBasedDeduplication="true")
+    for text in ("a1", "a2", "b1"):
+        queue.send(text, text[0])
+    assert [queue.take(1), queue.take()] == [["a1"], ["b1"]], "a group waits for its message in flight"
+
+
+def test_a_release_that_works_otherwise_is_left_as_it_is() -> None:
+    module = SimpleNamespace(_collect_msgs=len)
+    play_fair_queues(module)
+    assert module._collect_msgs is len
+
+
+# Who is noisy.
+
+
+class Played:
+    """A queue in memory over ``FairQueue``, with a clock that is moved."""
+
+    def __init__(self) -> None:
+        self.queue, self.now, self.messages = FairQueue(), NOW, list[dict[str, Any]]()
+
+    def send(self, tenant: str | None, count: int = 1, *, ago: float = 0.0) -> None:
+        for _ in range(count):
+            at, name = self.now - ago, str(len(self.messages))
+            self.messages.append({"id": name, "group_id": tenant, "sent_at": at, "visible_at": at, "receive_count": 0})
+
+    def take(self, most: int) -> list[str | None]:
+        """The tenants of messages that are in flight from now on."""
+        chosen = self.queue.choose(self.messages, self.now, most)
+        for message in chosen:
+            message["visible_at"], message["receive_count"] = self.now + 10_000, 1
+        return [message["group_id"] for message in chosen]
+
+    def end(self, tenant: str) -> None:
+        """What is in flight of a tenant is deleted."""
+        self.messages = [m for m in self.messages if not (m["receive_count"] and m["group_id"] == tenant)]
+
+
+def test_a_tenth_of_many_in_flight_is_not_noisy() -> None:
+    queue = Played()
+    for tenant in map(str, range(10)):
+        queue.send(tenant, IN_FLIGHT)
+    queue.take(10 * IN_FLIGHT)
+    queue.send("0")
+    queue.send("new")
+    assert queue.take(1) == ["0"]
+
+
+def test_fewer_than_30_in_flight_are_not_noisy_until_their_processing_time_is() -> None:
+    queue = Played()
+    queue.send("flood", 100)
+    queue.take(IN_FLIGHT - 1)
+    queue.send("quiet")
+    assert queue.take(1) == ["flood"], "no time has passed"
+    queue.now += 1
+    assert queue.take(1) == ["quiet"]
+
+
+def test_processing_time_is_forgotten_after_a_minute() -> None:
+    queue = Played()
+    queue.send("slow", 5)
+    queue.take(5)
+    queue.now += 10
+    queue.take(1)
+    queue.end("slow")
+    queue.take(1)  # it sees that they have ended
+    queue.send("slow", 2)
+    queue.send("quiet")
+    queue.now += 1
+    assert queue.take(1) == ["quiet"]
+    queue.send("quiet")
+    queue.now += 2 * RECENT
+    queue.end("quiet")
+    queue.take(0)
+    queue.now += 2 * RECENT
+    assert queue.take(1) == ["slow"]
+
+
+def test_of_several_noisy_tenants_the_one_with_the_fewest_in_flight_is_next() -> None:
+    queue = Played()
+    queue.send("many", 100)
+    queue.take(40)
+    queue.send("few", 100)
+    queue.now += 1
+    queue.take(30)
+    queue.now += 1
+    assert Counter(queue.take(10)) == {"few": 10}
+    assert Counter(queue.take(10)) == {"few": 5, "many": 5}, "40 each, then by turns"
+    queue.send("quiet")
+    assert queue.take(2)[0] == "quiet"
+
+
+def test_who_has_sent_nothing_for_five_minutes_is_quiet_again() -> None:
+    queue = Played()
+    queue.send("flood", 100)
+    queue.take(IN_FLIGHT)
+    queue.now += SILENT
+    queue.send("other")
+    assert queue.take(1) == ["flood"]
+    queue.send("flood")
+    assert queue.take(1) == ["other"], "it sends again"
+
+
+def test_messages_without_a_group_are_tenants_of_their_own() -> None:
+    queue = Played()
+    queue.send(None, 50)
+    queue.take(40)
+    queue.now += 1
+    queue.send("quiet")
+    assert queue.take(1) == [None]
