@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from minutehand.sdk.schedule_views import Schedule
     from minutehand.sdk.scheduler import Scheduler
     from minutehand.sdk.tenants.erasing import ErasureCount, ErasureProgress
+    from minutehand.sdk.tenants.figures import TenantFigures
     from minutehand.sdk.tenants.tenant_views import Tenant
     from minutehand.sdk.tenants.tenants import Tenants
     from minutehand.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
@@ -70,6 +71,7 @@ __all__ = [
     "Settings",
     "Start",
     "Tenant",
+    "TenantFigures",
     "TenantState",
     "Tenants",
     "Verdict",
@@ -96,6 +98,7 @@ _NAMES_BY_HOME = {
     "sdk.scheduler": "Scheduler",
     "sdk.schedule_views": "Schedule",
     "sdk.tenants.erasing": "ErasureCount ErasureProgress",
+    "sdk.tenants.figures": "TenantFigures",
     "sdk.tenants.tenant_views": "Tenant",
     "sdk.tenants.tenants": "Tenants",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",

@@ -66,12 +66,18 @@ class TokenBucket:
             return TokenWrite(most, self._full + most * self.token, is_full)
         if until > self._now + AHEAD:
             return TokenWrite(most, self._full + most * self.token, Compare("until", "=", until))
-        there = min((self._now - until) // self.token, most)
+        there = min(self.there(until), most)
         if there <= 0:
             return None
         more = there * self.token
         is_there = Compare("until", "<=", self._now - max(more - TOO_MUCH, self.token))
         return TokenWrite(there, Plus(more), is_there)
+
+    def there(self, until: int | None) -> int:
+        """The tokens that can be taken."""
+        if until is None or until > self._now + AHEAD:
+            return self.rate.burst
+        return max(min((self._now - until) // self.token, self.rate.burst), 0)
 
     def wait(self, until: int) -> int:
         """Milliseconds until the next token is there."""

@@ -13,6 +13,7 @@ OF_OPERATORS = [
     ("GET", "/tenants"),
     ("POST", "/tenants"),
     ("GET", "/tenants/acme"),
+    ("GET", "/tenants/acme/figures"),
     ("PATCH", "/tenants/acme"),
     ("POST", "/tenants/acme/suspend"),
     ("POST", "/tenants/acme/resume"),

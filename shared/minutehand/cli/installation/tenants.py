@@ -64,6 +64,16 @@ def show(shell: Shell, tenant: TenantName) -> None:
 
 
 @app.command()
+def figures(
+    shell: Shell,
+    tenant: TenantName,
+    minutes: Annotated[int, typer.Option(help="The last minutes, at most 60.")] = 5,
+) -> None:
+    """Show what a tenant does and has left: rate, lateness, failures, backlog, limits."""
+    shell.show(shell.tenants.figures(tenant, minutes=minutes))
+
+
+@app.command()
 def create(
     shell: Shell,
     tenant: TenantName,

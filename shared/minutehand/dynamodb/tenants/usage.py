@@ -81,6 +81,10 @@ class RowUsage:
                 return attempt.tokens, bucket.wait(known.until or 0)
         return 0, PERIOD  # others were faster each time
 
+    def left(self, tenant: str, rate: AcceptedRate, now: int) -> int:
+        row = self._tables.get("tokens_left", RUNS, **_key(tenant, f"{_RATE}{rate.word}"))
+        return TokenBucket(rate, now).there(None if row is None or "until" not in row else int(row["until"]))
+
     def count(self, tenant: str) -> ScheduleCount | None:
         row = self._tables.get("schedule_count", RUNS, **_key(tenant, _COUNT))
         return None if row is None else count_of(row)

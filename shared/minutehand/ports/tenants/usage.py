@@ -52,6 +52,9 @@ class TenantUsage(Protocol):
         for a second.
         """
 
+    def left(self, tenant: str, rate: AcceptedRate, now: int) -> int:
+        """The tokens that are in the bucket (``now``: UTC ms), without those that processes have leased. Raises Unavailable."""
+
     def count(self, tenant: str) -> ScheduleCount | None:
         """The count of a tenant; None: it was never counted. Raises Unavailable."""
 

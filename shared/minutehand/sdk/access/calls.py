@@ -133,6 +133,7 @@ OF_TENANTS: Mapping[str, Call] = {
     "reset_breaker": _call(About.ALL, Verb.MANAGE_TENANTS),
     "create_key": _call(About.ALL, Verb.GRANT),
     "keys": _call(About.ALL, Verb.READ_TENANT),
+    "figures": _call(About.ALL, Verb.READ_TENANT),
     "revoke_key": _call(About.ALL, Verb.GRANT),
     "secrets": _call(About.ALL, Verb.SECRETS),
     "set_secret": _call(About.ALL, Verb.SECRETS),

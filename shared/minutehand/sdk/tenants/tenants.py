@@ -37,6 +37,7 @@ from minutehand.ports.tenants.secrets import StoredSecret, storable_value
 from minutehand.sdk.connected import Connected
 from minutehand.sdk.tenants.breaking import BreakerMethods
 from minutehand.sdk.tenants.erasing import ErasureMethods
+from minutehand.sdk.tenants.figures import FigureMethods
 from minutehand.sdk.tenants.keys import KeyMethods
 from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
 
@@ -45,7 +46,7 @@ _NONE: Mapping[str, float | None] = {}  # limits that change
 _VERSIONS = 10**15  # larger than every version
 
 
-class Tenants(Connected, BreakerMethods, ErasureMethods, KeyMethods):
+class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMethods):
     """The tenants of an installation.
 
     A tenant needs no profile: without one it has the defaults of the installation, which are in the profile of ``"~installation"``,

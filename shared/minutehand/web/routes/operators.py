@@ -6,17 +6,19 @@ import re
 from typing import Annotated, Any, Literal
 
 from fastapi import Path
+from fastapi import Query as InQuery
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from minutehand.domain.tenants.profile import Grant
 from minutehand.sdk.tenants.breaking import BreakerView
+from minutehand.sdk.tenants.figures import TenantFigures
 from minutehand.sdk.tenants.keys import KeyView, NewKey
 from minutehand.sdk.tenants.tenant_views import Tenant
 from minutehand.web import views
 from minutehand.web.calls import Holder, IfMatch, LetIn, Operation, OperatorCall
 from minutehand.web.etags import no_tag, tags_of
-from minutehand.web.fields import NAME, ApiBody, Moment
+from minutehand.web.fields import NAME, ApiBody, ApiQuery, Moment
 from minutehand.web.problems import RefusedRequest
 from minutehand.web.routes.routing import answers, routes_of
 from minutehand.web.shapes import shape
@@ -26,6 +28,7 @@ router = routes_of("operators", "/v1")
 TENANT = shape(Tenant)
 GRANT = shape(Grant)
 BREAKER = shape(BreakerView)
+FIGURES = shape(TenantFigures)
 KEY, NEW_KEY = shape(KeyView), shape(NewKey)
 _TAG = re.compile(r'"v([0-9]{1,15})"')
 _JOBS: Any = Field(
@@ -55,6 +58,12 @@ class ProfileChange(ProfileRequest):
 
     add_jobs: list[str] = Field([], description="instead of jobs: beside those that it has")
     remove_jobs: list[str] = Field([], description="instead of jobs: of those that it has")
+
+
+class FiguresQuery(ApiQuery):
+    """Of which time."""
+
+    minutes: int = Field(5, ge=1, le=60, description="the last ones")
 
 
 class SuspendRequest(ApiBody):
@@ -97,6 +106,12 @@ def create_tenant(call: Operation, body: NewTenant) -> Response:
 def get_tenant(call: Operation, tenant: Holder) -> Response:
     """The profile of a tenant."""
     return _answer(call, call.tenants.get(tenant))
+
+
+@router.get("/tenants/{tenant}/figures", responses=answers(FIGURES.model))
+def tenant_figures(call: Operation, tenant: Holder, query: Annotated[FiguresQuery, InQuery()]) -> Response:
+    """Rate, lateness, failures and backlog of the last minutes, and what is left of the limits. Nothing is written for it."""
+    return call.answer(call.tenants.figures(tenant, minutes=query.minutes))
 
 
 @router.patch("/tenants/{tenant}", responses=answers(TENANT.model))

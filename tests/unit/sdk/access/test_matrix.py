@@ -139,6 +139,7 @@ REGISTRY: list[tuple[str, tuple[object, ...], Verb, bool]] = [
     ("reset_breaker", (OWN,), Verb.MANAGE_TENANTS, True),
     ("create_key", (OWN, "crm", "submit"), Verb.GRANT, True),
     ("keys", (OWN,), Verb.READ_TENANT, True),
+    ("figures", (OWN,), Verb.READ_TENANT, True),
     ("revoke_key", (OWN, "crm.1"), Verb.GRANT, True),
     ("secrets", (OWN,), Verb.SECRETS, True),
     ("set_secret", (OWN, "token", "value"), Verb.SECRETS, True),

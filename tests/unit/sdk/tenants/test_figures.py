@@ -1,0 +1,101 @@
+"""The figures of a tenant: what its runs of the last minutes say, and what is left of its limits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from minutehand import Context, Registry, Retry, Settings, Tenants
+from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.testing import Harness
+
+from tests.support.scenes.world import Faults
+
+AT = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def harness() -> Harness:
+    jobs = Registry()
+    jobs.job("plain")(lambda ctx, payload: None)
+
+    @jobs.job("fails", retry=Retry(max_attempts=1))
+    def fails(ctx: Context, payload: Any) -> None:
+        raise RuntimeError("no")
+
+    return Harness(jobs, at=AT, tenant="acme")
+
+
+def test_a_tenant_that_does_nothing_has_figures_too(harness: Harness) -> None:
+    figures = harness.tenants.figures("nobody")
+    assert (figures.tenant, figures.until - figures.since) == ("nobody", timedelta(minutes=5))
+    assert (figures.outcomes, figures.started_per_minute, figures.failed_share, figures.lateness_p99) == (
+        {},
+        0,
+        None,
+        None,
+    )
+    assert (figures.waiting, figures.waiting_is_whole, figures.schedules_waiting) == (0, True, 0)
+    assert (figures.limits, figures.tokens, figures.schedules) == ({}, {}, None)
+
+
+def test_runs_of_the_last_minutes_are_counted_and_no_others(harness: Harness) -> None:
+    harness.scheduler.submit("plain")
+    harness.advance(minutes=10)
+    for job in ("plain", "plain", "plain", "fails"):
+        harness.scheduler.submit(job)
+    harness.advance(minutes=1)
+    figures = harness.tenants.figures("acme", minutes=2)
+    assert figures.outcomes == {"SUCCEEDED": 3, "DEAD": 1}
+    assert (figures.started_per_minute, figures.failed_share) == (2.0, 0.25)
+    assert figures.lateness_p99 is not None
+    assert harness.tenants.figures("acme", minutes=60).outcomes == {"SUCCEEDED": 4, "DEAD": 1}
+    assert harness.tenants.figures("other").outcomes == {}, "of this tenant alone"
+
+
+def test_what_is_due_and_has_not_started_is_its_backlog(harness: Harness) -> None:
+    harness.scheduler.create_schedule("s", "plain", "* * * * *")
+    harness.advance(minutes=2)
+    harness.scheduler.freeze(datetime.fromtimestamp(harness.clock() / 1_000, UTC) + timedelta(minutes=5))
+    harness.advance(seconds=10)  # until all processes know of it
+    for _ in range(3):
+        harness.scheduler.submit("plain")
+    harness.scheduler.submit("plain", delay=3_600)
+    harness.advance(minutes=2)
+    figures = harness.tenants.figures("acme")
+    assert (figures.waiting, figures.waiting_is_whole) == (3, True), "what is not due does not wait"
+    assert (figures.schedules_sampled, figures.schedules_waiting) == (1, 1)
+    harness.advance(minutes=10)
+    figures = harness.tenants.figures("acme")
+    assert (figures.waiting, figures.schedules_waiting) == (0, 0)
+
+
+def test_what_is_left_of_the_limits_is_told(harness: Harness) -> None:
+    limits = {"runs_per_second": 2.0, "runs_burst": 5, "schedules": 10}
+    harness.tenants.create("acme", limits=limits)
+    harness.scheduler.create_schedule("s", "plain", "0 * * * *")
+    figures = harness.tenants.figures("acme")
+    assert (figures.limits, figures.tokens) == (limits, {"runs_per_second": 5})
+    assert (figures.schedules, figures.fires_per_hour) == (1, 1)
+    for _ in range(5):
+        harness.scheduler.submit("plain")
+    assert harness.tenants.figures("acme").tokens == {"runs_per_second": 0}
+
+
+def test_nothing_is_written_and_little_is_read(harness: Harness) -> None:
+    harness.scheduler.submit("plain")
+    harness.advance(minutes=1)
+    faults = Faults()
+    Tenants(services=harness.memory.connect(hook=faults), clock=harness.clock).figures("acme")
+    asked = [operation for operation, _ in faults.calls]
+    assert set(asked) <= {"GetItem", "BatchGetItem", "Query"}
+    assert len(asked) < 12
+
+
+def test_what_cannot_be_told_says_why(harness: Harness) -> None:
+    with pytest.raises(InvalidInput, match="minutes=61"):
+        harness.tenants.figures("acme", minutes=61)
+    without = Tenants(services=harness.memory.connect(), settings=Settings(history=False))
+    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+        without.figures("acme")
