@@ -51,6 +51,13 @@ def test_a_tenant_that_may_run_nothing_is_shown_as_one(said: Say) -> None:
     assert said("--json", "tenants", "set", "acme", "--default-jobs").json[0]["jobs"] is None
 
 
+def test_its_figures_are_shown(said: Say) -> None:
+    said("tenants", "create", "acme", "--limit", "runs_per_second=2", "--limit", "runs_burst=5")
+    (found,) = said("--json", "tenants", "figures", "acme", "--minutes", "2").json
+    assert (found["tokens"], found["outcomes"], found["waiting"]) == ({"runs_per_second": 5}, {}, 0)
+    assert "schedules waiting" in said("tenants", "figures", "acme").out
+
+
 def test_suspend_asks_first(said: Say) -> None:
     refused = said("tenants", "suspend", "acme")
     assert refused.code == 8

@@ -44,6 +44,7 @@ PUBLIC = {
     "LogLine",
     "LogPage",
     "Tenant",
+    "TenantFigures",
     "TenantState",
     "Tenants",
     "ErasureCount",

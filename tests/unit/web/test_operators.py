@@ -48,6 +48,14 @@ def test_a_tenant_is_made_changed_suspended_and_resumed() -> None:
     assert api.problem("GET", "/tenants/nobody", tenant=None)[0] == 404
 
 
+def test_the_figures_of_a_tenant_are_told() -> None:
+    api = Api(actor=OPERATOR)
+    api.post("/tenants", {"tenant": "acme", "limits": {"runs_per_second": 2}}, 201, tenant=None)
+    found = api.get("/tenants/acme/figures?minutes=2", tenant=None)
+    assert (found["tenant"], found["tokens"], found["waiting"]) == ("acme", {"runs_per_second": 2}, 0)
+    assert api.problem("GET", "/tenants/acme/figures?minutes=61", tenant=None)[1]["field"] == "minutes"
+
+
 def test_a_profile_is_changed_as_several_tags_or_any_say() -> None:
     api = Api(actor=OPERATOR)
     path, change = "/tenants/acme", {"note": "ours"}

@@ -11,6 +11,7 @@ from minutehand.console.calls import PageCall, chosen
 from minutehand.console.pages.operations.waiting import counts_of
 from minutehand.console.pages.tenants.index import FIELDS, home_of, profile_of
 from minutehand.console.pages.tenants.operators import front_of, holder_of, of_holder, operating
+from minutehand.console.parts import part
 from minutehand.domain.audit import Via
 from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.errors import InvalidInput, NotFound
@@ -40,6 +41,7 @@ def show(call: PageCall) -> Response:
         profile=found(call, holder),
         installation=INSTALLATION,
         default=None if holder == INSTALLATION else found(call, INSTALLATION),
+        figures=None if holder == INSTALLATION else part(lambda: operating(call).figures(holder)),
         of_holder=of_holder,
         breakers=() if holder == INSTALLATION else operating(call).breakers(holder),
         home=None if holder == INSTALLATION else home_of(call, holder),
