@@ -252,8 +252,8 @@ MUTANTS = (
     Mutant(
         "a success that nobody is told of",
         "worker/pipeline.py",
-        "(_release_slot, _advance_backfill, _report_success)",
-        "(_release_slot, _advance_backfill)",
+        "_advance_backfill, _report_success, _count_attempt)",
+        "_advance_backfill, _count_attempt)",
         INCIDENTS,
     ),
     # Refusing and taking over.
@@ -355,8 +355,8 @@ MUTANTS = (
     Mutant(
         "the next entry forgets a fire",
         "fires/plan.py",
-        "kind=EntryKind.CHAIN, id=revision.id, after=after, queue=queue)",
-        "kind=EntryKind.CHAIN, id=revision.id, after=fire, queue=queue)",
+        "        after=after,\n        queue=definition.options.queue,",
+        "        after=fire,\n        queue=definition.options.queue,",
     ),
     Mutant(
         "a step beyond its revision",

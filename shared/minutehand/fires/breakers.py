@@ -87,14 +87,16 @@ def _tell(tenant: str, before: TenantBreakers, after: TenantBreakers) -> None:
 
 
 def read_open(services: Services, *, tidy: bool = False) -> dict[str, TenantBreakers]:
-    """The breakers of all tenants that have an open one; ``tidy`` removes what says so of others. Raises Unavailable."""
+    """The breakers of all tenants that have an open one, or had until a tick ago. Raises Unavailable.
+
+    ``tidy`` removes what says so of those that have none.
+    """
     found = {}
     for record in list(services.records.listed(INDEX, _OPEN)):
         tenant = record.key.removeprefix(_OPEN)
         breakers, _ = read_breakers(tenant, services)
-        if breakers.open:
-            found[tenant] = breakers
-        elif tidy:
+        found[tenant] = breakers
+        if tidy and not breakers.open:
             services.records.remove(record)
     return found
 
@@ -127,6 +129,10 @@ class BreakerCheck:
     def tenants(self) -> list[str]:
         """Those of which entries were held back."""
         return sorted({tenant for tenant, _ in self.held})
+
+    def holds(self, tenant: str) -> bool:
+        """Whether fires of a tenant are held back, or were until this tick: they are late on purpose."""
+        return tenant in (self._open or {})
 
     def most(self, entry: AgendaEntry) -> int | None:
         """The fires that may be claimed of an entry now; None: as many as are due."""

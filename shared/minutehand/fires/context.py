@@ -35,6 +35,7 @@ class FireContext:
     reach: int = REACH  # ms that a chain's plan may cover for a few fires more; at most ``ahead``: none
     trace: str | None = None  # trace header that the messages carry
     most: Callable[[AgendaEntry], int | None] = lambda entry: None  # fires of a chain's entry; None: as many as are due
+    was_held: Callable[[str], bool] = lambda tenant: False  # whether a circuit breaker held fires of a tenant until now
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
     caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts
 

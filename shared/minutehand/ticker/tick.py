@@ -154,7 +154,12 @@ def tick(
         carried = tracing.header() or trace
         breakers = BreakerCheck(services, clock)
         context = FireContext(
-            services=services, clock=clock, trace=carried, write_budget=write_budget, most=breakers.most
+            services=services,
+            clock=clock,
+            trace=carried,
+            write_budget=write_budget,
+            most=breakers.most,
+            was_held=breakers.holds,
         )
         one = _Tick(context, breakers, report, queue, deadline=deadline, holder=holder)
         queue.go_through(one.run_shard)

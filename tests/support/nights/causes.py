@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from minutehand import Context, Retry
+from minutehand import Context, Retry, Tenants
 from minutehand.auditor.closing import ClosingReport
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef
@@ -103,17 +103,25 @@ def schedules(job: str, number: int, **options: Any) -> Callable[[Night], None]:
     return before
 
 
-def fails(job: str, attempts: int, number: int) -> Callable[[Night], Cure]:
+def fails(job: str, attempts: int, number: int, **options: Any) -> Callable[[Night], Cure]:
     """A job of so many schedules that begins to fail."""
 
     def fault(night: Night) -> Cure:
         broken = Broken()
         retry = Retry(max_attempts=attempts, base=120.0, backoff="fixed", jitter=0.0)
         night.job(job, broken, retry=retry)
-        schedules(job, number)(night)
+        schedules(job, number, **options)(night)
         return broken.mend
 
     return fault
+
+
+def breaks(night: Night) -> Cure:
+    """A job of a tenant with circuit breakers fails at once, whatever is tried."""
+    Tenants(services=night.memory.connect(), clock=night.clock).set(
+        night.scheduler.tenant, limits={"breaker_percent": 90}
+    )
+    return fails("breaks", 1, 10, catch_up="none")(night)
 
 
 def slow(night: Night) -> Cure:

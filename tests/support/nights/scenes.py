@@ -25,6 +25,7 @@ class Scene:
     within: int  # from the fault to the alarm
     heals: int  # from the cure to the end
     lasts: int = 3  # from the alarm to the operator's first command
+    follows: tuple[str, ...] = ()  # alarms that may go off after its end, as the page says
     before: Callable[[Night], None] = lambda night: None  # what the night is like
 
 
@@ -132,6 +133,18 @@ OTHERS = (
         act="cdk deploy",
         within=20,
         heals=35,
+    ),
+    Scene(
+        name="a job of a tenant with circuit breakers fails",
+        alarm="breaker-open",
+        page="breaker-open",
+        fault=causes.breaks,
+        act="cdk deploy",
+        knows={"JOB": "breaks"},
+        follows=("late-starts",),
+        within=30,
+        heals=10,
+        before=causes.schedules("note", 20),
     ),
     Scene(
         name="jobs become slow",

@@ -136,7 +136,7 @@ REGISTRY: list[tuple[str, tuple[object, ...], Verb, bool]] = [
     ("revoke", (OWN, "app:nobody"), Verb.GRANT, True),
     ("check_operator", (), Verb.READ_TENANT, False),
     ("breakers", (OWN,), Verb.READ_TENANT, True),
-    ("reset_breaker", (OWN,), Verb.MANAGE_TENANTS, True),
+    ("reset_breaker", (OWN,), Verb.MANAGE_TENANTS, False),
     ("create_key", (OWN, "crm", "submit"), Verb.GRANT, True),
     ("keys", (OWN,), Verb.READ_TENANT, True),
     ("figures", (OWN,), Verb.READ_TENANT, True),

@@ -265,3 +265,17 @@ def test_it_is_closed_by_hand_and_the_audit_says_who() -> None:
     world.minutes(12)
     assert world.by_minute(since)[2] >= 60, "all start again"
     assert world.open() == [ALL, "shaky"], "and it opens again, since they fail"
+
+
+def test_what_was_held_is_no_late_send_of_the_ticker() -> None:
+    """An alarm counts late sends against the ticker's objective; these wait because the job fails."""
+    world = Failing()
+    world.minutes(20)
+    world.tenants.reset_breaker("acme")
+    released = world.tick()
+    assert released.handled.sent >= 60
+    assert released.handled.missed >= 60
+    assert released.handled.sent_late == 0
+    later = Failing()
+    later.minutes(8, tickers=0)
+    assert later.tick().handled.sent_late > 0, "as after an outage of the ticker"
