@@ -97,7 +97,7 @@ def test_every_part_has_its_alarms(alarms: dict[str, Alarm]) -> None:
         *("rescued-leases", "rescued-leases-reports", "rescued-leases-gpu", "backlog-grows", "held-back", "waiting"),
         *("function-errors", "throttled", "no-audit", "audit-contradicted", "quarantined", "unburied"),
         *("unreadable", "rejected", "historian-behind", "historian-errors", "historian-aside", "historian-set-aside"),
-        *("events-behind", "events-set-aside"),
+        *("events-behind", "events-set-aside", "breaker-open"),
     }
     functions = {name for name in alarms if name.startswith("function-errors-")}
     assert functions == {
