@@ -279,3 +279,13 @@ def test_what_was_held_is_no_late_send_of_the_ticker() -> None:
     later = Failing()
     later.minutes(8, tickers=0)
     assert later.tick().handled.sent_late > 0, "as after an outage of the ticker"
+
+
+def test_a_tick_that_holds_something_back_says_so() -> None:
+    """A breaker would close while fires wait in the agenda, because fewer runs than it lets through come to the workers."""
+    world = Failing()
+    world.minutes(12)
+    ticked = world.clock()
+    assert world.tick().broken == ["acme"]
+    found = read_breakers("acme", world.services)[0]
+    assert {name: one.held_at for name, one in found.jobs.items()} == {ALL: ticked, "shaky": ticked}
