@@ -203,12 +203,15 @@ def test_a_tenant_without_the_limit_costs_no_request_more() -> None:
     assert calls[0], "the test sees such calls"
 
 
-def test_a_sound_tenant_with_the_limit_costs_no_write() -> None:
+def test_a_sound_tenant_with_the_limit_costs_no_write_and_a_read_where_it_runs() -> None:
     world = Failing(schedules=5)
     world.broken = False
+    faults = Faults()
+    world.hands = [Hand(worker=world.worker(faults))]
     world.minutes(10)
     assert len(world.attempts) == 5 * 9
     assert read_breakers("acme", world.services)[1] == 0
+    assert sum("~breakers" in str(detail) for _, detail in faults.calls) == 9, "one for the five runs of each minute"
 
 
 def test_writes_of_counting_stay_far_below_those_of_the_runs() -> None:
