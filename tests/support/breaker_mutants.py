@@ -28,6 +28,18 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        if granted < 0:\n",
     ),
     (
+        "the ticker waits for runs that are gone",
+        "state/breaker.py",
+        "        if self.refused and now < self.since + FORGOTTEN:\n",
+        "        if self.refused:\n",
+    ),
+    (
+        "runs that are over use up the permits",
+        "worker/pipeline.py",
+        "_report_success, _count_attempt, _return_permit)",
+        "_report_success, _count_attempt)",
+    ),
+    (
         "an open breaker never closes",
         "state/breaker.py",
         "            if is_idle or rate >= LARGEST:\n",

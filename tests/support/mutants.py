@@ -252,8 +252,8 @@ MUTANTS = (
     Mutant(
         "a success that nobody is told of",
         "worker/pipeline.py",
-        "_advance_backfill, _report_success, _count_attempt)",
-        "_advance_backfill, _count_attempt)",
+        "_advance_backfill, _report_success, _count_attempt,",
+        "_advance_backfill, _count_attempt,",
         INCIDENTS,
     ),
     # Refusing and taking over.

@@ -23,6 +23,7 @@ ALL = "*"  # stands for all jobs of the tenant together; in no job's name
 WINDOWS = 5  # minutes over which attempts are counted
 LEAST = 20  # attempts in them before a breaker opens
 LARGEST = 1 << 17  # permits of a minute from which nothing is held any more
+FORGOTTEN = 5 * MINUTE  # after which a run that found no permit would have asked again: it comes back within three
 QUIET = 3 * MINUTE  # without an entry held back by the ticker before a breaker closes
 _FEW = 10  # a failure among fewer attempts than these closes down to one; among more, a tenth of them
 _SHARE = 32  # part of a minute's permits that a worker takes at once
@@ -96,9 +97,13 @@ class Breaker:
         return Breaker(opened_at=self.opened_at, since=now, rate=rate, held_at=self.held_at)
 
     def fed(self, now: int) -> int:
-        """Fires that a tick lets through: none while runs that wait already find no permit."""
-        present = self if now < self.since + MINUTE else self._next_minute(now)
-        return 0 if present.refused or self.refused else present.rate
+        """Fires that a tick lets through: none while runs that wait already find no permit.
+
+        One that found none asks again, and begins another minute, unless it was cancelled or has expired: then nobody asks any more.
+        """
+        if self.refused and now < self.since + FORGOTTEN:
+            return 0
+        return (self if now < self.since + MINUTE else self._next_minute(now)).rate
 
 
 @dataclass(frozen=True)
@@ -139,6 +144,10 @@ class TenantBreakers:
             }
         after = _needed(jobs)
         return (self if after.jobs == self.jobs else after), granted
+
+    def permits_until(self, job: str) -> int:
+        """UTC ms at which the permits of a job lapse that were taken by now."""
+        return min((self.jobs[name].since + MINUTE for name in self.over(job)), default=0)
 
     def fed(self, job: str, now: int) -> int | None:
         """Fires of a job that a tick lets through; None: all."""

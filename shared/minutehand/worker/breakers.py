@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 
 from minutehand.concurrency.forks import HoldsLocks
 from minutehand.domain.times import MINUTE, SECOND
@@ -22,6 +23,14 @@ log = logging.getLogger(__name__)
 
 BELIEVED = 5 * SECOND  # age of breakers that are not read anew
 FLUSH = 10 * SECOND  # between two writes of what was counted
+
+
+class Passage(Enum):
+    """What the circuit breakers say to a run that is about to start."""
+
+    FREE = "free"  # none stands before it
+    PERMIT = "permit"  # it has a permit: see ``BreakerBook.give_back``
+    HELD = "held"  # there is no permit for it
 
 
 @dataclass
@@ -47,40 +56,43 @@ class BreakerBook(HoldsLocks):
     def _make_locks(self) -> None:
         self._lock = threading.Lock()  # of the counts and permits; no request is made under it
 
-    def lets_go(self, tenant: str, job: str, services: Services, now: int) -> bool:
-        """Whether a run may start: no breaker stands before it, or it has a permit."""
+    def ask(self, tenant: str, job: str, services: Services, now: int) -> Passage:
+        """Whether a run may start."""
         known = self._known(tenant)
         breakers = self._breakers(tenant, known, services, now)
         if not breakers.over(job):
-            return True
+            return Passage.FREE
         with self._lock:
             until, left = known.permits.get(job, (0, 0))
             if left and now < until:
                 known.permits[job] = until, left - 1
-                return True
+                return Passage.PERMIT
         if breakers.permit(job, now)[0] is breakers:  # none is left, and that is known
-            return False
+            return Passage.HELD
         granted = 0
 
-        def ask(present: TenantBreakers) -> TenantBreakers:
+        def take(present: TenantBreakers) -> TenantBreakers:
             nonlocal granted
             after, granted = present.permit(job, now)
             return after
 
         try:
-            self._learn(known, change_breakers(tenant, ask, services), now)
+            self._learn(known, change_breakers(tenant, take, services), now)
         except Exception as problem:  # noqa: BLE001 (any failure: fails open)
             log.warning("breaker.unread", extra={"tenant": tenant, "error": f"{type(problem).__name__}: {problem}"})
-            return True
-        if granted > 1:
-            until = (
-                min(known.breakers.jobs[name].since for name in known.breakers.over(job)) + MINUTE
-                if known.breakers.over(job)
-                else now
-            )
-            with self._lock:
-                known.permits[job] = until, granted - 1
-        return granted > 0
+            return Passage.FREE
+        if not granted:
+            return Passage.HELD
+        with self._lock:
+            known.permits[job] = known.breakers.permits_until(job), granted - 1
+        return Passage.PERMIT
+
+    def give_back(self, tenant: str, job: str) -> None:
+        """Keep the permit of a run that did not start for the next one, as long as it counts."""
+        known = self._known(tenant)
+        with self._lock:
+            until, left = known.permits.get(job, (0, 0))
+            known.permits[job] = until, left + 1
 
     def count(self, tenant: str, job: str, services: Services, now: int, *, succeeded: bool, percent: int) -> None:
         """Count an attempt that ended."""

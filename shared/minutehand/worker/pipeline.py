@@ -215,7 +215,14 @@ def _count_attempt(worker: WorkerContext, received: ReceivedMessage, outcome: Ou
     worker.breakers.count(tenant, spec.job, worker.services, now, succeeded=succeeded, percent=percent)
 
 
+def _return_permit(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """A run that had a permit of its circuit breaker and no lease, as it was over or has to wait, leaves it to the next one."""
+    in_flight, spec = received.in_flight, received.spec
+    if in_flight.permitted and in_flight.run is None and outcome.message is not None and spec is not None:
+        worker.breakers.give_back(outcome.message.run.tenant, spec.job)
+
+
 _COUNTED = (RunState.SUCCEEDED, RunState.RETRYING, RunState.DEAD)
 _OF_THE_CALLER = ("InvalidInput",)  # kinds of failures that say nothing of the job: the payload does not fit
 
-HOOKS: tuple[Hook, ...] = (_release_slot, _advance_backfill, _report_success, _count_attempt)
+HOOKS: tuple[Hook, ...] = (_release_slot, _advance_backfill, _report_success, _count_attempt, _return_permit)

@@ -129,6 +129,7 @@ class InFlightMessage:
     checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
     progress: float | None = None  # 0 to 1, for the next heartbeat
     stage: str | None = None  # likewise
+    permitted: bool = False  # it took a permit of a circuit breaker
     leave: Callable[[], None] | None = None  # ends its stay in the crash quarantine
     finished: bool = False  # its outcome was reported
     changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.breaker import ALL, LARGEST, LEAST, WINDOWS, Breaker, TenantBreakers, parse_breakers
+from minutehand.state.breaker import ALL, FORGOTTEN, LARGEST, LEAST, WINDOWS, Breaker, TenantBreakers, parse_breakers
 
 START = 29_631_600  # a minute
 
@@ -110,7 +110,9 @@ def test_ticks_feed_as_many_as_there_are_permits_and_none_beside_those_that_wait
     since = breakers.jobs["shaky"].since
     assert breakers.fed("shaky", since) == 8
     assert breakers.fed("other", since) is None
-    assert TenantBreakers({"shaky": replace(breakers.jobs["shaky"], refused=True)}).fed("shaky", since) == 0
+    refused = TenantBreakers({"shaky": replace(breakers.jobs["shaky"], refused=True)})
+    assert refused.fed("shaky", since) == refused.fed("shaky", since + FORGOTTEN - 1) == 0
+    assert refused.fed("shaky", since + FORGOTTEN) == 8, "nobody has asked since: those that waited are gone"
 
 
 def test_what_is_stored_is_read_as_it_was() -> None:

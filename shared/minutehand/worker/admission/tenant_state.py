@@ -8,6 +8,7 @@ from minutehand.domain.message import Message
 from minutehand.domain.tenants.profile import Governance
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Unavailable
+from minutehand.worker.breakers import Passage
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import Outcome, ReadyRun, ReceivedMessage
 
@@ -53,7 +54,9 @@ def held_by_breaker(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     if governance.limits.breaker_percent is None:
         return None
     now = worker.clock()
-    if worker.breakers.lets_go(message.run.tenant, ready.spec.job, worker.services, now):
+    passage = worker.breakers.ask(message.run.tenant, ready.spec.job, worker.services, now)
+    if passage is not Passage.HELD:
+        ready.in_flight.permitted = passage is Passage.PERMIT
         return None
     at = now + BREAK + int(worker.random.random() * 2 * BREAK)
     return Outcome.postponed(message, "breaker", order=message, at=at, otherwise=now + UNREAD)

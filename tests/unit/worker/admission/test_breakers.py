@@ -12,11 +12,12 @@ import pytest
 from minutehand import Context, Retry, Scheduler, Tenants
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE, SECOND
+from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import NotFound
 from minutehand.fires.breakers import INDEX, read_breakers
 from minutehand.state.breaker import ALL
 from minutehand.testing.process import Hand, bury_all
+from minutehand.worker.breakers import Passage
 
 from tests.support.scenes.world import NOON, Faults, World, fails
 
@@ -249,7 +250,7 @@ def test_a_probe_whose_worker_dies_costs_a_minute() -> None:
     world = Failing()
     world.minutes(8)
     now, book = world.clock(), world.hands[1].worker.breakers
-    granted = [book.lets_go("acme", "shaky", world.services, now + n * 10 * SECOND) for n in range(31)]
+    granted = [book.ask("acme", "shaky", world.services, now + n * 10 * SECOND) is Passage.PERMIT for n in range(31)]
     assert 4 <= sum(granted) <= 6, "one a minute for five minutes, although none of them ends"
 
 
@@ -292,3 +293,15 @@ def test_a_tick_that_holds_something_back_says_so() -> None:
     assert world.tick().broken == ["acme"]
     found = read_breakers("acme", world.services)[0]
     assert {name: one.held_at for name, one in found.jobs.items()} == {ALL: ticked, "shaky": ticked}
+
+
+def test_probes_are_sent_when_all_runs_that_waited_are_gone() -> None:
+    """They were cancelled or have expired, and nobody asks for a permit any more: the ticker must not wait for them."""
+    world = Failing()
+    world.minutes(8)
+    for n in range(world.schedules):
+        world.scheduler.cancel_runs(f"s{n}", between=(from_ms(NOON), from_ms(world.clock() + 60 * MINUTE)))
+    world.broken = False
+    world.minutes(40)
+    assert world.open() == []
+    assert world.by_minute(world.clock() - 5 * MINUTE) == [60] * 5
