@@ -5,31 +5,31 @@ from __future__ import annotations
 BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a breaker opens by a burst of failures",
-        "state/breaker.py",
+        "state/tenants/breaker.py",
         "is_long = now // MINUTE - since >= WINDOWS - 1",
         "is_long = True",
     ),
     (
         "a breaker opens by few attempts",
-        "state/breaker.py",
+        "state/tenants/breaker.py",
         "if is_long and attempts >= LEAST and",
         "if is_long and",
     ),
     (
         "a breaker opens by fewer failures than the limit says",
-        "state/breaker.py",
+        "state/tenants/breaker.py",
         "failures * 100 >= percent * attempts",
         "failures * 200 >= percent * attempts",
     ),
     (
         "an open breaker lets all through",
-        "state/breaker.py",
+        "state/tenants/breaker.py",
         "        if granted <= 0:\n",
         "        if granted < 0:\n",
     ),
     (
         "the ticker waits for runs that are gone",
-        "state/breaker.py",
+        "state/tenants/breaker.py",
         "        if self.refused and now < self.since + FORGOTTEN:\n",
         "        if self.refused:\n",
     ),
@@ -41,13 +41,13 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "an open breaker never closes",
-        "state/breaker.py",
+        "state/tenants/breaker.py",
         "            if is_idle or rate >= LARGEST:\n",
         "            if rate >= LARGEST * LARGEST:\n",
     ),
     (
         "a failed probe raises the rate",
-        "state/breaker.py",
+        "state/tenants/breaker.py",
         "        if self.failed * _FEW > ended:\n            rate = 1\n        elif self.succeeded:",
         "        if self.failed or self.succeeded:",
     ),

@@ -5,31 +5,31 @@ from __future__ import annotations
 LIMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "tokens are taken that are not there",
-        "state/token_bucket.py",
+        "state/tenants/token_bucket.py",
         "self._now - max(more - TOO_MUCH, self.token)",
         "self._now + AHEAD",
     ),
     (
         "several processes have a burst each",
-        "state/token_bucket.py",
+        "state/tenants/token_bucket.py",
         "self._now - max(more - TOO_MUCH, self.token)",
         "self._now - self.token",
     ),
     (
         "what a process leased it keeps however long it was idle",
-        "state/token_bucket.py",
+        "state/tenants/token_bucket.py",
         "self.left = min(self.left, 2 * self.demand) if is_next else 0",
         "self.left = self.left",
     ),
     (
         "a bucket that is empty is asked each time",
-        "state/token_bucket.py",
+        "state/tenants/token_bucket.py",
         "return self.closed_until - now if self.refused_at <= now < self.closed_until else None",
         "return None",
     ),
     (
         "a bucket that was written by a wrong clock stops the tenant",
-        "state/token_bucket.py",
+        "state/tenants/token_bucket.py",
         "if until > self._now + AHEAD:",
         "if False:",
     ),

@@ -187,6 +187,11 @@ class AgendaEntry:
         return f"{stamp(self.due)}#{self.kind}#{self.id}"
 
     @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return self.id.partition("/")[0]
+
+    @property
     def run(self) -> RunRef:
         """The run of a run or watch entry."""
         owner, key = self.id.split("#")[:2]

@@ -58,9 +58,8 @@ class BackpressureCheck:
         self._held: dict[str | None, bool] = {}  # by queue, as far as they were checked
         self._full = set[str | None]()  # of these, those that are held for all tenants
         self._standings: dict[tuple[str | None, str], Standing] = {}  # by held queue and tenant
-        self._unproven = Counter[
-            tuple[str | None, str]
-        ]()  # entries that were let go of tenants of which nothing is known
+        # Entries that were let go of tenants of which nothing is known, likewise.
+        self._unproven = Counter[tuple[str | None, str]]()
         self._checking = threading.Lock()
 
     def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
@@ -80,7 +79,7 @@ class BackpressureCheck:
     def _may_go(self, entry: AgendaEntry) -> bool:
         if not self._held[entry.queue]:
             return True
-        key = entry.queue, _tenant_of(entry)
+        key = entry.queue, entry.tenant
         if entry.queue in self._full or self._standings[key] is Standing.WAITS:
             return False
         if self._standings[key] is Standing.FLOWS:
@@ -92,7 +91,7 @@ class BackpressureCheck:
         """Find out what the tenants of these entries, for queues that are held, have waiting there, as far as it is not known."""
         for queue in {entry.queue for entry in entries} - self._full:
             own = [entry for entry in entries if entry.queue == queue]
-            asked = {_tenant_of(entry) for entry in own} - {tenant for of, tenant in self._standings if of == queue}
+            asked = {entry.tenant for entry in own} - {tenant for of, tenant in self._standings if of == queue}
             if not asked:
                 continue
             found = dict.fromkeys(asked, Standing.UNKNOWN)
@@ -173,14 +172,10 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
     asked = _sampled(queue, entries, services, now)
     waiting = []
     for revision in asked:
-        last = next((run for run in services.ledger.latest(revision.owner, upto=now - waits) if run.ref.is_fire), None)
-        if last is not None and last.state is RunState.QUEUED:
+        last = last_fire(revision.owner, services, upto=now - waits)
+        if last is not None and is_unstarted(last):
             waiting.append(now - last.due)
     return min(waiting) if len(waiting) * 2 > len(asked) else None
-
-
-def _tenant_of(entry: AgendaEntry) -> str:
-    return entry.id.partition("/")[0]
 
 
 def _standings(
@@ -189,15 +184,14 @@ def _standings(
     """What the last due runs of a few schedules of each tenant say. Raises Unavailable."""
     chosen, seen = list[AgendaEntry](), Counter[str]()
     for entry in entries:
-        tenant = _tenant_of(entry)
+        tenant = entry.tenant
         if entry.kind is EntryKind.CHAIN and tenant in tenants and seen[tenant] < _OF_TENANT:
             seen[tenant] += 1
             chosen.append(entry)
     waits = defaultdict[str, list[bool | None]](list)
     for revision in _sampled(queue, chosen, services, now, most=len(chosen)):
-        due = services.ledger.latest(revision.owner, upto=now - UNSTARTED)
-        last = next((run for run in due if run.ref.is_fire), None)
-        waits[revision.tenant].append(None if last is None else _waits(last))
+        last = last_fire(revision.owner, services, upto=now - UNSTARTED)
+        waits[revision.tenant].append(None if last is None else is_unstarted(last))
     return {tenant: standing(found) for tenant, found in waits.items()}
 
 
@@ -229,12 +223,18 @@ def longest_wait(queue: str | None, entries: Iterable[AgendaEntry], services: Se
     waiting = [
         now - run.due
         for revision in _sampled(queue, entries, services, now)
-        for run in takewhile(_waits, islice(services.ledger.latest(revision.owner, upto=now), _DEPTH))
+        for run in takewhile(is_unstarted, islice(services.ledger.latest(revision.owner, upto=now), _DEPTH))
     ]
     return max(waiting, default=None)
 
 
-def _waits(run: RunRow) -> bool:
+def last_fire(owner: str, services: Services, *, upto: int) -> RunRow | None:
+    """The run of a schedule's last fire that was due up to an instant (UTC ms), if there is one. Raises Unavailable."""
+    return next((run for run in services.ledger.latest(owner, upto=upto) if run.ref.is_fire), None)
+
+
+def is_unstarted(run: RunRow) -> bool:
+    """Whether a run is claimed and waits for a worker."""
     return run.state is RunState.QUEUED
 
 

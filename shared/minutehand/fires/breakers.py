@@ -21,7 +21,7 @@ from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.errors import Unavailable
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
-from minutehand.state.breaker import TenantBreakers, parse_breakers
+from minutehand.state.tenants.breaker import TenantBreakers, parse_breakers
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,8 @@ class BreakerCheck:
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
-        self._open: dict[str, TenantBreakers] | None = None  # by tenant; None: not read yet
+        self._open: dict[str, TenantBreakers] = {}  # by tenant, once they were read
+        self._is_read = False
         self._left: dict[tuple[str, str], int] = {}  # fires that are still let through, by tenant and job
         self._most: dict[str, int] = {}  # fires of an entry that is let through
         self._marked = set[str]()  # tenants whose breakers know of this tick that it held something back
@@ -118,8 +119,8 @@ class BreakerCheck:
         if not any(entry.kind is EntryKind.CHAIN for entry in entries):
             return entries
         with self._lock:
-            if self._open is None:
-                self._open = self._read()
+            if not self._is_read:
+                self._open, self._is_read = self._read(), True
             if not self._open:
                 return entries
             wanted = Counter(key for entry in entries if (key := self._key(entry)) is not None)
@@ -132,7 +133,7 @@ class BreakerCheck:
 
     def holds(self, tenant: str) -> bool:
         """Whether fires of a tenant are held back, or were until this tick: they are late on purpose."""
-        return tenant in (self._open or {})
+        return tenant in self._open
 
     def most(self, entry: AgendaEntry) -> int | None:
         """The fires that may be claimed of an entry now; None: as many as are due."""
@@ -140,16 +141,16 @@ class BreakerCheck:
 
     def _key(self, entry: AgendaEntry) -> tuple[str, str] | None:
         """Tenant and job of an entry of which not everything may go."""
-        tenant = entry.id.partition("/")[0]
-        if entry.kind is not EntryKind.CHAIN or entry.job is None or tenant not in (self._open or {}):
+        tenant = entry.tenant
+        if entry.kind is not EntryKind.CHAIN or entry.job is None or tenant not in self._open:
             return None
-        return (tenant, entry.job) if (self._open or {})[tenant].over(entry.job) else None
+        return (tenant, entry.job) if self._open[tenant].over(entry.job) else None
 
     def _may_go(self, entry: AgendaEntry, wanted: Counter[tuple[str, str]]) -> bool:
         key = self._key(entry)
         if key is None:
             return True
-        breakers = (self._open or {})[key[0]]
+        breakers = self._open[key[0]]
         left = self._left.get(key)
         if left is None:
             left = breakers.fed(key[1], self._clock()) or 0

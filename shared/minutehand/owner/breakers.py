@@ -7,7 +7,7 @@ from minutehand.errors import Conflict, NotFound
 from minutehand.fires.acts import line_of
 from minutehand.fires.breakers import read_breakers, write_breakers
 from minutehand.fires.context import FireContext
-from minutehand.state.breaker import TenantBreakers
+from minutehand.state.tenants.breaker import TenantBreakers
 
 _RACES = 8  # writes of workers that may come in between
 

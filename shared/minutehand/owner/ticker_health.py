@@ -77,8 +77,8 @@ def survey_ticks(services: Services, now: int, *, shards: int, limit: int) -> Ti
         page = services.agenda.due(shard, upto=now + LOOKAHEAD, after=None, limit=limit)
         failing += [entry for entry in page.entries if entry.failures]
         well = [entry for entry in page.entries if not entry.failures]
-        waiting += [entry for entry in well if entry.kind is EntryKind.CHAIN and entry.queue not in held]
-        waiting = [entry for entry in waiting if entry.id.partition("/")[0] not in broken]
+        chains = [entry for entry in well if entry.kind is EntryKind.CHAIN]
+        waiting += [entry for entry in chains if entry.queue not in held and entry.tenant not in broken]
     return TickerHealth(waiting=waiting, failing=failing, now=now)
 
 

@@ -14,8 +14,8 @@ from minutehand.domain.schedule import Freeze, Head, Revision
 from minutehand.domain.tenants.profile import Governance
 from minutehand.state.backfill import StoredBackfill
 from minutehand.state.backpressure import QueueDepth, QueueHolds
-from minutehand.state.breaker import TenantBreakers
 from minutehand.state.overlap import Slot
+from minutehand.state.tenants.breaker import TenantBreakers
 from minutehand.state.worker_record import WorkerRow
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.words import show

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minutehand.domain.audit import AuditAct, AuditLineRow
-from minutehand.state.breaker import ALL
+from minutehand.state.tenants.breaker import ALL
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts
 from minutehand.why.words import show

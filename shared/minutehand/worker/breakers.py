@@ -17,11 +17,11 @@ from minutehand.concurrency.forks import HoldsLocks
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.breakers import change_breakers, read_breakers
 from minutehand.ports.services import Services
-from minutehand.state.breaker import WINDOWS, TenantBreakers
+from minutehand.ports.tenants.profiles import BELIEVED
+from minutehand.state.tenants.breaker import WINDOWS, TenantBreakers
 
 log = logging.getLogger(__name__)
 
-BELIEVED = 5 * SECOND  # age of breakers that are not read anew
 FLUSH = 10 * SECOND  # between two writes of what was counted
 
 

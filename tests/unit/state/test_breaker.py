@@ -8,7 +8,16 @@ from dataclasses import replace
 
 import pytest
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.breaker import ALL, FORGOTTEN, LARGEST, LEAST, WINDOWS, Breaker, TenantBreakers, parse_breakers
+from minutehand.state.tenants.breaker import (
+    ALL,
+    FORGOTTEN,
+    LARGEST,
+    LEAST,
+    WINDOWS,
+    Breaker,
+    TenantBreakers,
+    parse_breakers,
+)
 
 START = 29_631_600  # a minute
 

@@ -1,7 +1,9 @@
 """What tenants use of their limits, among their records in the ledger's table, where those who schedule may write.
 
-<tenant>/~limits    ~rate~runs      until                            a bucket of tokens: see state/token_bucket.py
-~schedules      schedules, fires, version, …     changed in the transactions that arm schedules
+A tenant has these rows:
+
+    <tenant>/~limits    ~rate~runs     until                            a bucket of tokens: see state/tenants/token_bucket.py
+                        ~schedules     schedules, fires, version, …     changed in the transactions that arm schedules
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from minutehand.dynamodb.rows import reads
 from minutehand.dynamodb.tables import RUNS, Row, RowTables, RowWrite
 from minutehand.errors import Unavailable
 from minutehand.ports.tenants.usage import ScheduleCount, UsageChange
-from minutehand.state.token_bucket import PERIOD, TokenBucket, TokenLease
+from minutehand.state.tenants.token_bucket import PERIOD, SharedBucket, TokenLease
 from minutehand.state.transition import Absent, Compare, Plus, all_of
 
 log = logging.getLogger(__name__)
@@ -57,14 +59,14 @@ class RowUsage:
                 return wait
             wanted = known.lease.wants(rate)
             try:
-                tokens, wait = self._lease(tenant, TokenBucket(rate, now), wanted, known)
+                tokens, wait = self._lease(tenant, SharedBucket(rate, now), wanted, known)
             except Unavailable as problem:
                 log.warning("limit.open", extra={"tenant": tenant, "limit": str(rate.word), "error": str(problem)})
                 known.lease.is_open = True
                 return 0
             return known.lease.leased(now, wanted, tokens, wait)
 
-    def _lease(self, tenant: str, bucket: TokenBucket, wanted: int, known: _Leases) -> tuple[int, int]:
+    def _lease(self, tenant: str, bucket: SharedBucket, wanted: int, known: _Leases) -> tuple[int, int]:
         """Tokens that were leased, and milliseconds until the next if these are not all that were wanted. Raises Unavailable.
 
         The first write is for the bucket as it was seen last. Others only take: one that was empty then is not asked.
@@ -83,7 +85,7 @@ class RowUsage:
 
     def left(self, tenant: str, rate: AcceptedRate, now: int) -> int:
         row = self._tables.get("tokens_left", RUNS, **_key(tenant, f"{_RATE}{rate.word}"))
-        return TokenBucket(rate, now).there(None if row is None or "until" not in row else int(row["until"]))
+        return SharedBucket(rate, now).there(None if row is None or "until" not in row else int(row["until"]))
 
     def count(self, tenant: str) -> ScheduleCount | None:
         row = self._tables.get("schedule_count", RUNS, **_key(tenant, _COUNT))
@@ -91,9 +93,9 @@ class RowUsage:
 
     def put_count(self, count: ScheduleCount) -> bool:
         is_same = Compare("version", "=", count.version - 1) if count.version > 1 else Absent("version")
-        return self._tables.write("put_count", RowWrite(table=RUNS, row=count_row(count), only_if=is_same, kind="put"))[
-            0
-        ]
+        write = RowWrite(table=RUNS, row=count_row(count), only_if=is_same, kind="put")
+        applied, _ = self._tables.write("put_count", write)
+        return applied
 
 
 def usage_write(change: UsageChange) -> RowWrite:

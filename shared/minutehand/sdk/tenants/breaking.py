@@ -14,7 +14,7 @@ from minutehand.fires.breakers import read_breakers
 from minutehand.fires.context import FireContext
 from minutehand.owner.breakers import reset
 from minutehand.ports.services import Services
-from minutehand.state.breaker import Breaker
+from minutehand.state.tenants.breaker import Breaker
 
 
 @dataclass(frozen=True, kw_only=True)

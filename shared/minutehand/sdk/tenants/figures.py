@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from minutehand.domain.names import check_tenant, check_whole
-from minutehand.domain.run import RunState
+from minutehand.domain.run import FAILED
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.domain.tenants.access import Verb
 from minutehand.domain.tenants.limits import RateWord
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import Misconfigured
+from minutehand.fires.backpressure import is_unstarted, last_fire
 from minutehand.ports.services import Clock, Services
 from minutehand.settings import Settings
 from minutehand.state.backpressure import UNSTARTED
@@ -21,7 +22,6 @@ _MINUTES = 5
 _MOST_MINUTES = 60
 _MOST_WAITING = 500  # runs that are counted
 _SAMPLE = 20  # schedules whose last due run is read
-_FAILED = (RunState.DEAD, RunState.LOST, RunState.EXPIRED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class FigureMethods:
             until=from_ms(now),
             outcomes=tally.outcomes,
             started_per_minute=round(sum(tally.lateness.values()) * MINUTE / max(now - found.since, 1), 2),
-            failed_share=round(sum(tally.outcomes.get(state, 0) for state in _FAILED) / ended, 4) if ended else None,
+            failed_share=round(sum(tally.outcomes.get(state, 0) for state in FAILED) / ended, 4) if ended else None,
             lateness_p50=p50,
             lateness_p99=p99,
             waiting=count,
@@ -118,6 +118,5 @@ def _active(tenant: str, services: Services) -> list[Head]:
 
 def _waits(head: Head, services: Services, now: int) -> bool:
     """Whether the last fire of a schedule that was due 30 s ago or earlier has not started."""
-    due = services.ledger.latest(head.owner, upto=now - UNSTARTED)
-    last = next((run for run in due if run.ref.is_fire), None)
-    return last is not None and last.state is RunState.QUEUED
+    last = last_fire(head.owner, services, upto=now - UNSTARTED)
+    return last is not None and is_unstarted(last)

@@ -15,7 +15,7 @@ from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import NotFound
 from minutehand.fires.breakers import INDEX, read_breakers
-from minutehand.state.breaker import ALL
+from minutehand.state.tenants.breaker import ALL
 from minutehand.testing.process import Hand, bury_all
 from minutehand.worker.breakers import Passage
 

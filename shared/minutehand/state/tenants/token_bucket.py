@@ -38,7 +38,7 @@ class TokenWrite:
 
 
 @dataclass(frozen=True)
-class TokenBucket:
+class SharedBucket:
     """A bucket at one moment (UTC ms)."""
 
     rate: AcceptedRate

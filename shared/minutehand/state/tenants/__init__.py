@@ -1,0 +1,1 @@
+"""What decides about tenants: tokens of their rates, and their circuit breakers."""
