@@ -84,11 +84,12 @@ def work_off(
 
 
 def _delivery(record: dict[str, Any]) -> RawMessage:
-    """An SQS record as Lambda gives it: of whichever stripe of its queue."""
-    attributes = record.get("attributes", {})
+    """An SQS record as Lambda gives it: of whichever stripe and lane of its queue."""
+    attributes, stripe = record.get("attributes", {}), stripe_called(record.get("eventSourceARN", ""))
     return RawMessage(
         body=record["body"],
-        receipt=held(record["receiptHandle"], stripe_called(record.get("eventSourceARN", ""))),
+        receipt=held(record["receiptHandle"], stripe),
+        lane=stripe.priority,
         receives=int(attributes.get("ApproximateReceiveCount", "1")),
         id=record["messageId"],
         sent_at=int(attributes.get("SentTimestamp", "0")),

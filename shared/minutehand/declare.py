@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 from minutehand.arguments import MAX_DESCRIPTION, checked_tags, checked_text, payload_text, rule_of
 from minutehand.domain.names import check_name
 from minutehand.domain.options import Options, OptionWords, changed
-from minutehand.domain.policies import DeliveryWord, Retry, StartWord, split_words
+from minutehand.domain.policies import DeliveryWord, PriorityWord, Retry, StartWord, split_words
 from minutehand.domain.schedule import Declaration
 from minutehand.errors import InvalidInput, JobError
 from minutehand.jobs import Registry, bare, default_registry, place_of
@@ -30,6 +30,7 @@ def schedule(
     tags: Mapping[str, str] | None = None,
     delivery: DeliveryWord | None = None,
     start: StartWord | None = None,
+    priority: PriorityWord | None = None,
     retry: Retry | None = None,
     timeout: float | None = None,
     deadline: float | None = None,
@@ -66,6 +67,7 @@ def schedule(
                 tags=tags,
                 delivery=delivery,
                 start=start,
+                priority=priority,
                 retry=retry,
                 timeout=timeout,
                 deadline=deadline,

@@ -18,6 +18,7 @@ from minutehand.domain.policies import (
     Isolation,
     IsolationWord,
     Policies,
+    PriorityWord,
     Retry,
     StartWord,
     check_seconds,
@@ -58,6 +59,7 @@ class Registry:
         *,
         delivery: DeliveryWord | None = None,
         start: StartWord | None = None,
+        priority: PriorityWord | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
@@ -72,10 +74,10 @@ class Registry:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function is returned unchanged.
 
         ``delivery`` is "at_least_once" (default), "exactly_once" or "at_most_once", ``start`` "prompt" (default, 0-1 s late) or
-        "exact" (milliseconds late), ``retry`` a Retry. In seconds: ``timeout`` of one attempt; ``deadline`` after the due time,
-        when no attempt starts any more; ``cancel_grace``, the time that a cancelled job has to end. ``isolation="process"`` runs it
-        in a separate process on worker processes. ``queue`` names the declared Queue of its runs, unless their schedule or submission
-        names another.
+        "exact" (milliseconds late), ``priority`` "normal" (default), "high" or "low" in a queue that has lanes, ``retry`` a Retry.
+        In seconds: ``timeout`` of one attempt; ``deadline`` after the due time, when no attempt starts any more; ``cancel_grace``, the
+        time that a cancelled job has to end. ``isolation="process"`` runs it in a separate process on worker processes. ``queue`` names
+        the declared Queue of its runs, unless their schedule or submission names another.
         What ``payload`` is annotated with, if it is more than JSON's own types, is checked where a payload enters, and what the
         function gets (a dataclass, TypedDict, Pydantic model …; needs ``minutehand[typed]``). ``schema`` is a JSON Schema (2020-12;
         needs ``minutehand[typed]``) that each payload has to fit, where it enters and on the worker. ``check`` is called with each new
@@ -95,7 +97,9 @@ class Registry:
         ...     return payload.copies
         """
         check_name(name, "job")
-        given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
+        given = overrides(
+            delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
+        )
         grace = check_seconds("cancel_grace", cancel_grace)
         fitted = None if schema is None else schema_of(name, schema)
         policies = replace(
@@ -170,6 +174,7 @@ class Registry:
         timeout: int = MOST_SECONDS,
         batch: int = BATCH,
         stripes: int = 1,
+        priorities: bool = False,
         pollers: int | None = None,
         most_pollers: int | None = None,
         provisioned_concurrency: int = 0,
@@ -185,6 +190,7 @@ class Registry:
         (1 to 10). ``stripes`` (1 to 100) is the number of its SQS queues, each with up to 120,000 messages in flight; instead of
         ``concurrency``, each has ``pollers`` (2 to 200) provisioned pollers, at most ``most_pollers`` (2,000).
         ``provisioned_concurrency`` functions are always started, so that no run waits for a cold start.
+        With ``priorities=True`` it has lanes for high and low runs, each with as many SQS queues; without, all priorities are alike in it.
         With ``container=True`` the stack creates no function: run ``minutehand worker --queue NAME``.
         ``spread`` (seconds, by up to which fires are delayed), ``on_failure`` and ``on_recovery`` are defaults of the schedules of this
         queue. A name is 1 to 32 of ``a-z 0-9 -``.
@@ -198,6 +204,7 @@ class Registry:
             timeout=timeout,
             batch=batch,
             stripes=stripes,
+            priorities=priorities,
             pollers=pollers,
             most_pollers=most_pollers,
             provisioned_concurrency=provisioned_concurrency,

@@ -10,7 +10,7 @@ from minutehand.aws.secrets import SsmSecrets
 from minutehand.clock import system_clock
 from minutehand.concurrency.pools import RequestPool, RequestStats
 from minutehand.domain.notice import schedule_events
-from minutehand.domain.queue import declared_name, striped
+from minutehand.domain.queue import declared_name, prioritised, striped
 from minutehand.domain.times import DAY, SECOND
 from minutehand.dynamodb.agenda import RowAgenda
 from minutehand.dynamodb.audit import RowAudit
@@ -75,6 +75,8 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             backoff=backoff,
             consumes=declared_name(settings.work_queue),
             stripes=striped(settings.stripes),
+            prioritised=prioritised(settings.priorities),
+            low_age=settings.low_age * SECOND,
             pool=pool(),
         ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),

@@ -26,6 +26,8 @@ DEFAULT_DEPTH = 50_000  # messages of a stripe, well below IN_FLIGHT: fires that
 DEFAULT_AGE = 600  # seconds
 IN_FLIGHT = 120_000  # messages of one queue that SQS lets be in flight
 MOST_AGE = 86_400  # seconds
+DEFAULT_LOW_SHARE = 10  # percent
+MOST_LOW_AGE = 14 * MOST_AGE  # seconds: as long as SQS keeps a message
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
 CLIENTS = ("minutehand", "botocore")  # what sends the requests to DynamoDB and SQS
@@ -42,6 +44,8 @@ _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least,
     "ticker_writes": (LEAST_TICKER_WRITES, inf, "units a second"),
     "queue_depth": (0, IN_FLIGHT, "messages"),
     "queue_age": (1, MOST_AGE, "seconds"),
+    "low_share": (1, 50, "percent"),
+    "low_age": (1, MOST_LOW_AGE, "seconds"),
 }
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ACCOUNT_ENDPOINTS = ("preferred", "disabled", "required")
@@ -84,6 +88,11 @@ class Settings:
     apply_declarations: bool = False  # MINUTEHAND_APPLY_DECLARATIONS: `on`: a worker that starts applies its @schedule
     work_queue: str | None = None  # MINUTEHAND_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # MINUTEHAND_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
+    priorities: str | None = (
+        None  # MINUTEHAND_PRIORITIES: the queues with lanes for high and low runs, as in `default,reports`
+    )
+    low_share: int = DEFAULT_LOW_SHARE  # MINUTEHAND_LOW_SHARE: percent of a worker process's slots that low runs keep
+    low_age: int = MOST_AGE  # MINUTEHAND_LOW_AGE: seconds after which a low run that waits counts as normal
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
     log_groups: str | None = (
         None  # MINUTEHANDLOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from minutehand.domain.message import decode
 from minutehand.domain.names import stripe_of
-from minutehand.domain.queue import Queue
+from minutehand.domain.queue import Queue, Stripe
 from minutehand.domain.times import MINUTE
 from minutehand.local.installation import create_queues
 from minutehand.ports.services import Services
@@ -152,9 +152,10 @@ def test_a_survey_counts_every_stripe_of_every_queue(engine: Engine) -> None:
     services = knowing(engine, default=2, reports=3)
     services.work.send([*orders(None), *orders("reports", 30)])
     found = services.work.survey()
-    assert {name: len(stripes) for name, stripes in found.items()} == {None: 2, "reports": 3}
-    assert {name: sum(depth.waiting for depth in stripes if depth) for name, stripes in found.items()} == {
-        None: MANY,
-        "reports": 30,
+    assert list(found) == [*(Stripe(None, n) for n in range(2)), *(Stripe("reports", n) for n in range(3))]
+    waiting = {
+        name: sum(depth.waiting for stripe, depth in found.items() if depth and stripe.queue == name)
+        for name in (None, "reports")
     }
+    assert waiting == {None: MANY, "reports": 30}
     assert dict(knowing(engine).work.survey()) == dict(found), "whatever the caller knows of stripes"

@@ -73,7 +73,7 @@ def _words() -> Mapping[str, Iterable[str]]:
     """The words of each option, from modules that few commands load."""
     from minutehand.domain.history.entry import RunKind  # noqa: PLC0415 (as said)
     from minutehand.domain.options import CatchUp, Overlap  # noqa: PLC0415
-    from minutehand.domain.policies import Backoff, Delivery, Start  # noqa: PLC0415
+    from minutehand.domain.policies import Backoff, Delivery, Priority, Start  # noqa: PLC0415
     from minutehand.domain.run import RunState  # noqa: PLC0415
     from minutehand.domain.schedule import ScheduleState  # noqa: PLC0415
     from minutehand.sdk.bulk import ACTIONS  # noqa: PLC0415
@@ -88,6 +88,7 @@ def _words() -> Mapping[str, Iterable[str]]:
         "delivery": tuple(Delivery),
         "kind": tuple(RunKind),
         "overlap": tuple(Overlap),
+        "priority": tuple(Priority),
         "run_state": tuple(RunState),
         "start": tuple(Start),
         "state": tuple(ScheduleState),
@@ -97,7 +98,7 @@ def _words() -> Mapping[str, Iterable[str]]:
 Completer = Callable[[typer.Context, str], list[str]]
 _WITH_WORDS = (
     *("action", "backoff", "catch_up", "delivery", "gap", "kind"),
-    *("on_excluded", "overlap", "repeated", "start", "state"),
+    *("on_excluded", "overlap", "priority", "repeated", "start", "state"),
 )
 # By the name of the parameter; the name of a schedule to create is nobody's yet.
 COMPLETERS: Mapping[str, Completer] = {

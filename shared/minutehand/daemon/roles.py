@@ -17,7 +17,7 @@ from minutehand.daemon.event_sink import with_events
 from minutehand.daemon.figures import ProcessFigures, RoundFigures, flush, pass_on
 from minutehand.daemon.memory import limit_arenas
 from minutehand.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
-from minutehand.domain.queue import declared_name, striped, striped_text
+from minutehand.domain.queue import declared_name, prioritised, prioritised_text, striped, striped_text
 from minutehand.domain.times import DAY, SECOND
 from minutehand.errors import MinutehandError, Misconfigured, Unavailable
 from minutehand.historian.fold import fold
@@ -252,6 +252,7 @@ def worker_process(
         services,
         jobs,
         concurrency=most,
+        low_share=settings.low_share,
         queue=queue,
         max_memory=max_memory,
         keeps_record=settings.history,
@@ -270,13 +271,14 @@ def service_of(settings: Settings, part: str = "worker") -> str:
 
 
 def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:
-    """The same services, that know of every stripe which they take from, whatever MINUTEHAND_STRIPES says."""
+    """The same services, that know of every stripe and lane which they take from, whatever MINUTEHAND_STRIPES and …PRIORITIES say."""
     try:
-        there = services.work.count_stripes()
+        there, has_lanes = services.work.count_stripes(), services.work.has_lanes()
     except Unavailable as problem:  # then what the settings say has to do
         log.warning("worker.stripes_not_counted", extra={"error": str(problem)})
         return services
-    if there <= services.work.stripes:
+    if there <= services.work.stripes and has_lanes <= (len(services.work.lanes) > 1):
         return services
-    known = {**striped(settings.stripes), queue: there}
-    return connect(replace(settings, stripes=striped_text(known)))
+    known = {**striped(settings.stripes), queue: max(there, services.work.stripes)}
+    laned = prioritised(settings.priorities) | ({queue} if has_lanes else set())
+    return connect(replace(settings, stripes=striped_text(known), priorities=prioritised_text(laned)))

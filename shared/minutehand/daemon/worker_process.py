@@ -8,23 +8,28 @@ import socket
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 
 from minutehand import logs
 from minutehand.daemon.figures import ProcessFigures
+from minutehand.daemon.lane_slots import LaneSlots
 from minutehand.daemon.memory import check_limit, resident
 from minutehand.daemon.secrets_at_start import tell_unusable_secrets
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
 from minutehand.daemon.worker_shell import WorkerShell
-from minutehand.domain.queue import BATCH, DEFAULT_QUEUE
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import BATCH, DEFAULT_QUEUE, LOW_SHARE
 from minutehand.errors import Unavailable
 from minutehand.isolation import PreloadedParent, check_isolated, modules_of, perform_isolated
 from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
+from minutehand.state.lanes import percentages
 from minutehand.state.worker_record import WorkerKind
 from minutehand.worker.context import Done, KnownJobs
 from minutehand.worker.delivery.visibility import HIDDEN
@@ -35,6 +40,9 @@ CONCURRENCY = 10  # runs of a worker at the same time, where nobody says
 
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
 _POLL_OF_SOME = 1.0  # seconds of a long poll of one stripe by a thread that has others to poll
+_ASIDE = (
+    0.5  # seconds without a poll of an empty lane while others are crowded: it asks again and again, and keeps no slot
+)
 _COMPANY = (
     0.05  # seconds without a poll after one that did not fill its batch: later messages share the next's requests
 )
@@ -54,6 +62,8 @@ def process_name(kind: str) -> str:
 class WorkerProcess:
     """A worker that polls: at most ``concurrency`` messages at hand, from the queue that ``services`` take orders from.
 
+    Of a queue with lanes low runs keep ``low_share`` percent of the slots.
+
     Beyond ``max_memory`` MB (resident) it stops by itself. It ``keeps_record`` of what it is and does, for `workers list`; its jobs it
     publishes in any case. Once it has started it calls ``alongside`` in a thread, with the event that stops it.
     Raises JobError for a job with ``isolation="process"`` that a process of its own could not import, InvalidInput
@@ -66,6 +76,7 @@ class WorkerProcess:
         jobs: KnownJobs,
         *,
         concurrency: int = CONCURRENCY,
+        low_share: int = LOW_SHARE,
         queue: str | None = None,
         max_memory: int | None = None,
         keeps_record: bool = True,
@@ -76,14 +87,14 @@ class WorkerProcess:
             check_limit(max_memory)
         self._max_memory, self._alongside, self._jobs = max_memory, alongside, jobs
         self._services, self.queue = services, queue or DEFAULT_QUEUE
-        self._pollers = min(services.work.stripes, concurrency)
+        self._pollers, self._lanes = min(services.work.stripes, concurrency), services.work.lanes
         self._stopping = threading.Event()
-        self._slots = threading.Semaphore(concurrency)
+        self._slots = LaneSlots(concurrency, percentages(low_share))
         self.concurrency = concurrency
         self._recycling = False
         self._figures = figures or ProcessFigures()
         self._polling = list[threading.Thread]()
-        self._polled = dict[int, float]()  # monotonic seconds of each poller's last round
+        self._polled = dict[tuple[Priority, int], float]()  # monotonic seconds of each poller's last round
         self._queue_problem: str | None = "the queue was not asked yet"
         if isinstance(jobs, Registry):
             check_isolated(jobs)
@@ -115,7 +126,8 @@ class WorkerProcess:
             threading.Thread(target=self._alongside, args=(stop,), name="alongside", daemon=True).start()
         threading.Thread(target=self._recycle, args=(stop,), name="recycle", daemon=True).start()
         self._polling = [
-            threading.Thread(target=self._poll, args=(number,), name="poll", daemon=True)
+            threading.Thread(target=self._poll, args=(lane, number), name="poll", daemon=True)
+            for lane in self._lanes
             for number in range(self._pollers)
         ]
         for thread in self._polling:
@@ -154,7 +166,8 @@ class WorkerProcess:
         return "it is stopping" if self._stopping.is_set() else self._queue_problem
 
     def _report(self, done: Sequence[Done]) -> None:
-        self._slots.release(len(done))  # all at once: so the next poll asks for as many
+        for lane, slots in Counter(received.delivery.lane for received, _ in done).items():
+            self._slots.release(lane, slots)  # all at once: so the next poll asks for as many
         self._figures.done(done)
 
     def _recycle(self, stop: threading.Event) -> None:
@@ -178,49 +191,60 @@ class WorkerProcess:
                 return held
         return None
 
-    def _poll(self, number: int) -> None:
-        """Poll every so many'th stripe in turn. Alone with its one, as a rule, it waits longer for it."""
+    def _poll(self, lane: Priority, number: int) -> None:
+        """Poll every so many'th stripe of a lane in turn. Alone with its one, as a rule, it waits longer for it."""
         stripes = range(number, self._services.work.stripes, self._pollers)
         wait = _POLL if len(stripes) == 1 else _POLL_OF_SOME
+        eager = False  # the last poll brought something
         for stripe in cycle(stripes):
             if self._stopping.is_set():
                 return
-            self._polled[number] = time.monotonic()
+            self._polled[lane, number] = time.monotonic()
             try:
-                self._poll_once(stripe, wait)
+                eager = self._poll_once(stripe, lane, number, wait, eager=eager)
             except Exception:  # a worker that stops polling is worse than one that says so every second
+                eager = False
+                self._slots.polled(lane, number, full=False)
                 log.exception("worker.poll_failed")
                 self._stopping.wait(_PAUSE)
 
-    def _poll_once(self, stripe: int, wait: float) -> None:
-        if not self._slots.acquire(timeout=_PAUSE):
-            return
+    def _poll_once(self, stripe: int, lane: Priority, number: int, wait: float, *, eager: bool) -> bool:
+        """Poll and start what comes; whether anything came.
+
+        The only lane holds its part of the slots while it waits. Of several an idle one holds a single slot, and none for longer than
+        its request takes while others are crowded.
+        """
+        alone = len(self._lanes) == 1
         part = self.concurrency // self._pollers  # this poller holds so many slots while it waits, at the most
-        slots = 1 + self._free_slots(min(BATCH, part) - 1)
-        deliveries = self._received(slots, stripe, wait)
+        slots = self._slots.take(lane, min(BATCH, part) if alone or eager else 1, timeout=_PAUSE)
+        if not slots:
+            return eager
+        aside = not alone and self._slots.are_wanted(besides=lane)
+        if not alone and not self._slots.free:
+            wait = min(wait, _POLL_OF_SOME)
+        deliveries = self._received(slots, stripe, lane, 0 if aside or (eager and not alone) else wait)
+        full = len(deliveries) == slots
+        self._slots.polled(lane, number, full=full)
         if len(deliveries) == BATCH:  # then more may wait; they go with these, in the same requests to the ledger
-            deliveries += self._received(self._free_slots(min(BATCH, part - BATCH)), stripe, 0)
+            deliveries += self._received(self._slots.take_free(lane, min(BATCH, max(part - BATCH, 0))), stripe, lane, 0)
         if self._stopping.is_set():
             if deliveries:
                 self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
-            return
+            return False
         self._start(deliveries)
-        if 0 < len(deliveries) < slots:
+        if aside and not deliveries:
+            self._stopping.wait(_ASIDE)
+        elif deliveries and not full:
             self._stopping.wait(_COMPANY)
+        return bool(deliveries)
 
-    def _free_slots(self, most: int) -> int:
-        """Slots taken of those that are free."""
-        taken = 0
-        while taken < most and self._slots.acquire(blocking=False):
-            taken += 1
-        return taken
-
-    def _received(self, slots: int, stripe: int, wait: float) -> list[RawMessage]:
+    def _received(self, slots: int, stripe: int, lane: Priority, wait: float) -> list[RawMessage]:
         """As many messages as there are slots for, at the most; what is not needed of these is free again."""
         deliveries = list[RawMessage]()
+        work = self._services.work
         try:
             if slots:
-                deliveries += self._services.work.receive(most=slots, wait=wait, visibility=HIDDEN, stripe=stripe)
+                deliveries += work.receive(most=slots, wait=wait, visibility=HIDDEN, stripe=stripe, lane=lane)
                 self._queue_problem = None
         except Unavailable as problem:
             self._queue_problem = f"the queue does not answer: {problem}"
@@ -231,15 +255,23 @@ class WorkerProcess:
             log.exception("worker.receive_failed")
             self._stopping.wait(_PAUSE)
         if len(deliveries) < slots:
-            self._slots.release(slots - len(deliveries))
-        return deliveries
+            self._slots.release(lane, slots - len(deliveries))
+        return self._aged(deliveries) if lane is Priority.LOW else deliveries
+
+    def _aged(self, deliveries: Sequence[RawMessage]) -> list[RawMessage]:
+        """Messages of the low lane, of which those that are old enough take normal slots."""
+        since = system_clock() - self._services.work.low_age
+        found = [replace(each, lane=Priority.NORMAL) if 0 < each.sent_at <= since else each for each in deliveries]
+        self._slots.move(Priority.LOW, Priority.NORMAL, sum(each.lane is Priority.NORMAL for each in found))
+        return found
 
     def _start(self, deliveries: Sequence[RawMessage]) -> None:
         try:
             started = self._shell.work(deliveries) if deliveries else True
         except Exception:  # the messages come back when their visibility ends; this worker goes on
             log.exception("worker.take_failed")
-            self._slots.release(len(deliveries))
+            for delivery in deliveries:
+                self._slots.release(delivery.lane)
             return
         if not started:  # it can do no more now
             self._stopping.wait(_PAUSE)

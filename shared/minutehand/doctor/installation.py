@@ -7,7 +7,7 @@ changes nothing. ``sqs:SendMessage`` and ``s3:PutObject`` cannot be tried withou
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from minutehand.aws import BAD_CREDENTIALS
@@ -22,9 +22,9 @@ from minutehand.doctor.context import (
     ok,
     warn,
 )
-from minutehand.domain.queue import striped, striped_text
+from minutehand.domain.queue import DEFAULT_QUEUE, Stripe, prioritised, prioritised_text, striped, striped_text
 from minutehand.dynamodb.tables import SCHEDULES, STREAM, TABLES, TableDefinition
-from minutehand.sqs.routing import RETENTION, stripe_called
+from minutehand.sqs.routing import RETENTION, stripe_named
 
 Key = dict[str, dict[str, str]]
 _DEPLOYED = "deploy the stack to this account and region, or set MINUTEHAND_PREFIX and AWS_REGION to those of the stack"
@@ -120,10 +120,13 @@ def queues(context: DoctorContext) -> Iterator[Finding]:
     listed = [*_listed(context, "work_"), *_listed(context, "work-")]
     for suffix in ("dead", "work", *listed):
         yield _queue(context, suffix)
+    found = [
+        stripe for suffix in ("work", *listed) if (stripe := stripe_named(suffix.removeprefix("work"))) is not None
+    ]
     there: dict[str | None, int] = {}
-    for suffix in ("work", *listed):
-        queue = suffix.removeprefix("work").partition("_")[0].removeprefix("-") or None
-        there[queue] = max(there.get(queue, 1), stripe_called(suffix) + 1)
+    for stripe in found:
+        there[stripe.queue] = max(there.get(stripe.queue, 1), stripe.number + 1)
+    yield from _lanes(context, {stripe.queue for stripe in found if stripe != Stripe(stripe.queue, stripe.number)})
     known = striped(context.settings.stripes)
     if any(known.get(queue, 1) != number for queue, number in there.items()):
         stripes = striped_text(there)
@@ -132,6 +135,21 @@ def queues(context: DoctorContext) -> Iterator[Finding]:
             "messages from this process go to some of them only",
             f"set MINUTEHAND_STRIPES={stripes}" if stripes else "unset MINUTEHAND_STRIPES",
         )
+
+
+def _lanes(context: DoctorContext, there: Collection[str | None]) -> Iterator[Finding]:
+    """Whether this process sends to the lanes that there are, and to no others."""
+    said = prioritised(context.settings.priorities)
+    found = frozenset(there)
+    for queue in sorted(said - found, key=str):
+        what = f"queue {queue or DEFAULT_QUEUE} has no lanes: what is sent to it goes the normal way, whatever its priority"
+        yield warn(
+            what, "declare Queue(..., priorities=True), for the default queue Minutehand(priorities=True), and deploy"
+        )
+    if found - said:
+        names = prioritised_text(found)
+        what = f"there are the lanes of {names}, and MINUTEHAND_PRIORITIES says {context.settings.priorities or 'nothing'}: "
+        yield warn(f"{what}this process sends all runs the normal way", f"set MINUTEHAND_PRIORITIES={names}")
 
 
 def _listed(context: DoctorContext, begin: str) -> list[str]:

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from minutehand.domain.job import Job
-from minutehand.domain.policies import Policies, Start
+from minutehand.domain.policies import Policies, Priority, Start
 from minutehand.domain.redaction import USUAL
 from minutehand.domain.times import DAY, HOUR, MINUTE, from_ms
 
@@ -86,13 +86,19 @@ class PublishedJob:
         word = self.policies.get("start")
         return Start(word) if word in tuple(Start) else Start.PROMPT
 
+    @property
+    def priority(self) -> Priority:
+        """That of its runs, likewise; NORMAL for a word of a later release."""
+        word = self.policies.get("priority")
+        return Priority(word) if word in tuple(Priority) else Priority.NORMAL
+
     def body(self) -> dict[str, Any]:
         """As JSON values, without what has its default."""
         return {name: value for name, value in vars(self).items() if name != "name" and value not in (None, {}, False)}
 
 
 _DEFAULTS = Policies()
-_PUBLISHED = ("delivery", "start", "timeout", "deadline", "cancel_grace", "isolation")
+_PUBLISHED = ("delivery", "start", "priority", "timeout", "deadline", "cancel_grace", "isolation")
 
 
 def _differing(policies: Policies) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from minutehand.domain.names import RunRef, parse_run_id, storable
 from minutehand.domain.payload import MAX_DEPTH, is_too_deep
-from minutehand.domain.policies import Start
+from minutehand.domain.policies import Priority, Start
 from minutehand.errors import InvalidInput, MinutehandError, TooNew, Unreadable, shorten
 from minutehand.values import value
 
@@ -76,6 +76,7 @@ class Message:
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
     backfill: str | None = None  # id of the backfill that it belongs to; the lease requires it of the row
     queue: str | None = field(default=None, compare=False)  # where it is sent to; its text does not say
+    priority: Priority = field(default=Priority.NORMAL, compare=False)  # likewise, whose lane there
     later: Mapping[str, Any] = field(default_factory=dict, compare=False)  # fields of a later release, kept unchanged
 
     def encode(self) -> str:

@@ -1,4 +1,4 @@
-"""The policies of an execution: delivery, start, retry, time limits and isolation."""
+"""The policies of an execution: delivery, start, priority, retry, time limits and isolation."""
 
 from __future__ import annotations
 
@@ -36,6 +36,23 @@ class Start(StrEnum):
 
 
 StartWord = Start | Literal["prompt", "exact"]
+
+
+class Priority(StrEnum):
+    """How urgent a run is, in a queue that has lanes; the most urgent first."""
+
+    HIGH = "high"  # starts before what else waits
+    NORMAL = "normal"
+    LOW = "low"  # gives way, and keeps a share of the workers
+
+    @property
+    def rank(self) -> int:
+        """0 for the most urgent."""
+        return _RANKS[self]
+
+
+_RANKS = {priority: rank for rank, priority in enumerate(Priority)}
+PriorityWord = Priority | Literal["high", "normal", "low"]
 
 
 class Backoff(StrEnum):
@@ -123,6 +140,7 @@ class Policies:
 
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     start: Start = Start.PROMPT
+    priority: Priority = Priority.NORMAL
     retry: Retry = field(default_factory=Retry)
     timeout: float | None = None  # seconds of one attempt; None: no limit
     deadline: float | None = None  # seconds after the due time: no attempt starts later, the run is EXPIRED
@@ -154,6 +172,7 @@ class Overrides:
 
     delivery: Delivery | None = None
     start: Start | None = None
+    priority: Priority | None = None
     retry: Retry | None = None
     timeout: float | None = None
     deadline: float | None = None
@@ -182,6 +201,7 @@ class Overrides:
         return cls(
             delivery=Delivery(given["delivery"]) if "delivery" in given else None,
             start=Start(given["start"]) if "start" in given else None,
+            priority=Priority(given["priority"]) if "priority" in given else None,
             retry=None if retry is None else Retry(**{k: v for k, v in retry.items() if k in known}),
             timeout=given.get("timeout"),
             deadline=given.get("deadline"),
@@ -192,6 +212,7 @@ def overrides(
     *,
     delivery: DeliveryWord | None = None,
     start: StartWord | None = None,
+    priority: PriorityWord | None = None,
     retry: Retry | None = None,
     timeout: float | None = None,
     deadline: float | None = None,
@@ -202,6 +223,7 @@ def overrides(
     return Overrides(
         delivery=None if delivery is None else word(Delivery, "delivery", delivery),
         start=None if start is None else word(Start, "start", start),
+        priority=None if priority is None else word(Priority, "priority", priority),
         retry=retry,
         timeout=check_limit("timeout", timeout),
         deadline=check_limit("deadline", deadline),

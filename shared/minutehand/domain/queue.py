@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from minutehand.domain.names import check_whole
+from minutehand.domain.names import check_flag, check_whole
+from minutehand.domain.policies import Priority
 from minutehand.errors import InvalidInput, Misconfigured
 
 DEFAULT_QUEUE = "default"  # every installation has this queue without a declaration
@@ -27,6 +29,10 @@ _RANGES = {
 }
 LEAST_POLLERS, MOST_KEPT, MOST_POLLERS = 2, 200, 2_000  # Lambda's limits of provisioned pollers of one event source
 
+LOW_SHARE = 10  # percent of the workers of a queue with lanes that low runs keep
+LANES: Mapping[Priority, int] = {Priority.HIGH: 50, Priority.NORMAL: 40, Priority.LOW: LOW_SHARE}  # percent
+PLAIN = (Priority.NORMAL,)  # the lanes of a queue that has none but its own
+
 _NAME = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
 
 
@@ -40,6 +46,7 @@ class Queue:
     timeout: int = MOST_SECONDS  # seconds of its worker function
     batch: int = BATCH  # most runs of one invocation: they share its memory
     stripes: int = 1  # SQS queues that its runs are distributed over: each has at most 120,000 messages in flight
+    priorities: bool = False  # whether it has lanes for high and low runs, with as many SQS queues each
     pollers: int | None = None  # minimum for each stripe's function; None: Lambda's standard polling
     most_pollers: int | None = None  # maximum for each stripe; None: Lambda's 200, or the minimum if that is more
     provisioned_concurrency: int = 0  # worker functions that are always started; 0: none
@@ -56,6 +63,7 @@ class Queue:
             if field != "concurrency" or self.concurrency is not None:
                 check_whole(field, getattr(self, field), least, most)
         check_pollers(self.pollers, self.most_pollers, concurrency=self.concurrency)
+        check_lanes(self.pollers, priorities=self.priorities)
         if self.concurrency is not None and not self.container:
             self._check_concurrency(self.concurrency)
 
@@ -65,20 +73,77 @@ class Queue:
             problem = f"is fewer than the {LEAST_RUNS} that Lambda's event source can hold to"
             remedy = "use 2, or give its schedules max_running=1, or container=True and one worker process"
             raise InvalidInput("concurrency", runs, problem, remedy)
-        if runs % self.stripes or runs // self.stripes < LEAST_RUNS:
-            problem = f"cannot be shared by {self.stripes} stripes, each of which has an event source of its own"
-            remedy = f"use a multiple of {self.stripes}, {LEAST_RUNS * self.stripes} at the least, or fewer stripes"
-            raise InvalidInput("concurrency", runs, problem, remedy)
+        check_shared("concurrency", runs, self.stripes, priorities=self.priorities)
 
     @property
     def functions(self) -> tuple[int, int | None]:
-        """Batch size, and functions of each stripe at the same time; together they are exactly ``concurrency`` runs."""
+        """Batch size, and functions of each stripe at the same time, of all lanes; together they are exactly ``concurrency`` runs."""
         if self.concurrency is None:
             return self.batch, None
         runs = self.concurrency // self.stripes
         fitting = (n for n in range(self.batch, 0, -1) if runs % n == 0)
-        batch = next(n for n in fitting if runs // n >= LEAST_RUNS or n == 1)
+        batch = next(n for n in fitting if runs // n >= least_functions(priorities=self.priorities) or n == 1)
         return batch, runs // batch
+
+    @property
+    def lanes(self) -> tuple[Priority, ...]:
+        return lanes(priorities=self.priorities)
+
+
+class Stripe(NamedTuple):
+    """One of the SQS queues of a queue: of one of its lanes, one of its stripes."""
+
+    queue: str | None  # a declared queue; None: the default one
+    number: int = 0  # 0, 1, 2 …
+    priority: Priority = Priority.NORMAL  # whose lane it belongs to
+
+    @property
+    def label(self) -> str:
+        """Its number, after its lane unless that is the normal one: ``0``, ``low-0``."""
+        return str(self.number) if self.priority is Priority.NORMAL else f"{self.priority}-{self.number}"
+
+    @property
+    def order(self) -> tuple[str, int, int]:
+        """Sorts the normal lane before the others, so that the first is the queue's own."""
+        return self.queue or "", -1 if self.priority is Priority.NORMAL else self.priority.rank, self.number
+
+
+def lanes(*, priorities: bool) -> tuple[Priority, ...]:
+    """The lanes of a queue, the most urgent first."""
+    return tuple(Priority) if priorities else PLAIN
+
+
+def stripes_of(queue: str | None, stripes: int, *, priorities: bool) -> Iterator[Stripe]:
+    """The SQS queues of a queue, its own first."""
+    found = (Stripe(queue, number, lane) for lane in lanes(priorities=priorities) for number in range(stripes))
+    return iter(sorted(found, key=lambda each: each.order))
+
+
+def least_functions(*, priorities: bool) -> int:
+    """The smallest limit that the event sources of a stripe, one for each lane, can hold to."""
+    return LEAST_RUNS * len(lanes(priorities=priorities))
+
+
+def check_shared(field: str, number: int, stripes: int, *, priorities: bool) -> None:
+    """Refuse a limit that the event sources of all stripes and lanes cannot hold to together. Raises InvalidInput."""
+    least = least_functions(priorities=priorities)
+    if number % stripes == 0 and number // stripes >= least:
+        return
+    parts = [*([f"{stripes} stripes"] if stripes > 1 else []), *(["3 lanes"] if priorities else [])]
+    problem = f"cannot be shared by {' and '.join(parts)}, each of which has an event source of its own"
+    fewer = "priorities=False" if stripes == 1 else "fewer stripes"
+    raise InvalidInput(
+        field, number, problem, f"use a multiple of {stripes}, {least * stripes} at the least, or {fewer}"
+    )
+
+
+def check_lanes(pollers: int | None, *, priorities: object) -> None:
+    """Refuse lanes together with provisioned pollers, which no maximum concurrency bounds: low would have no share."""
+    if check_flag("priorities", priorities) and pollers is not None:
+        problem = (
+            "and pollers exclude each other: the lanes' shares are maximum concurrencies, which pollers do without"
+        )
+        raise InvalidInput("priorities", priorities, problem, "leave out one of them")
 
 
 def check_pollers(kept: int | None, most: int | None, *, concurrency: int | None, limit: str = "concurrency") -> None:
@@ -129,6 +194,22 @@ def striped_text(stripes: Mapping[str | None, int]) -> str | None:
     """The reverse of ``striped``; None if each queue has one stripe."""
     several = (f"{name or DEFAULT_QUEUE}={number}" for name, number in stripes.items() if number > 1)
     return ",".join(several) or None
+
+
+def prioritised(text: str | None) -> frozenset[str | None]:
+    """Queues with lanes, from a text as ``default,reports``. None is the default queue.
+
+    Raises Misconfigured, which names the variable MINUTEHAND_PRIORITIES.
+    """
+    try:
+        return frozenset(declared_name(check_queue(name.strip())) for name in text.split(",")) if text else frozenset()
+    except InvalidInput as problem:
+        raise Misconfigured(f"MINUTEHAND_PRIORITIES={text!r}: {problem}; use default,reports") from problem
+
+
+def prioritised_text(queues: Collection[str | None]) -> str | None:
+    """The reverse of ``prioritised``; None if no queue has lanes."""
+    return ",".join(sorted(name or DEFAULT_QUEUE for name in queues)) or None
 
 
 def is_queue(name: object) -> bool:

@@ -104,7 +104,9 @@ class RunRow:
     payload: str | None = None  # its own, of a one-off, a trigger or a backfill: JSON text
     payload_ref: str | None = None  # the same: key in the bucket
     payload_beside: bool = False  # its own payload is in an item beside its row; a single read returns both
-    overrides: str | None = None  # one-off only: its policies as JSON text
+    overrides: str | None = (
+        None  # of a one-off its policies, of a trigger what it overrides of the schedule's: JSON text
+    )
     queue: str | None = None  # one-off only: name of its declared queue; None: the default one
     act: str | None = None  # skipped by its owner only: token of that call
     actor: str | None = None  # who triggered, replayed, skipped or cancelled it, or the claimed actor who submitted it

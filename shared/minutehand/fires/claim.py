@@ -5,20 +5,22 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from minutehand import tracing
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef, fire_ref
-from minutehand.domain.policies import Overrides, Start
+from minutehand.domain.policies import Overrides, Priority, Start
 from minutehand.domain.run import RunRow, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.fires.context import FireContext, TickCounts, find_revision
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import OutgoingMessage, WorkQueue
 from minutehand.state.before_start import take_over
+from minutehand.state.lanes import lane_for
 from minutehand.state.refusal import OnExisting, on_existing
+from minutehand.state.run_spec import own_overrides
 from minutehand.state.start import delay_for
 from minutehand.state.transition import Transition
 
@@ -35,8 +37,16 @@ def send(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[boo
     for start in range(0, len(messages), _BATCH):
         now = clock()
         part = messages[start : start + _BATCH]
-        accepted += work.send([OutgoingMessage(m, delay_for(m.not_before, m.start, now)) for m in part])
+        accepted += work.send([outgoing(m, m.not_before, now, work) for m in part])
     return accepted
+
+
+def outgoing(message: Message, at: int, now: int, work: WorkQueue) -> OutgoingMessage:
+    """A message that is sent now, to be delivered near ``at`` (UTC ms), in the lane that it takes by then."""
+    lane = lane_for(message.priority, message.not_before, now, work.low_age)
+    if lane is not message.priority:
+        message = replace(message, priority=lane)
+    return OutgoingMessage(message, delay_for(at, message.start, now))
 
 
 def sampled(ref: RunRef, trace: str | None) -> str | None:
@@ -49,7 +59,7 @@ def sampled(ref: RunRef, trace: str | None) -> str | None:
 def fire_message(run: RunRow, revision: Revision, trace: str | None = None) -> Message:
     """The message of a schedule's run; ``revision`` defines it."""
     definition = revision.definition
-    return _message(run, definition.overrides, definition.options.queue, trace)
+    return _message(run, own_overrides(definition.overrides, run.overrides), definition.options.queue, trace)
 
 
 def one_off_message(run: RunRow, trace: str | None = None) -> Message:
@@ -63,6 +73,7 @@ def _message(run: RunRow, overrides: Overrides, queue: str | None, trace: str | 
         revision=run.revision,
         not_before=run.not_before,
         start=overrides.start or Start.PROMPT,
+        priority=overrides.priority or Priority.NORMAL,
         fence=run.fence,
         trace=sampled(run.ref, trace),
         backfill=run.backfill,

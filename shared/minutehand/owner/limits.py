@@ -2,6 +2,7 @@
 
     throttling    delays      runs_per_second, changes_per_second         open if the table does not answer
     limiting      refuses     schedules, fires_per_hour, backfill_fires   closed: the act's own transaction needs the count
+                              highest_priority                            closed: the profile is read before the act
 
 The count of schedules is changed in the transactions that arm them. It is not lowered by what ends, and may be behind for five seconds
 after a limit was set: so it is taken anew, from the heads, before anybody is refused and once an hour by the next arming. Who has many
@@ -12,10 +13,11 @@ from __future__ import annotations
 
 import logging
 
+from minutehand.domain.policies import Priority
 from minutehand.domain.schedule import Head, ScheduleState, rule_of_head
 from minutehand.domain.tenants.limits import RateWord
 from minutehand.domain.times import HOUR, SECOND
-from minutehand.errors import ExpressionError, LimitExceeded, Throttled, Unavailable
+from minutehand.errors import ExpressionError, InvalidInput, LimitExceeded, Throttled, Unavailable
 from minutehand.fires.context import FireContext
 from minutehand.ports.services import Services
 from minutehand.ports.tenants.usage import ScheduleCount, UsageChange
@@ -50,6 +52,21 @@ def throttle(tenant: str, word: RateWord, services: Services, now: int) -> Throt
         burst=rate.burst,
         seconds=seconds,
     )
+
+
+def bounded(priority: Priority, tenant: str, services: Services, now: int) -> Priority:
+    """A priority, or the highest one that the tenant may use if that is lower. Raises Unavailable."""
+    highest = services.tenants.governance(tenant, now).limits.highest_priority
+    return priority if highest is None or priority.rank >= highest.rank else highest
+
+
+def check_priority(priority: Priority | None, tenant: str, services: Services, now: int) -> None:
+    """Raises InvalidInput for a priority that somebody gave and the tenant may not use, Unavailable."""
+    if priority is None or (highest := bounded(priority, tenant, services, now)) is priority:
+        return
+    problem = f"is above highest_priority={str(highest)!r}, the limit of tenant {tenant!r}"
+    lower = ", ".join(repr(str(one)) for one in Priority if one.rank >= highest.rank)
+    raise InvalidInput("priority", str(priority), problem, f"use {lower}, or have the limit raised")
 
 
 def check_backfill(tenant: str, fires: int, context: FireContext) -> None:

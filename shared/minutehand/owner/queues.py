@@ -7,9 +7,11 @@ takes it: from the due runs of a few schedules of the queue. If these show none,
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
+from minutehand.domain.queue import Stripe
 from minutehand.domain.run import AgendaEntry
 from minutehand.errors import Misconfigured
 from minutehand.fires.backpressure import longest_wait, read_hold_log
@@ -27,7 +29,7 @@ class FoundQueue:
     """A queue that exists."""
 
     name: str | None  # of a declared queue; None: the default one
-    stripes: Sequence[QueueDepth | None]  # in their order; None: it did not answer
+    stripes: Mapping[Stripe, QueueDepth | None]  # of all lanes, in their order; None: it did not answer
     oldest: int | None  # ms that a due run has waited for a worker, at least; 0: nothing waits; None: unknown
     holds: QueueHolds | None  # its hold periods; None: unknown
 
@@ -40,22 +42,23 @@ def survey_queues(services: Services, now: int) -> list[FoundQueue]:
     """
     there = services.work.survey()
     holds = _holds(services)
-    crowded = any(_waiting(stripes) for stripes in there.values())
+    crowded = any(depth is not None and depth.waiting for depth in there.values())
     entries = _entries(services) if crowded else []
     return [
         FoundQueue(
             name=name,
             stripes=stripes,
-            oldest=longest_wait(name, entries, services, now) if _waiting(stripes) != 0 else 0,
+            oldest=longest_wait(name, entries, services, now) if _waiting(stripes) else 0,
             holds=None if holds is None else holds.of(name),
         )
-        for name, stripes in sorted(there.items(), key=lambda each: each[0] or "")
+        for name, found in groupby(sorted(there, key=lambda each: each.order), key=lambda each: each.queue)
+        for stripes in [{stripe: there[stripe] for stripe in found}]
     ]
 
 
-def _waiting(stripes: Sequence[QueueDepth | None]) -> int | None:
-    """Visible messages; None: not known."""
-    return None if None in stripes else sum(depth.waiting for depth in stripes if depth is not None)
+def _waiting(stripes: Mapping[Stripe, QueueDepth | None]) -> bool:
+    """Whether messages may wait for a worker."""
+    return any(depth is None or depth.waiting for depth in stripes.values())
 
 
 def _holds(services: Services) -> HoldLog | None:

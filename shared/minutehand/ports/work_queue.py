@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from minutehand.domain.message import Message
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import Stripe
 from minutehand.state.backpressure import QueueDepth
 from minutehand.values import value
 
@@ -27,30 +29,40 @@ class RawMessage:
     receives: int  # deliveries so far, this one included
     id: str = ""  # SQS's message id
     sent_at: int = 0  # UTC ms, by SQS's clock; 0: not known
+    lane: Priority = Priority.NORMAL  # that it came by
 
 
 class WorkQueue(Protocol):
-    """The work queues, as one process sees them: it sends to all queues, and receives from the ``stripes`` of one."""
+    """The work queues, as one process sees them: it sends to all queues, and receives from the stripes and lanes of one."""
+
+    low_age: int  # ms after which a run of low priority that waits counts as normal
 
     @property
     def stripes(self) -> int:
-        """The number of SQS queues that this process knows of the queue that it receives from."""
+        """The number of SQS queues that this process knows of each lane of the queue that it receives from."""
+
+    @property
+    def lanes(self) -> Sequence[Priority]:
+        """The lanes that this process knows of that queue, the most urgent first."""
+
+    def has_lanes(self) -> bool:
+        """Whether that queue has lanes for high and low runs. A consumer must receive from all of them. Raises Unavailable."""
 
     def count_stripes(self) -> int:
         """The number that exist. A consumer must receive from all of them."""
 
     def send(self, messages: Sequence[OutgoingMessage]) -> Sequence[bool]:
-        """Send each message to its stripe of the queue that it names, in batches: for each, whether it was accepted.
+        """Send each message to its lane and stripe of the queue that it names, in batches: for each, whether it was accepted.
 
-        A declared queue that does not exist accepts nothing; the others do. Messages for a missing stripe go to the first. Raises
-        Misconfigured if the default queue does not exist.
+        A declared queue that does not exist accepts nothing; the others do. Messages for a missing lane go to the normal one, those for a
+        missing stripe to the first. Raises Misconfigured if the default queue does not exist.
         """
 
     def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
-        """Approximate depths of the stripes of queues (None: the default one); a stripe that does not answer is left out."""
+        """Approximate depths of the stripes of queues (None: the default one), of all lanes; one that does not answer is left out."""
 
-    def survey(self) -> Mapping[str | None, Sequence[QueueDepth | None]]:
-        """The queues that exist (None: the default one), with the depths of their stripes in order; None for one that does not answer.
+    def survey(self) -> Mapping[Stripe, QueueDepth | None]:
+        """The SQS queues of work that exist, in order, the default queue's first, with their depths; None for one that does not answer.
 
         One request for each stripe, and one for each 1,000 queues.
         """
@@ -58,8 +70,10 @@ class WorkQueue(Protocol):
     def names(self) -> Sequence[str]:
         """The declared queues that exist, sorted, without the default one."""
 
-    def receive(self, *, most: int, wait: float, visibility: int, stripe: int = 0) -> Sequence[RawMessage]:
-        """Up to ``most`` messages of a stripe (10 at most), after at most ``wait`` seconds (20 at most) for the first.
+    def receive(
+        self, *, most: int, wait: float, visibility: int, stripe: int = 0, lane: Priority = Priority.NORMAL
+    ) -> Sequence[RawMessage]:
+        """Up to ``most`` messages of a stripe in a lane (10 at most), after at most ``wait`` seconds (20 at most) for the first.
 
         They are hidden from other consumers for ``visibility`` seconds.
         """

@@ -10,7 +10,7 @@ from typing import Any
 
 from minutehand.arguments import checked_limit, payload_text
 from minutehand.domain.names import check_flag, check_name, schedule_owner
-from minutehand.domain.policies import word
+from minutehand.domain.policies import PriorityWord, overrides, word
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Head
 from minutehand.domain.tenants.access import Verb
@@ -22,6 +22,7 @@ from minutehand.owner.backfill import control
 from minutehand.owner.backfill.advance import BackfillMover, backfills_of
 from minutehand.owner.backfill.nothing import why_nothing
 from minutehand.owner.backfill.plan import BackfillSpec, count_existing, plan
+from minutehand.owner.limits import check_priority
 from minutehand.owner.runs import submit as triggering
 from minutehand.owner.runs.submit import StorePayload
 from minutehand.owner.schedules.client_tokens import ScheduleCall
@@ -80,20 +81,22 @@ class BackfillMethods(SchedulerBase):
         name: str,
         *,
         payload: Any = UNSET,
+        priority: PriorityWord | None = None,
         idempotency_key: str | None = None,
         expected_revision: int | Schedule | None = None,
     ) -> Run:
-        """Run a schedule now, independent of its expression, with this ``payload`` or that of the schedule.
+        """Run a schedule now, independent of its expression, with this ``payload`` and ``priority`` or those of the schedule.
 
         The run has an id of its own, which no fire has. A paused or completed schedule can be triggered; a later pause or delete
         cancels the run unless it has started. With an ``idempotency_key`` a second call returns the same run, as long as the
-        ledger keeps it. Raises InvalidInput, NotFound, KeyReused (the key has another payload), Conflict
+        ledger keeps it. Raises InvalidInput, NotFound, KeyReused (the key has another payload or priority), Conflict
         (another revision than ``expected_revision`` is current), Unavailable.
         """
         key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         permit = self._permit_head(Verb.TRIGGER, name)
         call = self._call("trigger", permit, name, expected_revision, None)
-
+        own = overrides(priority=priority)
+        check_priority(own.priority, self.tenant, self._services, self._clock())
         pending = None if payload is UNSET else self._pending(payload)
 
         def checked(head: Head) -> StorePayload | None:
@@ -105,7 +108,7 @@ class BackfillMethods(SchedulerBase):
             self._take(RateWord.RUNS)
             return None if pending is None else pending.of_run
 
-        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked)
+        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked, overrides=own.encode())
         return self._run_view(triggering.trigger(call, spec, self._context))
 
     def backfill(

@@ -14,7 +14,7 @@ from minutehand.domain.job_catalogue import PublishedJob, nearest
 from minutehand.domain.names import check_flag, check_name, check_tenant
 from minutehand.domain.notice import JOB
 from minutehand.domain.options import Options, changed
-from minutehand.domain.policies import Overrides, Start
+from minutehand.domain.policies import Overrides, Policies, Priority, Start
 from minutehand.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from minutehand.domain.schedule import Definition, Head
 from minutehand.domain.tenants.access import Verb
@@ -25,7 +25,7 @@ from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.owner.catalogue import KnownNames
 from minutehand.owner.granted import JobGrants
-from minutehand.owner.limits import throttle
+from minutehand.owner.limits import bounded, check_priority, throttle
 from minutehand.owner.payload_checks import PayloadChecks
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
@@ -217,13 +217,19 @@ class SchedulerBase(Lookups, Connected):
         """Check a new payload, of which ``text`` is the JSON."""
         self._payload_checks.new(job, payload, text, self._on_unknown)
 
-    def _with_job_start(self, job: str, given: Overrides) -> Overrides:
-        """The overrides, with the job's ``start`` if they have none: the ticker does not know the jobs."""
-        if given.start is not None:
+    def _with_job_words(self, job: str, given: Overrides) -> Overrides:
+        """The overrides, with the job's ``start`` and ``priority`` if they have none: the ticker does not know the jobs.
+
+        Raises InvalidInput for a priority that the tenant may not use. What its job has in excess is lowered.
+        """
+        check_priority(given.priority, self.tenant, self._services, self._clock())
+        if given.start is not None and given.priority is not None:
             return given
         known, published = self._jobs.get(job), self._published(job)
-        start = known.policies.start if known is not None else Start.PROMPT if published is None else published.start
-        return given if start is Start.PROMPT else replace(given, start=start)
+        own = known.policies if known is not None else Policies() if published is None else published
+        priority = given.priority or bounded(own.priority, self.tenant, self._services, self._clock())
+        found = given if given.start is not None or own.start is Start.PROMPT else replace(given, start=own.start)
+        return found if priority is (given.priority or Priority.NORMAL) else replace(found, priority=priority)
 
     def _published(self, job: str) -> PublishedJob | None:
         """What workers say of a job that this process does not have. None: nothing, or that cannot be read."""

@@ -17,7 +17,7 @@ from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import RunRef, check_name
 from minutehand.domain.options import Options, OptionWords
 from minutehand.domain.payload import PayloadOwner, has_content, size
-from minutehand.domain.policies import DeliveryWord, Overrides, Retry, StartWord
+from minutehand.domain.policies import DeliveryWord, Overrides, PriorityWord, Retry, StartWord
 from minutehand.domain.schedule import Definition
 from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput
@@ -36,6 +36,7 @@ class ScheduleWords(OptionWords, total=False):
 
     delivery: DeliveryWord | None
     start: StartWord | None
+    priority: PriorityWord | None
     retry: Retry | None
     timeout: float | None  # seconds of one attempt
     deadline: float | None  # seconds after the due time; after them no attempt starts

@@ -12,7 +12,7 @@ from typing import TypeVar
 from minutehand.arguments import due_time
 from minutehand.domain.job import Context
 from minutehand.domain.names import check_flag, check_name, one_off_ref, schedule_owner
-from minutehand.domain.policies import SHORTEST, DeliveryWord, Retry, StartWord, check_seconds, overrides
+from minutehand.domain.policies import SHORTEST, DeliveryWord, PriorityWord, Retry, StartWord, check_seconds, overrides
 from minutehand.domain.run import WAITING, RunState
 from minutehand.domain.run import RunRow as LedgerRun
 from minutehand.domain.tenants.access import Verb
@@ -41,6 +41,7 @@ class RunMethods(SchedulerBase):
         idempotency_key: str | None = None,
         delivery: DeliveryWord | None = None,
         start: StartWord | None = None,
+        priority: PriorityWord | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
@@ -76,11 +77,13 @@ class RunMethods(SchedulerBase):
         """
         now = self._clock()
         due = due_time(run_at, delay, now)
-        given = overrides(delivery=delivery, start=start, retry=retry, timeout=timeout, deadline=deadline)
+        given = overrides(
+            delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
+        )
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         self._permit(Verb.SUBMIT, self._named_job(job))
         name = self._job_name(job)
-        policies, queue_name = self._with_job_start(name, given), self._queue_name(name, queue)
+        policies, queue_name = self._with_job_words(name, given), self._queue_name(name, queue)
         pending, one_off = self._checked(name, payload), one_off_ref(self.tenant, run_id)
         self._may_run(name)
         self._take(RateWord.RUNS)

@@ -18,6 +18,7 @@ from minutehand.domain.schedule import Definition, Head, ScheduleState
 from minutehand.domain.tenants.access import Verb
 from minutehand.domain.tenants.limits import RateWord
 from minutehand.errors import InvalidInput, NotFound
+from minutehand.owner.limits import check_priority
 from minutehand.owner.schedules import arm as creating
 from minutehand.owner.schedules import skip as skipping
 from minutehand.owner.schedules import stop as closing
@@ -158,7 +159,7 @@ class ScheduleMethods(SchedulerBase):
             owner=schedule_owner(self.tenant, name),
             job=job_name,
             rule=rule,
-            overrides=self._with_job_start(job_name, policies),
+            overrides=self._with_job_words(job_name, policies),
             options=options,
             description=checked_text("description", description, MAX_DESCRIPTION),
             tags=checked_tags(tags or {}),
@@ -192,6 +193,7 @@ class ScheduleMethods(SchedulerBase):
         job_name = None if job is None else self._job_name(job)
         policies, options = split_words(words)
         checked = changed(Options(), options)  # before anything is stored
+        check_priority(policies.priority, self.tenant, self._services, self._clock())
         self._check_notified_jobs(checked, options)
         if checked.queue is not None:
             self._queue_name("", checked.queue)

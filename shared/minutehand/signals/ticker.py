@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.signals.measurement import Measurement, counted, measured, stand_ins
 from minutehand.ticker.gauges import Gauges
 from minutehand.ticker.tick import TickReport
@@ -62,9 +63,8 @@ def _by_name(report: TickReport) -> Iterator[Measurement]:
 def of_gauges(gauges: Gauges) -> list[Measurement]:
     """What waits, and the leases that have passed."""
     found = [
-        measured("StripeDepth", depth.waiting, queue=queue, stripe=str(stripe))
-        for queue, stripes in gauges.depths.items()
-        for stripe, depth in enumerate(stripes)
+        measured("StripeDepth", depth.waiting, queue=stripe.queue or DEFAULT_QUEUE, stripe=stripe.label)
+        for stripe, depth in gauges.depths.items()
         if depth is not None
     ]
     if gauges.ready is not None:

@@ -11,16 +11,18 @@ from typing import Any
 from minutehand.aws import BatchBackoff, Client
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.message import DeadLetter, encode_letter
-from minutehand.domain.queue import MOST_STRIPES
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import LANES, MOST_STRIPES, PLAIN, Stripe, lanes, stripes_of
+from minutehand.domain.times import DAY
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 from minutehand.sqs.named_queue import GONE, NamedQueue
 from minutehand.sqs.routing import (
     MAX_VISIBILITY,
     WORK,
-    Stripe,
     by_stripe,
     cut_by_size,
+    detour,
     held,
     log_detour,
     log_refusal,
@@ -43,7 +45,7 @@ class SqsWorkQueue:
 
     A tenant is a message group, so that SQS keeps one tenant's backlog from delaying other tenants. ``name`` is the default queue's
     name, from which those of declared queues and of stripes are derived. ``stripes`` has the number of stripes of queues with more
-    than one. Batches are sent over ``pool``.
+    than one, ``prioritised`` the queues with lanes. Batches are sent over ``pool``.
     """
 
     def __init__(
@@ -54,23 +56,33 @@ class SqsWorkQueue:
         backoff: BatchBackoff,
         consumes: str | None = None,
         stripes: Mapping[str | None, int] = _UNSTRIPED,
+        prioritised: Collection[str | None] = (),
+        low_age: int = DAY,
         pool: RequestPool | None = None,
     ) -> None:
         self._client, self._name, self._backoff = client, name, backoff
         self._pool = pool or RequestPool()
-        self._consumes, self._striped = consumes, stripes
+        self._consumes, self._striped, self._prioritised = consumes, stripes, frozenset(prioritised)
+        self.low_age = low_age
         self._queues: dict[Stripe, NamedQueue] = {}
 
     @property
     def stripes(self) -> int:
         return self._striped.get(self._consumes, 1)
 
-    def count_stripes(self) -> int:
-        return next((n for n in range(1, MOST_STRIPES) if not self._is_there(n)), MOST_STRIPES)
+    @property
+    def lanes(self) -> Sequence[Priority]:
+        return lanes(priorities=self._consumes in self._prioritised)
 
-    def _is_there(self, stripe: int) -> bool:
+    def has_lanes(self) -> bool:
+        return all(self._is_there(Stripe(self._consumes, 0, lane)) for lane in LANES if lane not in PLAIN)
+
+    def count_stripes(self) -> int:
+        return next((n for n in range(1, MOST_STRIPES) if not self._is_there(Stripe(self._consumes, n))), MOST_STRIPES)
+
+    def _is_there(self, stripe: Stripe) -> bool:
         try:
-            return bool(self._own(stripe).url)
+            return bool(self._of(stripe).url)
         except Unavailable:
             raise
         except MinutehandError:
@@ -80,7 +92,7 @@ class SqsWorkQueue:
         accepted = [False] * len(messages)
         left = {
             stripe: [_entry(place, messages[place]) for place in places]
-            for stripe, places in by_stripe(messages, self._striped).items()
+            for stripe, places in by_stripe(messages, self._striped, self._prioritised).items()
         }
         for _ in self._client.rounds(self._backoff):
             left = self._send(left, accepted)
@@ -91,7 +103,8 @@ class SqsWorkQueue:
     def _send(self, left: Mapping[Stripe, _Entries], accepted: list[bool]) -> dict[Stripe, _Entries]:
         """Send all entries once, and return those to repeat. Raises Misconfigured if the default queue does not exist.
 
-        Entries for a missing stripe go to the first stripe. Entries for a missing queue are given up.
+        Entries for a missing lane go to the normal one, entries for a missing stripe to the first. Entries for a missing queue are
+        given up.
         """
         missing: dict[Stripe, MinutehandError] = {}
         parts = [(stripe, batch) for stripe, entries in left.items() for batch in cut_by_size(entries, _size)]
@@ -105,9 +118,9 @@ class SqsWorkQueue:
             rest, problem = [entry for entry in entries if not accepted[int(entry["Id"])]], missing.get(stripe)
             if problem is None:
                 again[stripe] += rest
-            elif stripe.number:
+            elif (other := detour(stripe)) is not None:
                 log_detour(stripe, len(rest), problem)
-                detoured[Stripe(stripe.queue)] += rest
+                detoured[other] += rest
             elif stripe.queue is None:
                 raise problem
             else:
@@ -136,12 +149,12 @@ class SqsWorkQueue:
         name = self._name + work_suffix(*stripe).removeprefix(WORK.suffix)
         return self._queues.setdefault(stripe, NamedQueue(self._client, name))
 
-    def _own(self, stripe: int) -> NamedQueue:
-        """A stripe of the queue that this process consumes."""
-        return self._of(Stripe(self._consumes, stripe))
-
     def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
-        stripes = [Stripe(queue, n) for queue in queues for n in range(self._striped.get(queue, 1))]
+        stripes = [
+            stripe
+            for queue in queues
+            for stripe in stripes_of(queue, self._striped.get(queue, 1), priorities=queue in self._prioritised)
+        ]
         depths = self._pool.map(lambda stripe: (self._load_of(self._of(stripe)), 0), stripes)
         found = list(zip(stripes, depths, strict=True))
         return {queue: [depth for stripe, depth in found if stripe.queue == queue and depth] for queue in queues}
@@ -158,13 +171,10 @@ class SqsWorkQueue:
         waiting, at_hand, delayed = (int(answer.get("Attributes", {}).get(name, "0")) for name in _COUNTS)
         return QueueDepth(waiting=waiting, at_hand=at_hand, delayed=delayed)
 
-    def survey(self) -> Mapping[str | None, Sequence[QueueDepth | None]]:
-        listed = sorted(self._listed(self._name).items(), key=lambda each: (each[0].queue or "", each[0].number))
+    def survey(self) -> Mapping[Stripe, QueueDepth | None]:
+        listed = sorted(self._listed(self._name).items(), key=lambda each: each[0].order)
         depths = self._pool.map(lambda each: (self._depth_or_none(each[1]), 0), listed)
-        found = defaultdict[str | None, list[QueueDepth | None]](list)
-        for (stripe, _), depth in zip(listed, depths, strict=True):
-            found[stripe.queue].append(depth)
-        return found
+        return {stripe: depth for (stripe, _), depth in zip(listed, depths, strict=True)}
 
     def _depth_or_none(self, url: str) -> QueueDepth | None:
         try:
@@ -188,17 +198,20 @@ class SqsWorkQueue:
         found = ((stripe_named(url.rpartition("/")[2].removeprefix(self._name)), url) for url in urls)
         return {stripe: url for stripe, url in found if stripe is not None}
 
-    def receive(self, *, most: int, wait: float, visibility: int, stripe: int = 0) -> Sequence[RawMessage]:
-        found = self._own(stripe).receive(most, wait, visibility)
-        return [replace(each, receipt=held(each.receipt, stripe)) for each in found] if stripe else found
+    def receive(
+        self, *, most: int, wait: float, visibility: int, stripe: int = 0, lane: Priority = Priority.NORMAL
+    ) -> Sequence[RawMessage]:
+        own = Stripe(self._consumes, stripe, lane)
+        found = self._of(own).receive(most, wait, visibility)
+        return [replace(each, receipt=held(each.receipt, own), lane=lane) for each in found]
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
         hidden = min(max(seconds, 0), MAX_VISIBILITY)
         self._each("change_message_visibility_batch", receipts, VisibilityTimeout=hidden)
 
     def delete(self, receipt: str) -> None:
-        ((stripe, (own,)),) = receipts_by_stripe([receipt]).items()
-        self._own(stripe).delete(own)
+        ((stripe, (own,)),) = receipts_by_stripe([receipt], self._consumes).items()
+        self._of(stripe).delete(own)
 
     def erase(self, receipts: Sequence[str]) -> None:
         self._each("delete_message_batch", receipts)
@@ -206,11 +219,11 @@ class SqsWorkQueue:
     def _each(self, operation: str, receipts: Sequence[str], **fields: Any) -> None:
         """Batches for each stripe; one that fails stops no other. Raises the first failure in the end."""
         problems: list[Unavailable] = []
-        for stripe, own in receipts_by_stripe(receipts).items():
+        for stripe, own in receipts_by_stripe(receipts, self._consumes).items():
             entries = [{"Id": str(index), "ReceiptHandle": receipt, **fields} for index, receipt in enumerate(own)]
             for part in cut_by_size(entries, _size):
                 try:
-                    answer = self._client.call(operation, QueueUrl=self._own(stripe).url, Entries=part)
+                    answer = self._client.call(operation, QueueUrl=self._of(stripe).url, Entries=part)
                     _raise_unless_gone(operation, answer)
                 except Unavailable as problem:
                     problems.append(problem)

@@ -1,4 +1,8 @@
-"""The SQS queues as data, and routing: each message goes to the queue that it names, and there to a stripe by its run's key.
+"""The SQS queues as data, and routing: each message goes to the queue that it names, there to the lane of its priority, and in that to a
+stripe by its run's key.
+
+A lane is as many SQS queues as the queue has stripes. A queue without lanes takes every priority, and so does a sender that does not know
+of the lanes: the normal lane always exists.
 
 A stripe is an SQS queue of its own, with 120,000 messages in flight at most. The run's key decides, not its owner's, so that the runs of
 one crowded schedule or backfill use all stripes. Each stripe shares its messages out by message group, so that no tenant delays another.
@@ -14,12 +18,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from minutehand.domain.names import stripe_of
-from minutehand.domain.queue import MOST_SECONDS, Queue, is_queue
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import MOST_SECONDS, Queue, Stripe, is_queue, stripes_of
 from minutehand.ports.work_queue import OutgoingMessage
 
 log = logging.getLogger(__name__)
@@ -57,59 +63,69 @@ WORK = SqsQueue(suffix="work", visibility=6 * MOST_SECONDS, dead_letters="dead")
 QUEUES = (DEAD, WORK)  # in the order in which they can be created
 
 
-def work_suffix(queue: str | None, stripe: int = 0) -> str:
-    """The name, after the prefix, of the SQS queue of a declared queue's stripe; None: the default queue.
+_TAIL = re.compile(r"(?:_(high|low))?(?:_([1-9]\d*))?$")  # of the name of a work queue: its lane and its stripe
 
-    The first stripe has the queue's name, so that stripes can be added. A queue's own name has no ``_``.
+
+def work_suffix(queue: str | None, stripe: int = 0, priority: Priority = Priority.NORMAL) -> str:
+    """The name, after the prefix, of the SQS queue of a declared queue's stripe in a lane; None: the default queue.
+
+    The first stripe of the normal lane has the queue's name, so that lanes and stripes can be added. A queue's own name has no ``_``.
     """
-    name = WORK.suffix if queue is None else f"{WORK.suffix}-{queue}"
-    return f"{name}_{stripe}" if stripe else name
+    return (WORK.suffix if queue is None else f"{WORK.suffix}-{queue}") + tail_of(stripe, priority)
+
+
+def tail_of(stripe: int, priority: Priority) -> str:
+    """What the name of an SQS queue has after its queue's: nothing for the first stripe of the normal lane."""
+    lane = "" if priority is Priority.NORMAL else f"_{priority}"
+    return f"{lane}_{stripe}" if stripe else lane
 
 
 def stripe_named(suffix: str) -> Stripe | None:
     """The reverse of ``work_suffix``, after the name of the default queue; None for a queue that is no work queue."""
-    name, mark, number = suffix.partition("_")
-    if mark and not (number.isdecimal() and int(number)):
+    stripe = stripe_called(suffix)
+    name = suffix.partition("_")[0]
+    if name + tail_of(stripe.number, stripe.priority) != suffix:
         return None
     if name and not (name.startswith("-") and is_queue(name[1:])):
         return None
-    return Stripe(name[1:] or None, int(number or 0))
+    return stripe._replace(queue=name[1:] or None)
 
 
-def stripe_called(name: str) -> int:
-    """The stripe behind the name of an SQS work queue."""
-    number = name.rpartition("_")[2] if "_" in name else ""
-    return int(number) if number.isdecimal() else 0
+def stripe_called(name: str) -> Stripe:
+    """The lane and stripe that the name of an SQS work queue ends with, of a queue that is not looked for in it."""
+    found = _TAIL.search(name)
+    lane, number = (None, None) if found is None else found.groups()
+    return Stripe(None, int(number or 0), Priority(lane or Priority.NORMAL))
 
 
-def all_queues(declared: Iterable[Queue] = (), *, stripes: int = 1) -> tuple[SqsQueue, ...]:
-    """The SQS queues of an installation in an order in which they can be created; ``stripes`` of the default queue."""
-    return (
-        *QUEUES,
-        *_striped(None, stripes, since=1),
-        *(q for each in declared for q in _striped(each.name, each.stripes)),
-    )
+def all_queues(declared: Iterable[Queue] = (), *, stripes: int = 1, priorities: bool = False) -> tuple[SqsQueue, ...]:
+    """The SQS queues of an installation in an order in which they can be created; ``stripes`` and lanes of the default queue."""
+    found = [*stripes_of(None, stripes, priorities=priorities)]
+    found += [stripe for q in declared for stripe in stripes_of(q.name, q.stripes, priorities=q.priorities)]
+    return (DEAD, *(replace(WORK, suffix=work_suffix(*stripe)) for stripe in found))
 
 
-def _striped(queue: str | None, stripes: int, *, since: int = 0) -> Iterator[SqsQueue]:
-    return (replace(WORK, suffix=work_suffix(queue, stripe)) for stripe in range(since, stripes))
+def by_stripe(
+    messages: Sequence[OutgoingMessage], stripes: Mapping[str | None, int], prioritised: Collection[str | None] = ()
+) -> dict[Stripe, list[int]]:
+    """The indexes of the messages for each SQS queue.
 
-
-class Stripe(NamedTuple):
-    """One of the SQS queues of a queue."""
-
-    queue: str | None  # a declared queue; None: the default one
-    number: int = 0  # 0, 1, 2 …
-
-
-def by_stripe(messages: Sequence[OutgoingMessage], stripes: Mapping[str | None, int]) -> dict[Stripe, list[int]]:
-    """The indexes of the messages for each stripe. ``stripes`` has the number of stripes of queues with more than one."""
+    ``stripes`` has the number of stripes of queues with more than one, ``prioritised`` the queues with lanes.
+    """
     places: dict[Stripe, list[int]] = {}
     for place, outgoing in enumerate(messages):
         queue = outgoing.message.queue
         number = stripe_of(outgoing.message.run, stripes.get(queue, 1))
-        places.setdefault(Stripe(queue, number), []).append(place)
+        lane = outgoing.message.priority if queue in prioritised else Priority.NORMAL
+        places.setdefault(Stripe(queue, number, lane), []).append(place)
     return places
+
+
+def detour(stripe: Stripe) -> Stripe | None:
+    """Where the messages for a missing SQS queue go: to the normal lane, and there to the first stripe; None: nowhere."""
+    if stripe.priority is not Priority.NORMAL:
+        return stripe._replace(priority=Priority.NORMAL)
+    return stripe._replace(number=0) if stripe.number else None
 
 
 def cut_by_size(items: Iterable[_T], size: Callable[[_T], int]) -> list[list[_T]]:
@@ -126,17 +142,18 @@ def cut_by_size(items: Iterable[_T], size: Callable[[_T], int]) -> list[list[_T]
     return batches
 
 
-def held(receipt: str, stripe: int) -> str:
-    """A receipt with the number of its stripe, for consumers of several; without it for the first stripe."""
-    return f"{_MARK}{stripe}{_MARK}{receipt}" if stripe else receipt
+def held(receipt: str, stripe: Stripe) -> str:
+    """A receipt with its lane and stripe, for consumers of several; without them for the first stripe of the normal lane."""
+    tail = tail_of(stripe.number, stripe.priority)
+    return f"{_MARK}{tail}{_MARK}{receipt}" if tail else receipt
 
 
-def receipts_by_stripe(receipts: Iterable[str]) -> dict[int, list[str]]:
-    """Marked receipts for each stripe, as SQS gave them."""
-    found: dict[int, list[str]] = {}
+def receipts_by_stripe(receipts: Iterable[str], queue: str | None) -> dict[Stripe, list[str]]:
+    """Marked receipts for each SQS queue of a queue, as SQS gave them."""
+    found: dict[Stripe, list[str]] = {}
     for receipt in receipts:
-        number, _, own = receipt[1:].partition(_MARK) if receipt.startswith(_MARK) else ("0", "", receipt)
-        found.setdefault(int(number), []).append(own)
+        tail, _, own = receipt[1:].partition(_MARK) if receipt.startswith(_MARK) else ("", "", receipt)
+        found.setdefault(stripe_called(tail)._replace(queue=queue), []).append(own)
     return found
 
 
@@ -146,6 +163,7 @@ def log_refusal(queue: str, messages: int, problem: object) -> None:
 
 
 def log_detour(stripe: Stripe, messages: int, problem: object) -> None:
-    """A stripe accepted nothing, so its messages go to the first: this process knows of more stripes than there are."""
-    what = {"queue": stripe.queue, "stripe": stripe.number, "messages": messages, "error": str(problem)}
+    """An SQS queue accepted nothing, so its messages make a detour: this process knows of more stripes or lanes than there are."""
+    what: dict[str, object] = {"queue": stripe.queue, "stripe": stripe.number, "priority": str(stripe.priority)}
+    what |= {"messages": messages, "error": str(problem)}
     log.warning("stripe.missing", extra=what)

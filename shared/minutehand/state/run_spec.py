@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.payload import is_in_folder_of
-from minutehand.domain.policies import Overrides, Start
+from minutehand.domain.policies import Overrides, Priority, Start
 from minutehand.domain.run import RunRow
 from minutehand.domain.schedule import Revision
 from minutehand.values import value
@@ -28,6 +28,10 @@ class RunSpec:
     def start(self) -> Start:
         return self.overrides.start or Start.PROMPT
 
+    @property
+    def priority(self) -> Priority:
+        return self.overrides.priority or Priority.NORMAL
+
     def payload_problem(self, tenant: str) -> str | None:
         """Why it has no payload that its job may see; None: it has one."""
         if self.payload is None and self.payload_ref is None:
@@ -35,6 +39,15 @@ class RunSpec:
         if self.payload_ref is not None and not is_in_folder_of(self.payload_ref, tenant):
             return f"payload_ref={self.payload_ref!r} is not of tenant {tenant!r}"
         return None
+
+
+def own_overrides(of_schedule: Overrides, of_run: str | None) -> Overrides:
+    """The policies of a schedule's run: those of the schedule, and what its trigger says instead (JSON text)."""
+    if of_run is None:
+        return of_schedule
+    return replace(
+        of_schedule, **{name: value for name, value in vars(Overrides.parse(of_run)).items() if value is not None}
+    )
 
 
 def says_more(ref: RunRef, backfill: str | None) -> bool:
@@ -65,6 +78,6 @@ def of_schedule(ref: RunRef, revision: Revision, run: RunRow | None = None) -> R
         payload=run.payload if run is not None and own else definition.payload,
         payload_ref=run.payload_ref if run is not None and own else definition.payload_ref,
         timezone=definition.rule.timezone,
-        overrides=definition.overrides,
+        overrides=own_overrides(definition.overrides, None if run is None else run.overrides),
         queue=definition.options.queue,
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from minutehand.domain.queue import DEFAULT_QUEUE
+from minutehand.domain.queue import Stripe
 from minutehand.domain.times import MINUTE
 from minutehand.errors import MinutehandError
 from minutehand.owner.workers import read_workers
@@ -29,7 +29,7 @@ MOST = 100  # runs whose rows are read: one batch
 class Gauges:
     """What was measured; None where a service did not answer."""
 
-    depths: Mapping[str, Sequence[QueueDepth | None]] = field(default_factory=dict)  # by queue, of its stripes in order
+    depths: Mapping[Stripe, QueueDepth | None] = field(default_factory=dict)  # of all SQS queues of work
     ready: int | None = None  # messages that wait in all queues
     expired: int | None = None  # leases of the sample
 
@@ -41,11 +41,11 @@ def is_measured(now: int) -> bool:
 
 def measure(services: Services, now: int) -> Gauges:
     """Measure. Raises nothing: what cannot be measured is left out."""
-    depths = dict[str, Sequence[QueueDepth | None]]()
+    depths: Mapping[Stripe, QueueDepth | None] = {}
     ready = expired = None
     try:
-        depths = {queue or DEFAULT_QUEUE: stripes for queue, stripes in services.work.survey().items()}
-        ready = sum(depth.waiting for stripes in depths.values() for depth in stripes if depth is not None)
+        depths = services.work.survey()
+        ready = sum(depth.waiting for depth in depths.values() if depth is not None)
     except MinutehandError as problem:
         log.warning("gauges.queues_not_read", extra={"error": str(problem)})
     try:

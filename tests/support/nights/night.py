@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from minutehand import Context, Registry, Retry, Scheduler
+from minutehand.domain.queue import Stripe
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
@@ -282,7 +283,7 @@ def batch(taken: list[RawMessage], *, stripe: int | None = None) -> dict[str, An
 def _record(message: RawMessage, stripe: int | None) -> dict[str, Any]:
     return {
         "messageId": message.id,
-        "receiptHandle": message.receipt if stripe is None else held(message.receipt, stripe),
+        "receiptHandle": message.receipt if stripe is None else held(message.receipt, Stripe(None, stripe)),
         "body": message.body,
         "attributes": {
             "ApproximateReceiveCount": str(message.receives),

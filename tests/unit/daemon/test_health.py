@@ -17,6 +17,7 @@ from minutehand.daemon.figures import ProcessFigures
 from minutehand.daemon.health import HealthServer, parse_address
 from minutehand.daemon.roles import service_of
 from minutehand.daemon.worker_process import WorkerProcess
+from minutehand.domain.policies import Priority
 from minutehand.errors import InvalidInput, Unavailable
 from minutehand.settings import Settings
 from minutehand.signals.instruments import PrometheusFigures
@@ -134,8 +135,8 @@ def test_a_worker_is_ready_once_its_queue_answers_and_not_while_it_does_not_or_w
 def test_a_thread_that_hangs_or_has_ended_is_an_ailment() -> None:
     process = WorkerProcess(Memory(system_clock).connect(), Registry(), concurrency=1)
     process._polling = [threading.current_thread()]
-    process._polled = {0: 0.0}  # long ago, by a monotonic clock
-    process._polled[0] -= 1_000
+    process._polled = {(Priority.NORMAL, 0): 0.0}  # long ago, by a monotonic clock
+    process._polled[Priority.NORMAL, 0] -= 1_000
     assert "has not polled" in (process.find_ailment() or "")
     process._polling = [threading.Thread()]
     assert process.find_ailment() == "a thread that polls has ended"

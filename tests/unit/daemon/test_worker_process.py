@@ -9,7 +9,9 @@ from contextlib import contextmanager
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
 from minutehand.concurrency.pools import ThreadCache
+from minutehand.daemon.lane_slots import LaneSlots
 from minutehand.daemon.worker_process import WorkerProcess
+from minutehand.domain.policies import Priority
 from minutehand.ports.services import Services
 from minutehand.services import system_clock
 from minutehand.testing import Detail, Hook, Memory
@@ -247,17 +249,16 @@ def test_a_defect_of_the_poller_ends_no_worker(scene: Scene, monkeypatch: pytest
     monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
     asked = 0
 
-    free_slots = WorkerProcess._free_slots
+    take = LaneSlots.take
 
-    def odd_once(process: WorkerProcess, most: int) -> int:
+    def odd_once(slots: LaneSlots, lane: Priority, most: int, *, timeout: float) -> int:
         nonlocal asked
         asked += 1
         if asked == 1:
-            process._slots.release()  # the one that this poll had taken
             raise KeyError("ours")
-        return free_slots(process, most)
+        return take(slots, lane, most, timeout=timeout)
 
-    monkeypatch.setattr(WorkerProcess, "_free_slots", odd_once)
+    monkeypatch.setattr(LaneSlots, "take", odd_once)
     with working(scene.memory.connect(), scene.jobs):
         assert until(lambda: asked > 0)
         scene.scheduler.submit("quick")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 from minutehand.auditor.audit import AuditReport
 from minutehand.auditor.closing import ClosingReport
+from minutehand.domain.queue import Stripe
 from minutehand.domain.run import RunState
 from minutehand.fires.context import BackfillProgress, MissedFires, TickCounts
 from minutehand.historian.archive_compaction import CompactionReport
@@ -48,7 +49,7 @@ def _made_by(role: Role) -> list[Measurement]:
         done = _full(TickCounts, lags=[1], misses=[miss], backfills=[progress])
         report = _full(TickReport, held=["reports"], broken=["acme"], ages={(3, "default"): 5}, handled=done)
         depth = QueueDepth(waiting=1, at_hand=1)
-        return of_tick(report, whole=True) + of_gauges(Gauges(depths={"default": [depth]}, ready=1, expired=1))
+        return of_tick(report, whole=True) + of_gauges(Gauges(depths={Stripe(None): depth}, ready=1, expired=1))
     if role is Role.UNDERTAKER:
         burials = [
             *(Burial(action="recorded", state=state, began=True, paused=True) for state in RunState),
@@ -89,7 +90,7 @@ def test_an_empty_tick_still_says_that_it_was_one_and_a_group_is_none() -> None:
 
 
 def test_what_was_not_measured_is_not_said() -> None:
-    assert of_gauges(Gauges(depths={"default": [None]})) == []
+    assert of_gauges(Gauges(depths={Stripe(None): None})) == []
 
 
 def test_a_metric_that_the_catalogue_lacks_cannot_be_made() -> None:

@@ -18,7 +18,7 @@ from minutehand.daemon.roles import worker_process
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.message import Message
 from minutehand.domain.names import fire_ref
-from minutehand.domain.queue import Queue, striped, striped_text
+from minutehand.domain.queue import Queue, Stripe, striped, striped_text
 from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
 from minutehand.local.installation import create_queues
 from minutehand.ports.services import Services
@@ -171,7 +171,7 @@ def test_names_and_numbers() -> None:
         *("work", "work-a-1", "work_3", "work-a-1_12")
     ]
     for name in ("arn:aws:sqs:eu-west-1:1:m-work", "m-work-7", "m-work_3", "m-work-7_12", ""):
-        assert stripe_called(name) == {"m-work_3": 3, "m-work-7_12": 12}.get(name, 0)
+        assert stripe_called(name) == Stripe(None, {"m-work_3": 3, "m-work-7_12": 12}.get(name, 0))
     declared = [Queue(name="a", stripes=2), Queue(name="b")]
     assert [queue.suffix for queue in all_queues(declared, stripes=3)] == [
         *("dead", "work", "work_1", "work_2", "work-a", "work-a_1", "work-b")

@@ -16,6 +16,7 @@ app = typer.Typer(help="Show the queues.", no_args_is_help=True)
 
 _COLUMNS = (
     Column("queue", cut=16),
+    Column("lane", drop=3),
     Column("stripe", drop=2),
     Column("waiting"),
     Column("in_flight"),
@@ -42,6 +43,7 @@ class StripeLine:
     """A stripe as a line of the table."""
 
     queue: str
+    lane: str
     stripe: int
     waiting: str
     in_flight: str
@@ -53,11 +55,12 @@ class StripeLine:
 def stripe_lines(queue: QueueView) -> list[StripeLine]:
     """The lines of a queue: age and hold are the queue's, and stand in its first."""
     lines = []
-    for stripe in queue.stripes:
-        first = stripe.number == 0
+    for place, stripe in enumerate(queue.stripes):
+        first = place == 0
         lines.append(
             StripeLine(
                 queue=queue.name,
+                lane=str(stripe.priority),
                 stripe=stripe.number,
                 waiting=_number(stripe.waiting),
                 in_flight=_number(stripe.in_flight),

@@ -41,6 +41,7 @@ def submit(
         str | None, typer.Option(help="at_least_once or at_most_once instead of the job's own.")
     ] = None,
     start: Annotated[str | None, typer.Option(help="prompt or exact instead of the job's own.")] = None,
+    priority: Annotated[str | None, typer.Option(help="high, normal or low instead of the job's own.")] = None,
     max_attempts: Annotated[int | None, typer.Option(help="Instead of the job's own.")] = None,
     *,
     strict: Strict = False,
@@ -56,6 +57,7 @@ def submit(
         idempotency_key=key,
         delivery=cast(Any, delivery),
         start=cast(Any, start),
+        priority=cast(Any, priority),
         retry=None if max_attempts is None else Retry(max_attempts=max_attempts),
     )
     shell.show(run)

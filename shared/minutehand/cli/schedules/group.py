@@ -203,11 +203,16 @@ def delete(
 
 @app.command()
 def trigger(
-    shell: Shell, name: Name, payload: Payload = None, key: Key = None, expected_revision: ExpectedRevision = None
+    shell: Shell,
+    name: Name,
+    payload: Payload = None,
+    priority: Annotated[str | None, typer.Option(help="high, normal or low instead of the schedule's.")] = None,
+    key: Key = None,
+    expected_revision: ExpectedRevision = None,
 ) -> None:
     """Run a schedule now, independent of its expression."""
     given = {"idempotency_key": key, "expected_revision": expected_revision, **payload_of(payload)}
-    shell.show(shell.scheduler.trigger(name, **given))
+    shell.show(shell.scheduler.trigger(name, priority=cast(Any, priority), **given))
 
 
 @app.command()

@@ -74,6 +74,7 @@ _EXECUTION = OptionSpec.all(
     "Execution, instead of the job's own policies",
     ("delivery", str, "at_least_once, exactly_once or at_most_once."),
     ("start", str, "prompt or exact."),
+    ("priority", str, "high, normal or low, in a queue that has lanes."),
     ("max_attempts", int, "Maximum number of attempts."),
     ("backoff", str, "How the wait between attempts grows: exponential, linear or fixed."),
     ("retry_base", Seconds, "Time before the second attempt, e.g. 30s."),

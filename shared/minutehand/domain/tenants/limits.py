@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
+from minutehand.domain.policies import Priority, word
 from minutehand.errors import InvalidInput
 
 FASTEST = 100_000.0  # acts a second: ten microseconds for each
@@ -20,6 +21,8 @@ MOST = 1_000_000_000  # of what is counted
 
 
 _RANGES: Mapping[str, tuple[float, float]] = {"breaker_percent": (1, 100)}
+LimitValue = float | str  # a number; of highest_priority its word
+WORDS: Mapping[str, type[StrEnum]] = {"highest_priority": Priority}  # limits that are words
 
 
 class RateWord(StrEnum):
@@ -50,6 +53,7 @@ class TenantLimits:
     fires_per_hour: int | None = None  # of all these, each in its densest hour
     backfill_fires: int | None = None  # of one backfill
     breaker_percent: int | None = None  # of failed attempts at which a job's circuit breaker opens
+    highest_priority: Priority | None = None  # of its runs: what asks for more is refused, what inherits more gets this
 
     def with_defaults(self, default: TenantLimits) -> TenantLimits:
         """With the installation's where there is none of its own."""
@@ -58,7 +62,7 @@ class TenantLimits:
         found: dict[str, Any] = default.given() | self.given()
         return TenantLimits(**found)
 
-    def given(self) -> dict[str, float]:
+    def given(self) -> dict[str, LimitValue]:
         """Those that are set, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
@@ -86,15 +90,18 @@ def with_limits(present: TenantLimits, given: object, field: str = "limits") -> 
             near = get_close_matches(str(name), NAMES, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"use {', '.join(NAMES)}"
             raise InvalidInput(field, name, "is no limit", remedy)
-        checked[name] = None if value is None else _number(name, value, field)
+        checked[name] = None if value is None else _checked(name, value, field)
     return replace(present, **checked)
 
 
-def typed_limits(given: Iterable[str], field: str = "limits") -> dict[str, float | None]:
-    """Limits as people write them: NAME=NUMBER, or NAME=default for the installation's. ``with_limits`` checks names and numbers."""
-    found: dict[str, float | None] = {}
+def typed_limits(given: Iterable[str], field: str = "limits") -> dict[str, LimitValue | None]:
+    """Limits as people write them: NAME=NUMBER, or its word, or NAME=default for the installation's. ``with_limits`` checks them."""
+    found: dict[str, LimitValue | None] = {}
     for text in given:
         name, _, value = (part.strip() for part in text.partition("="))
+        if name in WORDS and value != "default":
+            found[name] = value
+            continue
         try:
             number = None if value == "default" else float(value)
         except ValueError:
@@ -102,6 +109,10 @@ def typed_limits(given: Iterable[str], field: str = "limits") -> dict[str, float
             raise InvalidInput(field, text, "is no limit", remedy) from None
         found[name] = int(number) if number is not None and number.is_integer() else number
     return found
+
+
+def _checked(name: str, value: Any, field: str) -> LimitValue:
+    return word(WORDS[name], f"{field}.{name}", value) if name in WORDS else _number(name, value, field)
 
 
 def _number(name: str, value: object, field: str) -> float:

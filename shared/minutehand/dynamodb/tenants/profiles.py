@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minutehand.domain.audit import AuditLineRow
-from minutehand.domain.tenants.limits import NAMES, NO_LIMITS, TenantLimits
+from minutehand.domain.tenants.limits import NAMES, NO_LIMITS, WORDS, TenantLimits
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, Grant, TenantProfile, TenantState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.audit import transact
@@ -205,7 +205,8 @@ def profile_of(row: Mapping[str, Any]) -> TenantProfile:
 
 
 def _limits(given: Mapping[str, Any]) -> TenantLimits:
-    return TenantLimits(**{name: value for name, value in given.items() if name in NAMES})
+    found: dict[str, Any] = {name: value for name, value in given.items() if name in NAMES}
+    return TenantLimits(**found | {name: kind(found[name]) for name, kind in WORDS.items() if name in found})
 
 
 def _grant(given: Mapping[str, Any]) -> Grant:

@@ -12,14 +12,17 @@ from minutehand.domain.audit import AuditAct
 from minutehand.domain.message import INLINE_PAYLOAD
 from minutehand.domain.names import RunRef, one_off_ref
 from minutehand.domain.payload import size
+from minutehand.domain.policies import Overrides
 from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row, parse_dead_key
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.errors import AlreadyExists, Conflict, KeyReused, MinutehandError, NotFound, Throttled, Unavailable
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
+from minutehand.owner.limits import bounded
 from minutehand.owner.runs.submit import SameTime, submit
 from minutehand.ports.records import ReadBudget, RowPage
 from minutehand.ports.services import Services
+from minutehand.state.run_spec import own_overrides
 from minutehand.state.transition import Absent, Compare, Condition, all_of
 
 Check = Callable[[RunRow], object]
@@ -171,9 +174,22 @@ def plan(
     check: Check = lambda run: None,
 ) -> RunRow:
     """The replay as it would be submitted. Raises as ``replay``; writes nothing."""
-    planned = _planned(original, ref, context, payload)
+    planned = _bounded(_planned(original, ref, context, payload), context)
     check(planned)
     return planned
+
+
+def _bounded(again: RunRow, context: FireContext) -> RunRow:
+    """With a priority that the tenant may use by now."""
+    policies = Overrides.parse(again.overrides)
+    if policies.priority is None:
+        return again
+    lowered = bounded(policies.priority, again.ref.tenant, context.services, context.clock())
+    return (
+        again
+        if lowered is policies.priority
+        else replace(again, overrides=replace(policies, priority=lowered).encode())
+    )
 
 
 def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: str | None) -> RunRow:
@@ -213,7 +229,7 @@ def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: str |
         again,
         payload=text,
         payload_ref=key,
-        overrides=definition.overrides.encode(),
+        overrides=own_overrides(definition.overrides, original.overrides).encode(),
         queue=definition.options.queue,
         timezone=definition.rule.timezone,
     )

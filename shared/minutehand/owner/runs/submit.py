@@ -64,7 +64,7 @@ def submit(
         # The new entry is removed, unless it is the same entry with which that run still waits.
         if existing.state not in WAITING or existing.not_before != run.not_before:
             services.agenda.remove([entry])
-        compared = ("payload", *(("job", "overrides", "queue") if run.ref.is_one_off else ()))
+        compared = ("payload", "overrides", *(("job", "queue") if run.ref.is_one_off else ()))
         other = [name for name in compared if getattr(existing, name) != getattr(run, name)]
         if not is_same_content(existing.payload_ref, run.payload_ref):
             other.append("payload_ref")
@@ -125,6 +125,7 @@ class TriggerSpec:
     token: str  # random text, for a trigger without a key
     key: str | None = None  # its idempotency key
     payload: Callable[[Head], StorePayload | None] = lambda head: None  # checks it; None: the run has the schedule's
+    overrides: str | None = None  # what it overrides of the schedule's policies: JSON text
 
 
 def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunRow:
@@ -145,6 +146,7 @@ def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunR
         created_at=now,
         payload=text,
         payload_ref=place,
+        overrides=spec.overrides,
         actor=actor_of(context),
     )
     return submit(run, context, line=line_of(AuditAct.TRIGGER, str(ref), context, key=spec.key))

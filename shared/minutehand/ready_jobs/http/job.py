@@ -10,7 +10,7 @@ from typing import Any
 from minutehand.domain.job import Context, JobFunction
 from minutehand.domain.names import check_secret
 from minutehand.domain.payload import json_text
-from minutehand.domain.policies import DeliveryWord, Retry, StartWord
+from minutehand.domain.policies import DeliveryWord, PriorityWord, Retry, StartWord
 from minutehand.domain.redaction import USUAL, Redact
 from minutehand.errors import InvalidInput, Permanent
 from minutehand.jobs import Registry, default_registry
@@ -38,6 +38,7 @@ def http_job(
     allow_env_secrets: bool = False,
     delivery: DeliveryWord | None = None,
     start: StartWord | None = None,
+    priority: PriorityWord | None = None,
     retry: Retry | None = None,
     deadline: float | None = None,
     queue: str | None = None,
@@ -69,6 +70,7 @@ def http_job(
         name,
         delivery=delivery,
         start=start,
+        priority=priority,
         retry=retry,
         deadline=deadline,
         queue=queue,

@@ -10,8 +10,8 @@ from typing import Any
 
 from minutehand.domain.job_catalogue import CatalogueEntry
 from minutehand.domain.message import GARBAGE
-from minutehand.domain.policies import Delivery, Isolation, Retry, Start, parse_policies
-from minutehand.domain.queue import DEFAULT_QUEUE
+from minutehand.domain.policies import Delivery, Isolation, Priority, Retry, Start, parse_policies
+from minutehand.domain.queue import DEFAULT_QUEUE, Stripe
 from minutehand.domain.times import from_ms
 from minutehand.errors import MinutehandError
 from minutehand.owner.queues import FoundQueue
@@ -70,6 +70,7 @@ class QueueStripe:
     """One of the SQS queues of a queue, with approximate numbers of messages; None: SQS did not answer."""
 
     number: int  # 0, 1, 2 …
+    priority: Priority = Priority.NORMAL  # whose lane it belongs to: "high", "normal" or "low"
     waiting: int | None  # for a worker
     in_flight: int | None  # at a worker, or hidden until a retry or another look
     delayed: int | None  # sent ahead of their time
@@ -103,6 +104,7 @@ class JobView:
     queue: str  # of its runs: "default", or a declared queue
     delivery: Delivery  # "at_least_once", "exactly_once" or "at_most_once"
     start: Start  # "prompt" or "exact"
+    priority: Priority  # "high", "normal" or "low"
     retry: Retry
     timeout: float | None  # seconds of one attempt
     deadline: float | None  # seconds after the due time; after them no attempt starts
@@ -172,7 +174,7 @@ def _run(run: RunAtHand) -> WorkerRun:
 def queue_view(found: FoundQueue) -> QueueView:
     holds = found.holds
     now = None if holds is None else holds.now
-    stripes = [_stripe(number, depth) for number, depth in enumerate(found.stripes)]
+    stripes = [_stripe(stripe, depth) for stripe, depth in found.stripes.items()]
     return QueueView(
         name=found.name or DEFAULT_QUEUE,
         waiting=_sum([stripe.waiting for stripe in stripes]),
@@ -186,10 +188,11 @@ def queue_view(found: FoundQueue) -> QueueView:
     )
 
 
-def _stripe(number: int, depth: QueueDepth | None) -> QueueStripe:
+def _stripe(stripe: Stripe, depth: QueueDepth | None) -> QueueStripe:
+    place: Any = {"number": stripe.number, "priority": stripe.priority}
     if depth is None:
-        return QueueStripe(number=number, waiting=None, in_flight=None, delayed=None)
-    return QueueStripe(number=number, waiting=depth.waiting, in_flight=depth.at_hand, delayed=depth.delayed)
+        return QueueStripe(**place, waiting=None, in_flight=None, delayed=None)
+    return QueueStripe(**place, waiting=depth.waiting, in_flight=depth.at_hand, delayed=depth.delayed)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

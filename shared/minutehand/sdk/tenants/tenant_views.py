@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from minutehand.domain.tenants.limits import LimitValue
 from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
 from minutehand.domain.times import from_ms
 
@@ -23,7 +24,7 @@ class Tenant:
     queue: (
         str | None
     )  # of runs for which neither job nor caller names one; None: the installation's, or the default queue
-    limits: Mapping[str, float]  # its own, by name; the installation's count for what is not here
+    limits: Mapping[str, LimitValue]  # its own, by name; the installation's count for what is not here
     note: str | None  # whose it is
     suspension_note: str | None  # why it is suspended
     version: int  # counts the changes

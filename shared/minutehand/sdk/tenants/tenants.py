@@ -20,7 +20,7 @@ from minutehand.domain.tenants.editing import (
     with_jobs,
     without_grant,
 )
-from minutehand.domain.tenants.limits import NO_LIMITS, with_limits
+from minutehand.domain.tenants.limits import NO_LIMITS, LimitValue, with_limits
 from minutehand.domain.tenants.profile import (
     ALL,
     INSTALLATION,
@@ -42,7 +42,7 @@ from minutehand.sdk.tenants.keys import KeyMethods
 from minutehand.sdk.tenants.tenant_views import Tenant, tenant_view
 
 UNSET: Any = object()  # default of an argument for which None is a value
-_NONE: Mapping[str, float | None] = {}  # limits that change
+_NONE: Mapping[str, LimitValue | None] = {}  # limits that change
 _VERSIONS = 10**15  # larger than every version
 
 
@@ -86,13 +86,14 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         jobs: Sequence[str] | None = None,
         queue: str | None = None,
         note: str | None = None,
-        limits: Mapping[str, float | None] = _NONE,
+        limits: Mapping[str, LimitValue | None] = _NONE,
     ) -> Tenant:
         """Give a tenant a profile. Work of a tenant without one is accepted too, with the defaults of the installation.
 
         ``jobs`` are names and patterns (``report.*``) of the jobs that it may run; None: those of the installation, or all. ``queue`` is
-        for runs for which neither job nor caller names one. ``limits`` are numbers by name, as ``{"runs_per_second": 10}``; what it does
-        not have is as the installation has it. Raises InvalidInput, AlreadyExists, Forbidden, Unavailable.
+        for runs for which neither job nor caller names one. ``limits`` are numbers by name, as ``{"runs_per_second": 10}``, and
+        the word of ``highest_priority``; what it does not have is as the installation has it. Raises InvalidInput, AlreadyExists,
+        Forbidden, Unavailable.
         """
         holder = checked_holder(tenant)
         profile = TenantProfile(tenant=holder, jobs=_jobs(jobs), queue=_queue(queue), note=_note(note))
@@ -109,7 +110,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         remove_jobs: Sequence[str] = (),
         queue: str | None = UNSET,
         note: str | None = UNSET,
-        limits: Mapping[str, float | None] = _NONE,
+        limits: Mapping[str, LimitValue | None] = _NONE,
         expected_version: int | None = None,
     ) -> Tenant:
         """Change what is given of a profile; a tenant without one gets one. None stands for the installation's default.

@@ -23,6 +23,7 @@ from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.message import Message, decode
 from minutehand.domain.names import RunRef
 from minutehand.domain.notice import Notice
+from minutehand.domain.queue import Stripe, stripes_of
 from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
 from minutehand.domain.times import DAY, SECOND
@@ -41,7 +42,7 @@ from minutehand.dynamodb.tenants.profiles import RowTenants
 from minutehand.dynamodb.tenants.usage import RowUsage
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.services import Clock, Services
-from minutehand.sqs.routing import DEAD, WORK, Stripe
+from minutehand.sqs.routing import DEAD, WORK
 from minutehand.state.backpressure import Limits
 from minutehand.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
 from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
@@ -94,7 +95,8 @@ class MemoryEvents:
 class Memory:
     """An installation in memory. ``connect`` returns the services of one process; other methods read the tables for assertions.
 
-    ``retention`` in ms. ``queues`` are names of declared queues, ``stripes`` their numbers of stripes (None: the default queue).
+    ``retention`` in ms. ``queues`` are names of declared queues, ``stripes`` their numbers of stripes, ``prioritised`` those
+    with lanes (None: the default queue); a low run counts as normal after ``low_age`` ms.
     Above ``limits`` its tickers hold a queue back. With ``random`` messages come in any order. ``idle`` is called where a long poll
     would wait.
     """
@@ -107,6 +109,8 @@ class Memory:
         shards: int = SHARDS,
         queues: Iterable[str] = (),
         stripes: Mapping[str | None, int] = _UNSTRIPED,
+        prioritised: Iterable[str | None] = (),
+        low_age: int = DAY,
         limits: Limits = _UNLIMITED,
         random: Random | None = None,
         idle: Idle | None = None,
@@ -127,14 +131,15 @@ class Memory:
         self._parameters: dict[str, tuple[str, int, int]] = {}  # the secrets of tenants
         self.log = MemoryLog(clock)
         self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
-        self._striped = dict(stripes)
+        self._striped, self._prioritised, self._low_age = dict(stripes), set[str | None](), low_age
+        laned = set(prioritised)
         for name in (None, *queues):
-            self.add_queue(name, stripes=self._striped.get(name, 1))
+            self.add_queue(name, stripes=self._striped.get(name, 1), priorities=name in laned)
 
     @property
     def queues(self) -> dict[str | None, MemoryQueue]:
         """The first stripe of each work queue, by the name of the declared queue; None: the default one."""
-        return {stripe.queue: found for stripe, found in self.stripes.items() if not stripe.number}
+        return {stripe.queue: found for stripe, found in self.stripes.items() if stripe == Stripe(stripe.queue)}
 
     @property
     def work(self) -> MemoryQueue:
@@ -149,12 +154,13 @@ class Memory:
         rounds: int = 2,
         queue: str | None = None,
         stripes: Mapping[str | None, int] | None = None,
+        prioritised: Iterable[str | None] | None = None,
         stats: RequestStats | None = None,
     ) -> Services:
         """The services of one process, which receives from ``queue`` (None: the default one).
 
-        ``stripes`` are the numbers of stripes that it knows; None: the real ones. A failing request is sent ``attempts`` times,
-        single items of a batch ``rounds`` times.
+        ``stripes`` are the numbers of stripes that it knows, ``prioritised`` the queues with lanes; None: the real ones. A failing
+        request is sent ``attempts`` times, single items of a batch ``rounds`` times.
         """
         calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
         tables, receiver = self._tables_of(calls), Receiver(calls, self._clock, self._idle)
@@ -169,6 +175,8 @@ class Memory:
                 receiver,
                 consumes=queue,
                 stripes=self._striped if stripes is None else stripes,
+                prioritised=self._prioritised if prioritised is None else frozenset(prioritised),
+                low_age=self._low_age,
             ),
             dead=MemoryDeadQueue(calls, self.dead, receiver),
             dead_index=RowDeadIndex(tables),
@@ -246,12 +254,13 @@ class Memory:
 
     # Writes without a request.
 
-    def add_queue(self, name: str | None, *, stripes: int = 1) -> MemoryQueue:
-        """Create a declared queue, or further stripes of it, as a deployment does; returns its first stripe."""
-        for number in range(stripes):
+    def add_queue(self, name: str | None, *, stripes: int = 1, priorities: bool = False) -> MemoryQueue:
+        """Create a declared queue, or further stripes and lanes of it, as a deployment does; returns its first stripe."""
+        for stripe in stripes_of(name, stripes, priorities=priorities or name in self._prioritised):
             made = MemoryQueue(self._clock, visibility=WORK.visibility, dead=self.dead, random=self._random)
-            self.stripes.setdefault(Stripe(name, number), made)
+            self.stripes.setdefault(stripe, made)
         self._striped[name] = max(stripes, self._striped.get(name, 1))
+        self._prioritised |= {name} if priorities else set()
         return self.stripes[Stripe(name)]
 
     def remove_queue(self, name: str) -> None:

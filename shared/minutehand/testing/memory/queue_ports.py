@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from minutehand.domain.message import DeadLetter, encode_letter
-from minutehand.domain.times import SECOND
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import LANES, Stripe, lanes, stripes_of
+from minutehand.domain.times import DAY, SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Clock
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
 from minutehand.sqs.routing import (
     BATCH,
     MAX_VISIBILITY,
-    Stripe,
     by_stripe,
     cut_by_size,
+    detour,
     held,
     log_detour,
     log_refusal,
@@ -57,7 +60,7 @@ class Receiver:
 
 
 class MemoryWorkQueue:
-    """The work queues over ``queues``. It receives from ``consumes``; ``stripes`` are the numbers of stripes that it knows."""
+    """The work queues over ``queues``. It receives from ``consumes``; ``stripes`` and ``prioritised`` are what it knows."""
 
     def __init__(
         self,
@@ -67,17 +70,30 @@ class MemoryWorkQueue:
         *,
         consumes: str | None = None,
         stripes: Mapping[str | None, int],
+        prioritised: Collection[str | None] = (),
+        low_age: int = DAY,
     ) -> None:
         self._calls, self._queues, self._receiver = calls, queues, receiver
-        self._consumes, self._striped = consumes, stripes
+        self._consumes, self._striped, self._prioritised = consumes, stripes, prioritised
+        self.low_age = low_age
 
     @property
     def stripes(self) -> int:
         return self._striped.get(self._consumes, 1)
 
+    @property
+    def lanes(self) -> Sequence[Priority]:
+        return lanes(priorities=self._consumes in self._prioritised)
+
+    def has_lanes(self) -> bool:
+        def look() -> bool:
+            return all(Stripe(self._consumes, 0, lane) in self._queues for lane in LANES)
+
+        return self._calls.one("GetQueueUrl", "work", "has_lanes", look)
+
     def count_stripes(self) -> int:
         def count() -> int:
-            return sum(stripe.queue == self._consumes for stripe in self._queues)
+            return sum((q, lane) == (self._consumes, Priority.NORMAL) for q, _, lane in self._queues)
 
         return self._calls.one("GetQueueUrl", "work", "count_stripes", count)
 
@@ -86,7 +102,7 @@ class MemoryWorkQueue:
             if type(message.delay) is not int or not 0 <= message.delay <= MAX_DELAY:
                 raise ValueError(f"DelaySeconds={message.delay!r}: SQS takes whole seconds from 0 to {MAX_DELAY}")
         accepted = [False] * len(messages)
-        for stripe, places in by_stripe(messages, self._striped).items():
+        for stripe, places in by_stripe(messages, self._striped, self._prioritised).items():
             found = self._find(stripe, len(places))
             if found is not None:
                 for place in self._send(found, [messages[place] for place in places]):
@@ -94,12 +110,12 @@ class MemoryWorkQueue:
         return accepted
 
     def _find(self, stripe: Stripe, messages: int) -> Stripe | None:
-        """The stripe itself, or the first one of its queue where it does not exist; None if there is no such queue."""
+        """The SQS queue itself, or that to which messages go where it does not exist; None if there is no such queue."""
         if stripe in self._queues:
             return stripe
-        if stripe.number:
+        if (other := detour(stripe)) is not None:
             log_detour(stripe, messages, "there is no such queue")
-            return self._find(Stripe(stripe.queue), messages)
+            return self._find(other, messages)
         log_refusal(str(stripe.queue), messages, "there is no such queue")
         return None
 
@@ -122,41 +138,39 @@ class MemoryWorkQueue:
         return self._calls.one("GetQueueAttributes", "work", "load", count)
 
     def _loads(self, queue: str | None) -> list[QueueDepth]:
-        stripes = (Stripe(queue, number) for number in range(self._striped.get(queue, 1)))
+        stripes = stripes_of(queue, self._striped.get(queue, 1), priorities=queue in self._prioritised)
         return [self._queues[stripe].load() for stripe in stripes if stripe in self._queues]
 
-    def survey(self) -> Mapping[str | None, Sequence[QueueDepth | None]]:
-        found: dict[str | None, list[QueueDepth | None]] = {}
+    def survey(self) -> Mapping[Stripe, QueueDepth | None]:
+        found: dict[Stripe, QueueDepth | None] = {}
         for stripe in self._calls.one("ListQueues", "work", "survey", lambda: sorted(self._queues, key=_order)):
-            queue = found.setdefault(stripe.queue, [])
-            try:
+            found[stripe] = None
+            with suppress(Unavailable):
                 depth = self._calls.one("GetQueueAttributes", work_suffix(*stripe), "depth", self._queues[stripe].load)
-            except Unavailable:
-                queue.append(None)
-            else:
-                queue.append(depth)
+                found[stripe] = depth
         return found
 
     def names(self) -> Sequence[str]:
         def declared() -> list[str]:
-            return sorted({queue for queue, _ in self._queues if queue is not None})
+            return sorted({queue for queue, _, _ in self._queues if queue is not None})
 
         return self._calls.one("ListQueues", "work", "names", declared)
 
-    def receive(self, *, most: int, wait: float, visibility: int, stripe: int = 0) -> Sequence[RawMessage]:
-        place, queue = work_suffix(self._consumes, stripe), self._queues[Stripe(self._consumes, stripe)]
-        found = self._receiver.receive(queue, place, most, wait, visibility)
-        return [replace(each, receipt=held(each.receipt, stripe)) for each in found]
+    def receive(
+        self, *, most: int, wait: float, visibility: int, stripe: int = 0, lane: Priority = Priority.NORMAL
+    ) -> Sequence[RawMessage]:
+        own = Stripe(self._consumes, stripe, lane)
+        found = self._receiver.receive(self._queues[own], work_suffix(*own), most, wait, visibility)
+        return [replace(each, receipt=held(each.receipt, own), lane=lane) for each in found]
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
         hidden = min(max(seconds, 0), MAX_VISIBILITY)
         self._each("ChangeMessageVisibilityBatch", "hide", receipts, lambda queue, receipt: queue.hide(receipt, hidden))
 
     def delete(self, receipt: str) -> None:
-        ((stripe, (own,)),) = receipts_by_stripe([receipt]).items()
-        queue = self._queues[Stripe(self._consumes, stripe)]
-        place = work_suffix(self._consumes, stripe)
-        self._calls.one("DeleteMessage", place, "delete", lambda: queue.delete(own), receipt)
+        ((stripe, (own,)),) = receipts_by_stripe([receipt], self._consumes).items()
+        queue = self._queues[stripe]
+        self._calls.one("DeleteMessage", work_suffix(*stripe), "delete", lambda: queue.delete(own), receipt)
 
     def erase(self, receipts: Sequence[str]) -> None:
         self._each("DeleteMessageBatch", "erase", receipts, lambda queue, receipt: queue.delete(receipt))
@@ -166,8 +180,8 @@ class MemoryWorkQueue:
     ) -> None:
         """Batches for each stripe. Raises Unavailable if messages were throttled; the caller repeats."""
         throttled = 0
-        for stripe, own in receipts_by_stripe(receipts).items():
-            queue, place = self._queues[Stripe(self._consumes, stripe)], work_suffix(self._consumes, stripe)
+        for stripe, own in receipts_by_stripe(receipts, self._consumes).items():
+            queue, place = self._queues[stripe], work_suffix(*stripe)
             effects = [partial(do, queue, receipt) for receipt in own]
             done = self._calls.many(operation, place, verb, own, partial(_run, effects), most=BATCH, rounds=1)
             throttled += len(own) - len(done)
@@ -175,8 +189,8 @@ class MemoryWorkQueue:
             raise Unavailable(f"{operation}: {throttled} messages were throttled")
 
 
-def _order(stripe: Stripe) -> tuple[str, int]:
-    return stripe.queue or "", stripe.number
+def _order(stripe: Stripe) -> tuple[str, int, int]:
+    return stripe.order
 
 
 def _run(effects: Sequence[Callable[[], object]], place: int) -> object:

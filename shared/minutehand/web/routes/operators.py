@@ -42,8 +42,10 @@ class ProfileRequest(ApiBody):
     jobs: list[str] | None = _JOBS
     queue: str | None = Field(None, pattern=NAME, description="of runs for which neither job nor caller names one")
     note: str | None = Field(None, description="whose it is")
-    limits: dict[str, float | None] = Field(
-        {}, description="numbers by name; null: the installation's", examples=[{"runs_per_second": 10}]
+    limits: dict[str, float | str | None] = Field(
+        {},
+        description="numbers by name, of highest_priority a word; null: the installation's",
+        examples=[{"runs_per_second": 10}],
     )
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from minutehand.apply.fields import RETRY
 from minutehand.domain.history.entry import RunKind
-from minutehand.domain.policies import Delivery, Retry, Start
+from minutehand.domain.policies import Delivery, Priority, Retry, Start
 from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput, NotFinished
 from minutehand.web import views
@@ -36,6 +36,7 @@ class SubmitRequest(ApiBody):
     delay: Seconds | None = Field(None, ge=0, description="seconds from now, instead of run_at")
     delivery: Delivery | None = None
     start: Start | None = None
+    priority: Priority | None = Field(None, description="left out: the job's")
     retry: dict[str, Any] | None = Field(None, json_schema_extra={**DEFINITION["properties"]["retry"]})
     timeout: Seconds | None = Field(None, gt=0, description="seconds of one attempt")
     deadline: Seconds | None = Field(None, gt=0, description="seconds after the due time; then no attempt starts")

@@ -8,6 +8,7 @@ from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
 
+from minutehand.domain.policies import Priority
 from minutehand.state.backfill import BackfillOrder, BackfillStateWord
 from minutehand.web import views
 from minutehand.web.calls import BackfillId, Call, IdempotencyKey, IfMatch, ScheduleName, header_named
@@ -23,6 +24,7 @@ class TriggerRequest(ApiBody):
     """What to run it with."""
 
     payload: Payload = Field(None, description="instead of the schedule's own", examples=[{"region": "us"}])
+    priority: Priority | None = Field(None, description="likewise")
 
 
 class ScheduleRunsQuery(PageQuery):

@@ -20,11 +20,12 @@ from minutehand.domain.run import AgendaEntry, EntryKind, RunRow
 from minutehand.domain.schedule import Revision, freeze_key
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable, Unreadable
+from minutehand.fires.claim import outgoing
 from minutehand.ports.ledger import BatchReadResult
 from minutehand.ports.schedules import RevisionBatch, RevisionKey
-from minutehand.ports.work_queue import OutgoingMessage, RawMessage
+from minutehand.ports.work_queue import RawMessage
 from minutehand.state.run_spec import RunSpec, of_one_off, of_schedule, says_more
-from minutehand.state.start import MAX_DELAY, delay_for
+from minutehand.state.start import MAX_DELAY
 from minutehand.worker.context import Done, WorkerContext
 from minutehand.worker.stages import Acknowledgement, Action, InFlightMessage, Outcome, ReceivedMessage
 
@@ -144,7 +145,7 @@ def _resent(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) 
     """Send the new order to the run's own queue. The message is deleted if it was accepted, and else comes back."""
     assert outcome.order is not None
     assert received.spec is not None
-    order = replace(outcome.order, queue=received.spec.queue)
+    order = replace(outcome.order, queue=received.spec.queue, priority=received.spec.priority)
     try:
         accepted = _send(worker, order, outcome.at)
     except Exception:  # the run is recorded; whatever it is, its message comes back
@@ -160,7 +161,7 @@ def _send(worker: WorkerContext, order: Message, at: int) -> bool:
     """A delayed message, or beyond SQS's reach an agenda entry; whether it was accepted."""
     now = worker.clock()
     if at - now <= MAX_DELAY:
-        return worker.services.work.send([OutgoingMessage(order, delay_for(at, order.start, now))])[0]
+        return worker.services.work.send([outgoing(order, at, now, worker.services.work)])[0]
     shard = shard_of(order.run.owner, worker.services.agenda.shards())
     entry = AgendaEntry(shard=shard, due=at, kind=EntryKind.RUN, id=str(order.run), created_at=now, queue=order.queue)
     return bool(worker.services.agenda.put([entry]))

@@ -16,12 +16,14 @@ from minutehand.apply.nodes import read_documents
 from minutehand.console.words import pretty
 from minutehand.domain.options import CatchUp, Overlap
 from minutehand.domain.payload import parse_json
+from minutehand.domain.policies import Priority
 from minutehand.errors import InvalidInput
 from minutehand.timing.rrule.parser import is_rrule
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "overlap": tuple(str(one) for one in Overlap),
     "catch_up": tuple(str(one) for one in CatchUp),
+    "priority": tuple(str(one) for one in Priority),
 }
 SECONDS = ("timeout", "deadline")
 TEXTS = ("job", "timezone", "description", "queue")
