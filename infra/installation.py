@@ -11,15 +11,16 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
-from minutehand.domain.names import check_flag, check_name
-from minutehand.domain.queue import MOST_STRIPES
+from minutehand.domain.names import check_flag, check_name, check_whole
+from minutehand.domain.queue import LOW_SHARE, MOST_LOW_SHARE, MOST_STRIPES
 from minutehand.errors import InvalidInput
-from minutehand.settings import DEFAULT_PREFIX, DEFAULT_SHARDS, LOG_GROUP
+from minutehand.settings import DEFAULT_LOW_AGE, DEFAULT_PREFIX, DEFAULT_SHARDS, LOG_GROUP, MOST_LOW_AGE
 from minutehand.sqs.routing import WORK
 
 from .acknowledge import acknowledge_for
 from .packaging.bundling import AWS, BundleTarget
 
+LOW_AGE = Duration.seconds(DEFAULT_LOW_AGE)
 ARCHIVE_RETENTION = Duration.days(400)  # a year, and what an audit of it takes
 _LOGGING = ("worker", "worker-*", "undertaker", "ticker", "auditor")  # functions that log about runs
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")  # of tables, queues and functions; the shortest limit is a function's 64
@@ -41,6 +42,9 @@ class InstallationSettings:
     )
     encryption_key: kms.IKey | None = None  # None: the keys that AWS owns
     stripes: int = 1  # SQS queues that the default queue consists of
+    priorities: bool = False  # whether it has lanes for high and low runs, with as many SQS queues each
+    low_share: int = LOW_SHARE  # percent of the workers of each queue with lanes that low runs keep
+    low_age: Duration = LOW_AGE  # after which a low run that waits counts as normal
     history: bool = True  # a stream of the runs, and a historian
     metric_jobs: Sequence[str] = ()  # jobs with metrics of their own
     log_groups: Sequence[str] = ()  # to which worker processes send their log lines
@@ -60,6 +64,9 @@ class InstallationSettings:
             raise InvalidInput("shards", self.shards, "is out of range", "use 1 to 1024")
         if not 1 <= self.stripes <= MOST_STRIPES:
             raise InvalidInput("stripes", self.stripes, "is out of range", f"use 1 to {MOST_STRIPES}")
+        check_flag("priorities", self.priorities)
+        check_whole("low_share", self.low_share, 1, MOST_LOW_SHARE)
+        check_whole("low_age", int(self.low_age.to_seconds()), 1, MOST_LOW_AGE)
         check_flag("history", self.history)
         for job in self.metric_jobs:
             check_name(job, "metric_jobs")

@@ -15,7 +15,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 from minutehand.domain.names import check_flag
-from minutehand.domain.queue import Queue
+from minutehand.domain.queue import LOW_SHARE, Queue
 from minutehand.settings import (
     DEFAULT_DEPTH,
     DEFAULT_PREFIX,
@@ -30,7 +30,7 @@ from .alarms.targets import stack_parts
 from .dashboard.construct import InstallationDashboard, TenantInsights
 from .front_door.api import ApiFunction, ApiSettings
 from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling, allow_setting_secrets
-from .installation import ARCHIVE_RETENTION, InstallationSettings
+from .installation import ARCHIVE_RETENTION, LOW_AGE, InstallationSettings
 from .packaging.bundling import AWS, BundleTarget
 from .packaging.jobs import declared_by, find_jobs
 from .roles.auditor import AuditorFunction
@@ -75,6 +75,10 @@ class Minutehand(Construct):
             AWS keeps 100 of an account's functions unreserved, and a new account may have 10 in all. ``minutehand doctor`` recommends.
         stripes: SQS queues that the default queue consists of, 1 to 100; see `Queue(stripes=...)` for declared ones. It may grow
             at any time; what is taken away goes with its messages, which the auditor sends again.
+        priorities: whether the default queue has lanes for high and low runs, with event sources of their own; see
+            `Queue(priorities=...)` for declared ones. An idle lane costs the polls of its event source.
+        low_share: percent of the workers of each queue with lanes that low runs keep, 1 to 50.
+        low_age: after which a low run that waits counts as normal.
         pollers, most_pollers: of the default queue's event source, a stripe each: kept always, 2 to 200, and at the most, up to
             2000. None: Lambda's standard polling. They exclude ``max_concurrency``.
         provisioned_concurrency: worker functions of the default queue that are always started, for starts without a cold start.
@@ -140,6 +144,9 @@ class Minutehand(Construct):
         ticker_reserved: int | None = None,
         undertaker_reserved: int | None = None,
         stripes: int = 1,
+        priorities: bool = False,
+        low_share: int = LOW_SHARE,
+        low_age: Duration = LOW_AGE,
         pollers: int | None = None,
         most_pollers: int | None = None,
         provisioned_concurrency: int = 0,
@@ -175,6 +182,9 @@ class Minutehand(Construct):
             prefix=prefix,
             shards=shards,
             stripes=stripes,
+            priorities=priorities,
+            low_share=low_share,
+            low_age=low_age,
             retention=retention,
             history=history,
             metric_jobs=metric_jobs,
@@ -252,6 +262,7 @@ class Minutehand(Construct):
             pollers=pollers,
             most_pollers=most_pollers,
             stripes=stripes,
+            priorities=priorities,
             provisioned=provisioned_concurrency,
         )
         self._tenant_secrets = tenant_secrets
@@ -362,6 +373,9 @@ class Minutehand(Construct):
             described["History"] = ("MINUTEHAND_HISTORY for the SDK and the command line", "off")
         if self._queues.stripes_said is not None:
             described["Stripes"] = ("MINUTEHAND_STRIPES for the SDK and the command line", self._queues.stripes_said)
+        if self._queues.priorities_said is not None:
+            what = "MINUTEHAND_PRIORITIES for the SDK and the command line"
+            described["Priorities"] = (what, self._queues.priorities_said)
         for way, url in ({} if self._api is None else self._api.urls).items():
             described[f"{way.capitalize()}ApiUrl"] = (f"The HTTP API, for callers by {way}", url)
         if self._api is not None and self._api.console_url is not None:

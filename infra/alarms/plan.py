@@ -22,10 +22,17 @@ AFTERMATH = 40  # minutes: a window of half an hour, and what it takes to end
 class QueueParts:
     """A queue: its SQS queues, the service of its workers, and whether these are functions."""
 
-    stripes: Sequence[str]
+    stripes: Sequence[str]  # of all lanes
+    low: Sequence[str] = ()  # of these, those of the low lane
     worker: str
     is_declared: bool
     has_function: bool
+
+    def stripes_of(self, each: Each) -> Sequence[str]:
+        """Its SQS queues of a kind. That low runs wait in a declared queue is no fault of its workers."""
+        if each is Each.DECLARED_STRIPE:
+            return [one for one in self.stripes if one not in self.low] if self.is_declared else ()
+        return self.low if each is Each.LOW_STRIPE else self.stripes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +49,10 @@ class StackParts:
             yield "", {}
         elif each is Each.FUNCTION:
             yield from ((f"-{name}", {"function": name}) for name in self.functions)
-        elif each in (Each.STRIPE, Each.DECLARED_STRIPE):
+        elif each in (Each.STRIPE, Each.DECLARED_STRIPE, Each.LOW_STRIPE):
             for queue in self.queues:
-                if each is Each.STRIPE or queue.is_declared:
-                    yield from ((_end("work", one), {"stripe": one, "worker": queue.worker}) for one in queue.stripes)
+                for one in queue.stripes_of(each):
+                    yield _end("work", one), {"stripe": one, "worker": queue.worker}
         else:
             for queue in self.queues:
                 if each is not Each.WORKER_FUNCTION or queue.has_function:

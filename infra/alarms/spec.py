@@ -30,6 +30,7 @@ class Each(StrEnum):
     FUNCTION = "each function"  # {function}: ticker, auditor, undertaker, workers, API
     STRIPE = "each SQS queue of work"  # {stripe}, and {worker} of its queue
     DECLARED_STRIPE = "each SQS queue of a declared queue"  # likewise
+    LOW_STRIPE = "each SQS queue of a low lane"  # likewise
     STARTER = "each queue's workers, and the ticker"  # {worker}: who may find that a run is lost
 
 

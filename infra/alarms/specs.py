@@ -7,6 +7,7 @@ from .parts_specs import CAUSES, OF_PARTS
 from .spec import AlarmSpec, BurnWindows, Compare, Each, Severity
 
 VISIBLE, IN_FLIGHT = "ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"
+LOW_WAITS = 300_000  # ms
 LEAST_LATE = 5  # runs in a window: fewer are a spike, whatever their share
 LEAST_ENDED = 20  # attempts, of which a share says something
 BURNS = (BurnWindows(5, 60, 14.4), BurnWindows(30, 360, 6))  # the month's budget is used up in two days, or in five
@@ -186,6 +187,26 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         times=3,
         one_page=True,
         hidden_by=(*CAUSES, "late-starts"),
+        waits=1,
+    ),
+    AlarmSpec(
+        id="priority-inversion",
+        severity=Severity.P3,
+        means="Low runs have waited for more than 5 minutes while runs of higher priority started.",
+        look="Is low's share enough for what is sent with it, are workers too few? `minutehand queues list`.",
+        each=Each.LOW_STRIPE,
+        figures={
+            "waited": Figure("LowWait", "{worker}", "Maximum"),
+            "low": Figure("LowWait", "{worker}", "SampleCount"),
+            "started": Figure("Started", "{worker}"),
+            "visible": Figure(VISIBLE, "{stripe}", "Minimum", Source.QUEUE),
+        },
+        expression=f"IF((FILL(waited, 0) > {LOW_WAITS} OR (FILL(low, 0) < 1 AND FILL(visible, 0) > 0)) "
+        "AND FILL(started, 0) > FILL(low, 0), 1, 0)",
+        unit="times 5 minutes",
+        period=5,
+        one_page=True,
+        hidden_by=CAUSES,
         waits=1,
     ),
     AlarmSpec(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minutehand.domain.policies import Priority
 from minutehand.sqs.routing import work_suffix
 
 from ..storage.queues import InstallationQueues, worker_part
@@ -11,16 +12,17 @@ from .spec import Need
 
 def stack_parts(queues: InstallationQueues, *, history: bool, events: bool, api: bool) -> StackParts:
     """The parts of an installation with these queues; ``history``, ``events`` and ``api``: whether it has those."""
-    stripes = {None: len(queues.work_of(None))} | {queue.name: queue.stripes for queue in queues.declared}
+    names = [None, *(queue.name for queue in queues.declared)]
     contained = {queue.name for queue in queues.declared if queue.container}
     found = [
         QueueParts(
-            stripes=[work_suffix(name, stripe) for stripe in range(count)],
+            stripes=[work_suffix(*stripe) for stripe in queues.lanes_of(name)],
+            low=[work_suffix(*stripe) for stripe in queues.lanes_of(name) if stripe.priority is Priority.LOW],
             worker=worker_part(name),
             is_declared=name is not None,
             has_function=name not in contained,
         )
-        for name, count in stripes.items()
+        for name in names
     ]
     workers = [queue.worker for queue in found if queue.has_function]
     needs = {Need.HISTORY} if history else set[Need]()

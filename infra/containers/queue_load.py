@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_sqs as sqs
+from minutehand.domain.queue import Stripe
 
-# A scaling policy takes ten queries, one of which is the quotient and one the number of tasks; each stripe has two.
+# A scaling policy takes ten queries, one of which is the quotient and one the number of tasks; each SQS queue has two.
 _COUNTED_STRIPES = 4
 
 
 class QueueLoad:
     """The messages of a queue for each task of a service, as metric math.
 
-    Of many stripes four are counted and stand for all: runs are spread evenly. ECS writes the processor time of each task once a
-    minute, so the number of these values is the number of tasks.
+    Of many stripes four are counted and stand for all, in a queue with lanes each lane's first: runs are spread evenly over stripes.
+    ECS writes the processor time of each task once a minute, so the number of these values is the number of tasks.
     """
 
-    def __init__(self, stripes: Sequence[sqs.Queue], service: ecs.FargateService) -> None:
-        counted = stripes[:_COUNTED_STRIPES]
+    def __init__(self, queues: Mapping[Stripe, sqs.Queue], service: ecs.FargateService) -> None:
+        lanes = len({stripe.priority for stripe in queues})
+        most = _COUNTED_STRIPES // lanes
+        counted = [made for stripe, made in queues.items() if stripe.number < most]
         self._messages = {
             f"{word}{number}": stripe.metric(
                 f"ApproximateNumberOfMessages{kind}", statistic="Average", period=Duration.minutes(1)
@@ -32,7 +35,7 @@ class QueueLoad:
         }
         self._tasks = service.metric("CPUUtilization", statistic="SampleCount", period=Duration.minutes(1))
         total = " + ".join(f"FILL({name}, 0)" for name in self._messages)
-        self._total = f"({total})" + ("" if counted == stripes else f" * {len(stripes)} / {len(counted)}")
+        self._total = f"({total})" + ("" if len(counted) == len(queues) else f" * {len(queues)} / {len(counted)}")
 
     def queries(self) -> list[scaling.CfnScalingPolicy.TargetTrackingMetricDataQueryProperty]:
         share = scaling.CfnScalingPolicy.TargetTrackingMetricDataQueryProperty(

@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 from minutehand.domain.names import check_whole
-from minutehand.domain.queue import declared_name
+from minutehand.domain.queue import LOW_SHARE, declared_name
 from minutehand.errors import InvalidInput
 
 from ..acknowledge import acknowledge
@@ -201,13 +201,14 @@ class ContainerWorkers(Construct):
 
     def _environment(self) -> dict[str, str]:
         common = self._common
-        stripes, metered = common.queues.stripes_said, common.installation.metric_jobs
+        metered, low_share = common.installation.metric_jobs, common.installation.low_share
         return {
             **common.variables(self._queue),
             "AWS_REGION": Aws.REGION,
             "MINUTEHAND_PREFIX": common.installation.prefix,
             "MINUTEHAND_RETENTION_DAYS": str(common.installation.retention_days),
-            **({} if stripes is None else {"MINUTEHAND_STRIPES": stripes}),
+            **common.queues.variables,
+            **({} if low_share == LOW_SHARE else {"MINUTEHAND_LOW_SHARE": str(low_share)}),
             **({"MINUTEHAND_METRIC_JOBS": ",".join(metered)} if metered else {}),
             **({} if common.installation.history else {"MINUTEHAND_HISTORY": "off"}),
         }
@@ -220,7 +221,7 @@ class ContainerWorkers(Construct):
         count = self.service.auto_scale_task_count(min_capacity=self._size.minimum, max_capacity=self._size.maximum)
         target = count.node.find_child("Target")
         assert isinstance(target, scaling.ScalableTarget)
-        load = QueueLoad(self._common.queues.work_of(self._queue), self.service)
+        load = QueueLoad(self._common.queues.lanes_of(self._queue), self.service)
         policy = scaling.CfnScalingPolicy
         policy(
             self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aws_cdk import Duration
 from aws_cdk import aws_ec2 as ec2
@@ -14,9 +14,20 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from minutehand.domain.names import check_whole
-from minutehand.domain.queue import BATCH, LEAST_RUNS, MOST_PROVISIONED, Queue, check_pollers
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import (
+    BATCH,
+    LEAST_RUNS,
+    MOST_PROVISIONED,
+    Queue,
+    check_lanes,
+    check_pollers,
+    check_shared,
+    least_functions,
+)
 from minutehand.errors import InvalidInput
 from minutehand.sqs.routing import WORK
+from minutehand.state.lanes import shared_out
 
 from ..installation import InstallationSettings
 from ..packaging.jobs import JobPackage
@@ -39,7 +50,7 @@ class WorkerSize:
     memory: int  # MB
     timeout: Duration  # at most the visibility of its queue
     batch: int = BATCH  # messages at once
-    max_concurrency: int | None  # concurrent functions of each stripe, 2 to 1000; None: the account's limit
+    max_concurrency: int | None  # concurrent functions of each stripe, of all its lanes; None: the account's limit
     pollers: int | None = None  # kept for each stripe; None: standard polling
     most_pollers: int | None = None  # maximum of each stripe
     provisioned: int = 0  # functions that are always started
@@ -61,21 +72,21 @@ class WorkerSize:
         pollers: int | None,
         most_pollers: int | None,
         stripes: int,
+        priorities: bool = False,
         provisioned: int = 0,
     ) -> WorkerSize:
-        """The size for the default queue, whose stripes share ``max_concurrency``; 0 is no limit, None the default."""
+        """The size for the default queue, whose stripes and lanes share ``max_concurrency``; 0 is no limit, None the default."""
         check_pollers(pollers, most_pollers, concurrency=max_concurrency or None, limit="max_concurrency")
         check_whole("provisioned_concurrency", provisioned, 0, MOST_PROVISIONED)
         if max_concurrency:
             check_whole("max_concurrency", max_concurrency, LEAST_RUNS, _MOST_FUNCTIONS)
-        if max_concurrency and stripes > 1 and (max_concurrency % stripes or max_concurrency < LEAST_RUNS * stripes):
-            raise InvalidInput(
-                "max_concurrency",
-                max_concurrency,
-                f"cannot be shared by {stripes} stripes, each of which has an event source of its own",
-                f"use a multiple of {stripes}, {LEAST_RUNS * stripes} at the least, or fewer stripes",
-            )
-        limit = None if max_concurrency == 0 else _default_limit(DEFAULT_CONCURRENCY, stripes, pollers)
+            check_shared("max_concurrency", max_concurrency, stripes, priorities=priorities)
+        check_lanes(pollers, priorities=priorities)
+        if priorities and max_concurrency == 0:
+            remedy = f"leave it out: that is {DEFAULT_CONCURRENCY}; or leave out priorities"
+            raise InvalidInput("max_concurrency", 0, "leaves the lanes nothing that they could share", remedy)
+        least = least_functions(priorities=priorities)
+        limit = None if max_concurrency == 0 else _default_limit(DEFAULT_CONCURRENCY, stripes, pollers, least)
         return cls(
             memory=memory,
             timeout=timeout,
@@ -89,21 +100,27 @@ class WorkerSize:
     def of(cls, queue: Queue) -> WorkerSize:
         """The size that a declared queue asks for."""
         batch, functions = queue.functions
+        least = least_functions(priorities=queue.priorities)
         return cls(
             memory=queue.memory,
             timeout=Duration.seconds(queue.timeout),
             batch=batch,
-            max_concurrency=functions or _default_limit(DECLARED_CONCURRENCY, queue.stripes, queue.pollers),
+            max_concurrency=functions or _default_limit(DECLARED_CONCURRENCY, queue.stripes, queue.pollers, least),
             pollers=queue.pollers,
             most_pollers=queue.most_pollers,
             provisioned=queue.provisioned_concurrency,
             reach=f" in queue {queue.name}",
         )
 
+    def of_lane(self, lane: Priority, low_share: int) -> WorkerSize:
+        """The size of a lane's event sources: together with the other lanes' they make this one's maximum concurrency."""
+        assert self.max_concurrency is not None
+        return replace(self, max_concurrency=shared_out(self.max_concurrency, LEAST_RUNS, low_share)[lane])
 
-def _default_limit(functions: int, stripes: int, pollers: int | None) -> int | None:
+
+def _default_limit(functions: int, stripes: int, pollers: int | None, least: int) -> int | None:
     """A stripe's share of the default; provisioned pollers and a maximum concurrency exclude each other."""
-    return None if pollers is not None else max(functions // stripes, LEAST_RUNS)
+    return None if pollers is not None else max(functions // stripes, least)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,15 +186,19 @@ class WorkerFunction(Construct):
             role=role,
         )
         started = self._always_started(size.provisioned) if size.provisioned else self.function
-        for stripe in common.queues.work_of(queue):
-            started.add_event_source(_source(stripe, size))
+        sqs_queues, low_share = common.queues.lanes_of(queue), common.installation.low_share
+        lanes = {stripe.priority for stripe in sqs_queues}
+        for stripe, made in sqs_queues.items():
+            own = size if len(lanes) == 1 else size.of_lane(stripe.priority, low_share)
+            started.add_event_source(_source(made, own))
         self.role = role or self._own_role()
         if role is None:
             allow_work(self.function, common.store, common.queues, secrets=common.tenant_secrets)
             for secret in common.secrets.values():
                 secret.grant_read(self.function)
-        elif common.queues.stripes_said is not None:
-            self.function.add_environment("MINUTEHAND_STRIPES", common.queues.stripes_said)
+        else:
+            for variable, text in common.queues.variables.items():
+                self.function.add_environment(variable, text)
 
     def _always_started(self, functions: int) -> lambda_.Alias:
         """An alias of the present version: Lambda keeps functions started for an alias only."""

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from minutehand.domain.queue import Queue, striped_text
+from minutehand.domain.queue import Queue, Stripe, prioritised_text, striped_text, stripes_of
 from minutehand.errors import InvalidInput
 from minutehand.sqs.routing import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
 
@@ -30,7 +30,9 @@ class InstallationQueues(Construct):
         self.declared = _checked(declared, installation)
         self._stripes = {None: installation.stripes} | {queue.name: queue.stripes for queue in self.declared}
         self._made: dict[str, sqs.Queue] = {}
-        for queue in all_queues(self.declared, stripes=installation.stripes):
+        self._prioritised: set[str | None] = {queue.name for queue in self.declared if queue.priorities}
+        self._prioritised |= {None} if installation.priorities else set()
+        for queue in all_queues(self.declared, stripes=installation.stripes, priorities=installation.priorities):
             self._made[queue.suffix] = self._queue(queue)
 
     @property
@@ -47,16 +49,38 @@ class InstallationQueues(Construct):
         """The number of stripes of each queue, in the form of ``MINUTEHAND_STRIPES``; None if each has one."""
         return striped_text(self._stripes)
 
+    @property
+    def priorities_said(self) -> str | None:
+        """The queues with lanes, in the form of ``MINUTEHAND_PRIORITIES``; None if there are none."""
+        return prioritised_text(self._prioritised)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What who sends has to know of them: stripes, lanes, and when low runs count as normal."""
+        age = None if self.priorities_said is None else str(int(self._installation.low_age.to_seconds()))
+        said = {
+            "MINUTEHAND_STRIPES": self.stripes_said,
+            "MINUTEHAND_PRIORITIES": self.priorities_said,
+            "MINUTEHAND_LOW_AGE": age,
+        }
+        return {name: text for name, text in said.items() if text is not None}
+
+    def lanes_of(self, name: str | None) -> dict[Stripe, sqs.Queue]:
+        """The SQS queues of a declared queue, its own first; None is the default one."""
+        found = stripes_of(name, self._stripes[name], priorities=name in self._prioritised)
+        return {stripe: self._made[work_suffix(*stripe)] for stripe in found}
+
     def work_of(self, name: str | None) -> list[sqs.Queue]:
-        """The stripes of a declared queue; None is the default one."""
-        return [self._made[work_suffix(name, stripe)] for stripe in range(self._stripes[name])]
+        """Likewise, without their places."""
+        return list(self.lanes_of(name).values())
 
     def allow_send(self, grantee: lambda_.Function | iam.IGrantable) -> None:
-        """Let ``grantee`` send to every work queue; a function gets ``MINUTEHAND_STRIPES``, too."""
+        """Let ``grantee`` send to every work queue; a function gets the ``variables``, too."""
         for queue in self._every_stripe():
             queue.grant_send_messages(grantee)
-        if self.stripes_said is not None and isinstance(grantee, lambda_.Function):
-            grantee.add_environment("MINUTEHAND_STRIPES", self.stripes_said)
+        if isinstance(grantee, lambda_.Function):
+            for name, text in self.variables.items():
+                grantee.add_environment(name, text)
 
     def allow_receive(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` receive from every work queue."""

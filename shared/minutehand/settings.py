@@ -27,6 +27,7 @@ DEFAULT_AGE = 600  # seconds
 IN_FLIGHT = 120_000  # messages of one queue that SQS lets be in flight
 MOST_AGE = 86_400  # seconds
 DEFAULT_LOW_SHARE = 10  # percent
+DEFAULT_LOW_AGE = 86_400  # seconds
 MOST_LOW_AGE = 14 * MOST_AGE  # seconds: as long as SQS keeps a message
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
@@ -92,7 +93,7 @@ class Settings:
         None  # MINUTEHAND_PRIORITIES: the queues with lanes for high and low runs, as in `default,reports`
     )
     low_share: int = DEFAULT_LOW_SHARE  # MINUTEHAND_LOW_SHARE: percent of a worker process's slots that low runs keep
-    low_age: int = MOST_AGE  # MINUTEHAND_LOW_AGE: seconds after which a low run that waits counts as normal
+    low_age: int = DEFAULT_LOW_AGE  # MINUTEHAND_LOW_AGE: seconds after which a low run that waits counts as normal
     logs: str | None = None  # MINUTEHAND_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
     log_groups: str | None = (
         None  # MINUTEHANDLOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`

@@ -30,7 +30,7 @@ _RANGES = {
 LEAST_POLLERS, MOST_KEPT, MOST_POLLERS = 2, 200, 2_000  # Lambda's limits of provisioned pollers of one event source
 
 LOW_SHARE = 10  # percent of the workers of a queue with lanes that low runs keep
-LANES: Mapping[Priority, int] = {Priority.HIGH: 50, Priority.NORMAL: 40, Priority.LOW: LOW_SHARE}  # percent
+MOST_LOW_SHARE = 50  # percent
 PLAIN = (Priority.NORMAL,)  # the lanes of a queue that has none but its own
 
 _NAME = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")

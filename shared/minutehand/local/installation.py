@@ -21,7 +21,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from minutehand.domain.queue import Queue, striped, striped_text
+from minutehand.domain.queue import Queue, prioritised, prioritised_text, striped, striped_text
 from minutehand.dynamodb.tables import STREAM, TABLES
 from minutehand.errors import Unavailable
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
@@ -83,7 +83,8 @@ def _switch_stream(dynamodb: Any, name: str, *, on: bool) -> None:
 def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) -> dict[str, str]:
     """Create the queues, the dead-letter queue first; returns their URLs by suffix."""
     urls: dict[str, str] = {}
-    for queue in all_queues(declared, stripes=striped(settings.stripes).get(None, 1)):
+    stripes, priorities = striped(settings.stripes).get(None, 1), None in prioritised(settings.priorities)
+    for queue in all_queues(declared, stripes=stripes, priorities=priorities):
         arn = None
         if queue.dead_letters is not None:
             dead = sqs.get_queue_attributes(QueueUrl=urls[queue.dead_letters], AttributeNames=["QueueArn"])
@@ -160,15 +161,16 @@ def installation(
     tenant: str = DEFAULT_TENANT,
     prefix: str = DEFAULT_PREFIX,
     stripes: int = 1,
+    priorities: bool = False,
     history: bool = True,
     stop: threading.Event | None = None,
 ) -> Iterator[LocalInstallation]:
     """Start an installation with the queues that the packages ``jobs`` declare, for the time of the block.
 
-    ``stripes`` is the number of SQS queues of the default queue. Without ``history`` there is no stream and no historian. ``data`` is a
-    directory that keeps the state for the next start. Without it the folder is temporary, and it is removed unless the block raised an
-    error. Within the block, the AWS clients of this process use the local cloud, too. If the cloud ends by itself, ``stop`` is set, and
-    the block raises CloudDied.
+    ``stripes`` is the number of SQS queues of the default queue, which has lanes with ``priorities``. Without ``history`` there is no
+    stream and no historian. ``data`` is a directory that keeps the state for the next start. Without it the folder is temporary, and it
+    is removed unless the block raised an error. Within the block, the AWS clients of this process use the local cloud, too. If the cloud
+    ends by itself, ``stop`` is set, and the block raises CloudDied.
     """
     with (
         _folder(data) as folder,
@@ -186,6 +188,7 @@ def installation(
             history=history,
             logs=str(folder),
             stripes=striped_text({None: stripes} | {queue.name: queue.stripes for queue in queues}),
+            priorities=prioritised_text({q.name for q in queues if q.priorities} | ({None} if priorities else set())),
         )
         provision(settings, queues=queues)
         known = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues, history=history)

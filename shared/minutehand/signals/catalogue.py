@@ -166,6 +166,13 @@ _WORKER = (
         zeros=True,
     ),
     Metric(
+        "LowWait",
+        Unit.MILLISECONDS,
+        Kind.HISTOGRAM,
+        (Role.WORKER,),
+        "the same of attempts that came by a low lane",
+    ),
+    Metric(
         "RunDuration",
         Unit.MILLISECONDS,
         Kind.HISTOGRAM,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from minutehand.domain.message import Message
-from minutehand.domain.policies import Policies
+from minutehand.domain.policies import Policies, Priority
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.signals.catalogue import METRICS, Kind
@@ -94,6 +94,8 @@ def _start(leased: LeasedRun) -> Figures:
     visible = _visible_at(leased.received, leased.message)
     if visible is not None:
         figures["QueueWait"] = [max(began - visible, 0)]
+        if leased.received.delivery.lane is Priority.LOW:
+            figures["LowWait"] = figures["QueueWait"]
     if run.attempt == 1 and run.slices == 0 and run.backfill is None:  # what is filled in is late on purpose
         lag = began - run.due
         figures |= {"FirstStarts": [1], "StartLag": [lag]}

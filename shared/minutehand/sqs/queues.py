@@ -12,7 +12,7 @@ from minutehand.aws import BatchBackoff, Client
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.policies import Priority
-from minutehand.domain.queue import LANES, MOST_STRIPES, PLAIN, Stripe, lanes, stripes_of
+from minutehand.domain.queue import MOST_STRIPES, PLAIN, Stripe, lanes, stripes_of
 from minutehand.domain.times import DAY
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
@@ -75,7 +75,7 @@ class SqsWorkQueue:
         return lanes(priorities=self._consumes in self._prioritised)
 
     def has_lanes(self) -> bool:
-        return all(self._is_there(Stripe(self._consumes, 0, lane)) for lane in LANES if lane not in PLAIN)
+        return all(self._is_there(Stripe(self._consumes, 0, lane)) for lane in Priority if lane not in PLAIN)
 
     def count_stripes(self) -> int:
         return next((n for n in range(1, MOST_STRIPES) if not self._is_there(Stripe(self._consumes, n))), MOST_STRIPES)

@@ -113,7 +113,11 @@ class Harness:
         self.clock: ManualClock = self._beating
         queues = [queue.name for queue in known.queues()]
         self.memory = Memory(
-            self.clock, shards=1, queues=queues, stripes={queue.name: queue.stripes for queue in known.queues()}
+            self.clock,
+            shards=1,
+            queues=queues,
+            stripes={queue.name: queue.stripes for queue in known.queues()},
+            prioritised=[queue.name for queue in known.queues() if queue.priorities],
         )
         self.memory.dynamodb = dynamodb
         if events:

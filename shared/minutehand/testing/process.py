@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from minutehand.domain.policies import Priority
 from minutehand.errors import MinutehandError
 from minutehand.logs import RunFields
 from minutehand.ports.services import Clock, Services
@@ -123,13 +124,15 @@ class Hand:
     early: Callable[[RawMessage], int] = field(default=lambda message: 0)  # seconds to hide a message; 0: process it
 
     def work(self, *, most: int = 10) -> list[Outcome]:
-        """Receive once from each stripe and process what came."""
-        return [outcome for stripe in range(self.worker.services.work.stripes) for outcome in self._work(stripe, most)]
+        """Receive once from each stripe of each lane, the most urgent first, and process what came."""
+        work = self.worker.services.work
+        places = [(lane, stripe) for lane in work.lanes for stripe in range(work.stripes)]
+        return [outcome for lane, stripe in places for outcome in self._work(lane, stripe, most)]
 
-    def _work(self, stripe: int, most: int) -> list[Outcome]:
+    def _work(self, lane: Priority, stripe: int, most: int) -> list[Outcome]:
         queue = self.worker.services.work
         taken = []
-        for delivery in queue.receive(most=most, wait=0, visibility=HIDDEN, stripe=stripe):
+        for delivery in queue.receive(most=most, wait=0, visibility=HIDDEN, stripe=stripe, lane=lane):
             seconds = self.early(delivery)
             if seconds:
                 queue.hide([delivery.receipt], seconds)

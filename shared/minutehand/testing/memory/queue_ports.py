@@ -9,7 +9,7 @@ from functools import partial
 
 from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.policies import Priority
-from minutehand.domain.queue import LANES, Stripe, lanes, stripes_of
+from minutehand.domain.queue import Stripe, lanes, stripes_of
 from minutehand.domain.times import DAY, SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Clock
@@ -87,7 +87,7 @@ class MemoryWorkQueue:
 
     def has_lanes(self) -> bool:
         def look() -> bool:
-            return all(Stripe(self._consumes, 0, lane) in self._queues for lane in LANES)
+            return all(Stripe(self._consumes, 0, lane) in self._queues for lane in Priority)
 
         return self._calls.one("GetQueueUrl", "work", "has_lanes", look)
 
