@@ -9,7 +9,7 @@ import pytest
 from minutehand.domain.message import decode
 from minutehand.domain.names import stripe_of
 from minutehand.domain.policies import Priority
-from minutehand.domain.queue import Queue, Stripe
+from minutehand.domain.queue import Queue, Stripe, held_part
 from minutehand.domain.times import MINUTE
 from minutehand.local.installation import create_queues
 from minutehand.ports.services import Services
@@ -123,8 +123,9 @@ def test_all_lanes_are_counted(engine: Engine) -> None:
     declare(engine)
     services = knowing(engine)
     services.work.send([*orders("reports"), *orders("reports", [LOW])])
-    load = services.work.load(["reports"])["reports"]
-    assert sorted(depth.waiting for depth in load) == [EACH, EACH, 2 * EACH]
+    parts = ["reports", held_part("reports", LOW), None, held_part(None, LOW)]
+    loads = {part: [depth.waiting for depth in found] for part, found in services.work.load(parts).items()}
+    assert loads == {"reports": [EACH, EACH], "reports_low": [2 * EACH], None: [0], "default_low": [0]}
     found = knowing(engine, lanes=False).work.survey()
     assert {stripe: None if depth is None else depth.waiting for stripe, depth in found.items()} == {
         Stripe(None): 0,

@@ -30,6 +30,7 @@ from tests.support.histories.explained import Explained
 from tests.support.histories.filling import Filling
 from tests.support.histories.granted import Granted
 from tests.support.histories.history import FAR, History
+from tests.support.histories.laned import Laned
 from tests.support.histories.moved import Moved, RecordedMoves
 from tests.support.histories.outages import Outages
 from tests.support.histories.pressed import Pressed
@@ -56,6 +57,7 @@ ALONE: dict[str, type[History]] = {
     "recorded moves": RecordedMoves,
     "outages": Outages,
     "granted": Granted,
+    "lanes": Laned,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

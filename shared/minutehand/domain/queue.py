@@ -33,6 +33,8 @@ LOW_SHARE = 10  # percent of the workers of a queue with lanes that low runs kee
 MOST_LOW_SHARE = 50  # percent
 PLAIN = (Priority.NORMAL,)  # the lanes of a queue that has none but its own
 
+_LOW_PART = "_low"  # in no queue's name
+
 _NAME = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
 
 
@@ -210,6 +212,24 @@ def prioritised(text: str | None) -> frozenset[str | None]:
 def prioritised_text(queues: Collection[str | None]) -> str | None:
     """The reverse of ``prioritised``; None if no queue has lanes."""
     return ",".join(sorted(name or DEFAULT_QUEUE for name in queues)) or None
+
+
+def held_part(queue: str | None, priority: Priority) -> str | None:
+    """The name of what backpressure holds back by itself: a queue (None: the default one), or the low lane of one.
+
+    A low lane that is full holds nobody back who is more urgent.
+    """
+    return f"{queue or DEFAULT_QUEUE}{_LOW_PART}" if priority is Priority.LOW else queue
+
+
+def stripes_of_part(
+    part: str | None, stripes: Mapping[str | None, int], prioritised: Collection[str | None]
+) -> list[Stripe]:
+    """The SQS queues of such a part. A queue without lanes is not divided: both of its names are all of it."""
+    is_low = part is not None and part.endswith(_LOW_PART)
+    queue = declared_name(part.removesuffix(_LOW_PART)) if part is not None and is_low else part
+    found = stripes_of(queue, stripes.get(queue, 1), priorities=queue in prioritised)
+    return [stripe for stripe in found if queue not in prioritised or (stripe.priority is Priority.LOW) == is_low]
 
 
 def is_queue(name: object) -> bool:

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Literal
 
 from minutehand.domain.names import RunRef
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import held_part
 from minutehand.domain.times import DAY, SECOND, from_ms, stamp
 from minutehand.values import value
 
@@ -182,6 +184,12 @@ class AgendaEntry:
     created_at: int = 0  # run and watch: UTC ms of the put
     queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown
     job: str | None = None  # chain: the name of its job
+    priority: Priority = Priority.NORMAL  # chain and run: of its runs, as far as that is known
+
+    @property
+    def lane(self) -> str | None:
+        """The part of its queue that backpressure holds back by itself."""
+        return held_part(self.queue, self.priority)
 
     @cached_property
     def key(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from minutehand.domain.message import GARBAGE, check_schema, unreadable
 from minutehand.domain.names import RunRef
+from minutehand.domain.policies import Priority
 from minutehand.domain.run import (
     AgendaEntry,
     EntryKind,
@@ -229,7 +230,17 @@ def entry_row(entry: AgendaEntry) -> dict[str, Value]:
     own: dict[str, Value] = (
         {"after": entry.after} if entry.kind is EntryKind.CHAIN else {"created_at": entry.created_at}
     )
-    return present({"shard": shard_key(entry.shard), "entry": entry.key, "queue": entry.queue, "job": entry.job, **own})
+    priority = None if entry.priority is Priority.NORMAL else str(entry.priority)
+    return present(
+        {
+            "shard": shard_key(entry.shard),
+            "entry": entry.key,
+            "queue": entry.queue,
+            "job": entry.job,
+            "priority": priority,
+            **own,
+        }
+    )
 
 
 @reads("entry {entry}")
@@ -246,4 +257,5 @@ def entry_of(row: Mapping[str, Any]) -> AgendaEntry:
         created_at=int(row.get("created_at", 0)),
         queue=None if row.get("queue") is None else str(row["queue"]),
         job=None if row.get("job") is None else str(row["job"]),
+        priority=Priority(row.get("priority", Priority.NORMAL)),
     )

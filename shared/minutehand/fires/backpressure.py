@@ -4,7 +4,8 @@
 
 A queue that is held is held for the tenants whose own runs wait in it: a tenant whose last due runs have started goes on, and one of which
 nothing is known sends a few entries a tick. Beyond ``Limits.full`` the queue is held for all.
-Each queue is checked once a tick, when an entry for it is due. The hold log is written before an entry is held back, and a plan reads the
+Each queue is checked once a tick, when an entry for it is due, and its low lane by itself, so that low runs that wait hold back nothing
+that is more urgent. The hold log is written before an entry is held back, and a plan reads the
 log before it skips missed fires (``ExcusedPeriods``): so no ticker takes a fire that was held back for a missed one. If a depth cannot be
 read or the log cannot be written, the entries are sent: sending is always correct. Held entries do not change, so a crash here only makes
 runs late; of two tickers that decide at the same time, one writes the log and the other reads it.
@@ -64,7 +65,7 @@ class BackpressureCheck:
 
     def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
         """The entries that may be handled now; the others are held back."""
-        named = {entry.queue for entry in entries if entry.kind in _SENT}
+        named = {entry.lane for entry in entries if entry.kind in _SENT}
         if not named <= self._held.keys():
             with self._checking:
                 queues = named - self._held.keys()
@@ -73,14 +74,14 @@ class BackpressureCheck:
         if not any(self._held.values()):
             return entries
         with self._checking:
-            self._judge([entry for entry in entries if entry.kind in _SENT and self._held[entry.queue]])
+            self._judge([entry for entry in entries if entry.kind in _SENT and self._held[entry.lane]])
             return [entry for entry in entries if entry.kind not in _SENT or self._may_go(entry)]
 
     def _may_go(self, entry: AgendaEntry) -> bool:
-        if not self._held[entry.queue]:
+        if not self._held[entry.lane]:
             return True
-        key = entry.queue, entry.tenant
-        if entry.queue in self._full or self._standings[key] is Standing.WAITS:
+        key = entry.lane, entry.tenant
+        if entry.lane in self._full or self._standings[key] is Standing.WAITS:
             return False
         if self._standings[key] is Standing.FLOWS:
             return True
@@ -89,14 +90,14 @@ class BackpressureCheck:
 
     def _judge(self, entries: Sequence[AgendaEntry]) -> None:
         """Find out what the tenants of these entries, for queues that are held, have waiting there, as far as it is not known."""
-        for queue in {entry.queue for entry in entries} - self._full:
-            own = [entry for entry in entries if entry.queue == queue]
+        for queue in {entry.lane for entry in entries} - self._full:
+            own = [entry for entry in entries if entry.lane == queue]
             asked = {entry.tenant for entry in own} - {tenant for of, tenant in self._standings if of == queue}
             if not asked:
                 continue
             found = dict.fromkeys(asked, Standing.UNKNOWN)
             try:
-                found |= _standings(queue, own, asked, self._services, self._clock())
+                found |= _standings(own, asked, self._services, self._clock())
             except Exception as problem:  # noqa: BLE001 (any failure: who is not known to wait is not held)
                 log.warning("queue.tenants_not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             self._standings |= {(queue, tenant): standing for tenant, standing in found.items()}
@@ -169,7 +170,7 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
 
     Read from the ledger, not from SQS: the oldest message of a queue may belong to a job that has been running for an hour.
     """
-    asked = _sampled(queue, entries, services, now)
+    asked = _sampled([entry for entry in entries if entry.lane == queue], services, now)
     waiting = []
     for revision in asked:
         last = last_fire(revision.owner, services, upto=now - waits)
@@ -179,7 +180,7 @@ def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, 
 
 
 def _standings(
-    queue: str | None, entries: Sequence[AgendaEntry], tenants: Collection[str], services: Services, now: int
+    entries: Sequence[AgendaEntry], tenants: Collection[str], services: Services, now: int
 ) -> dict[str, Standing]:
     """What the last due runs of a few schedules of each tenant say. Raises Unavailable."""
     chosen, seen = list[AgendaEntry](), Counter[str]()
@@ -189,17 +190,15 @@ def _standings(
             seen[tenant] += 1
             chosen.append(entry)
     waits = defaultdict[str, list[bool | None]](list)
-    for revision in _sampled(queue, chosen, services, now, most=len(chosen)):
+    for revision in _sampled(chosen, services, now, most=len(chosen)):
         last = last_fire(revision.owner, services, upto=now - UNSTARTED)
         waits[revision.tenant].append(None if last is None else is_unstarted(last))
     return {tenant: standing(found) for tenant, found in waits.items()}
 
 
-def _sampled(
-    queue: str | None, entries: Iterable[AgendaEntry], services: Services, now: int, most: int = _SAMPLE
-) -> list[Revision]:
-    """Some of the queue's schedules whose runs wait for nothing but a worker."""
-    chains = list(islice((e.id for e in entries if e.kind is EntryKind.CHAIN and e.queue == queue), most))
+def _sampled(entries: Iterable[AgendaEntry], services: Services, now: int, most: int = _SAMPLE) -> list[Revision]:
+    """Some of the schedules of these entries whose runs wait for nothing but a worker."""
+    chains = list(islice((e.id for e in entries if e.kind is EntryKind.CHAIN), most))
     keys = {
         (owner, int(number))
         for owner, _, number in (identity.rpartition("#") for identity in chains)
@@ -222,7 +221,7 @@ def longest_wait(queue: str | None, entries: Iterable[AgendaEntry], services: Se
     """
     waiting = [
         now - run.due
-        for revision in _sampled(queue, entries, services, now)
+        for revision in _sampled((entry for entry in entries if entry.queue == queue), services, now)
         for run in takewhile(is_unstarted, islice(services.ledger.latest(revision.owner, upto=now), _DEPTH))
     ]
     return max(waiting, default=None)

@@ -15,7 +15,7 @@ from minutehand.fires.acts import completion_line
 from minutehand.fires.backpressure import ExcusedPeriods
 from minutehand.fires.claim import FireClaim, MaterialiseResult, materialise
 from minutehand.fires.context import FireContext, MissedFires, TickCounts
-from minutehand.fires.plan import LARGEST, ChainPlan, MissedResult, end_of, plan_chain, record_missed
+from minutehand.fires.plan import LARGEST, ChainPlan, MissedResult, chain_entry, end_of, plan_chain, record_missed
 from minutehand.fires.withdraw import withdraw_beyond
 from minutehand.state.catch_up import LATE
 
@@ -99,7 +99,7 @@ def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, periods:
         most=LARGEST if most is None else most,
     )
     plan = make()
-    if plan.passed and (excused := periods.of(revision.definition.options.queue)):
+    if plan.passed and (excused := periods.of(chain_entry(revision, 0, 0).lane)):
         return make(excused=excused)
     return plan
 

@@ -8,6 +8,7 @@ from itertools import islice
 from zlib import crc32
 
 from minutehand.domain.options import Options
+from minutehand.domain.policies import Priority
 from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Revision, ScheduleState
 from minutehand.domain.times import SECOND
@@ -150,6 +151,7 @@ def chain_entry(revision: Revision, fire: int, after: int) -> AgendaEntry:
         after=after,
         queue=definition.options.queue,
         job=definition.job,
+        priority=definition.overrides.priority or Priority.NORMAL,
     )
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from minutehand.domain.queue import Stripe
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import Stripe, held_part
 from minutehand.domain.run import AgendaEntry
 from minutehand.errors import Misconfigured
 from minutehand.fires.backpressure import longest_wait, read_hold_log
@@ -49,11 +50,17 @@ def survey_queues(services: Services, now: int) -> list[FoundQueue]:
             name=name,
             stripes=stripes,
             oldest=longest_wait(name, entries, services, now) if _waiting(stripes) else 0,
-            holds=None if holds is None else holds.of(name),
+            holds=None if holds is None else _of(name, holds),
         )
         for name, found in groupby(sorted(there, key=lambda each: each.order), key=lambda each: each.queue)
         for stripes in [{stripe: there[stripe] for stripe in found}]
     ]
+
+
+def _of(name: str | None, holds: HoldLog) -> QueueHolds:
+    """The hold periods of a queue, or of its low lane if that alone is held back now."""
+    own, low = holds.of(name), holds.of(held_part(name, Priority.LOW))
+    return low if own.now is None and low.now is not None else own
 
 
 def _waiting(stripes: Mapping[Stripe, QueueDepth | None]) -> bool:

@@ -58,8 +58,8 @@ class WorkQueue(Protocol):
         missing stripe to the first. Raises Misconfigured if the default queue does not exist.
         """
 
-    def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
-        """Approximate depths of the stripes of queues (None: the default one), of all lanes; one that does not answer is left out."""
+    def load(self, parts: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
+        """Approximate depths of the SQS queues of parts as ``held_part`` names them; one that does not answer is left out."""
 
     def survey(self) -> Mapping[Stripe, QueueDepth | None]:
         """The SQS queues of work that exist, in order, the default queue's first, with their depths; None for one that does not answer.

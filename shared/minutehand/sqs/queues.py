@@ -12,7 +12,7 @@ from minutehand.aws import BatchBackoff, Client
 from minutehand.concurrency.pools import RequestPool
 from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.policies import Priority
-from minutehand.domain.queue import MOST_STRIPES, PLAIN, Stripe, lanes, stripes_of
+from minutehand.domain.queue import MOST_STRIPES, PLAIN, Stripe, lanes, stripes_of_part
 from minutehand.domain.times import DAY
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.work_queue import OutgoingMessage, RawMessage
@@ -149,15 +149,11 @@ class SqsWorkQueue:
         name = self._name + work_suffix(*stripe).removeprefix(WORK.suffix)
         return self._queues.setdefault(stripe, NamedQueue(self._client, name))
 
-    def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
-        stripes = [
-            stripe
-            for queue in queues
-            for stripe in stripes_of(queue, self._striped.get(queue, 1), priorities=queue in self._prioritised)
-        ]
-        depths = self._pool.map(lambda stripe: (self._load_of(self._of(stripe)), 0), stripes)
+    def load(self, parts: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
+        stripes = [(part, one) for part in parts for one in stripes_of_part(part, self._striped, self._prioritised)]
+        depths = self._pool.map(lambda each: (self._load_of(self._of(each[1])), 0), stripes)
         found = list(zip(stripes, depths, strict=True))
-        return {queue: [depth for stripe, depth in found if stripe.queue == queue and depth] for queue in queues}
+        return {part: [depth for (of, _), depth in found if of == part and depth] for part in parts}
 
     def _load_of(self, queue: NamedQueue) -> QueueDepth | None:
         try:

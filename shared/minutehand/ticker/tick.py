@@ -253,7 +253,8 @@ class _Tick:
         failed: set[str] = set()
         cut, renew = False, self._clock() + LOCK // 2
         while True:
-            handled = dispatch([e for e in page.entries if e.key not in failed], self._context)
+            entries = [e for e in page.entries if e.key not in failed]
+            handled = dispatch(sorted(entries, key=lambda e: e.priority.rank), self._context)  # of equal ones by time
             failed |= {entry.key for entry, _ in handled.failures}
             _count_failures(handled, self._services, self._clock)
             cut = cut or handled.cut > 0

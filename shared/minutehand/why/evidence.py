@@ -230,11 +230,11 @@ class EvidenceReader:
         if run is not None and run.state in FAILED:
             redriven = tried("redriven", lambda: self._row(replay_ref(run)))
         holds = depth = None
-        queue = facts.queue
+        part = facts.part
         if was_late(facts):
-            holds = tried("log of held queues", lambda: read_hold_log(self._services).of(queue))
+            holds = tried("log of held queues", lambda: read_hold_log(self._services).of(part))
         if run is not None and run.state in WAITING and run.not_before <= facts.now:
-            depth = tried("queue", lambda: self._services.work.load([queue]).get(queue))
+            depth = tried("queue", lambda: self._services.work.load([part]).get(part))
         workers = tried("workers", lambda: self._workers(facts)) if run is not None else None
         waits = run is not None and run.state in WAITING
         asks = waits or (governance is not None and governance.profile.jobs is not None)

@@ -9,12 +9,15 @@ from functools import cached_property
 from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.job_catalogue import JobCatalogue
 from minutehand.domain.names import RunRef
+from minutehand.domain.policies import Overrides, Priority
+from minutehand.domain.queue import held_part
 from minutehand.domain.run import AgendaEntry, FailedAttemptRow, RunRow
 from minutehand.domain.schedule import Freeze, Head, Revision
 from minutehand.domain.tenants.profile import Governance
 from minutehand.state.backfill import StoredBackfill
 from minutehand.state.backpressure import QueueDepth, QueueHolds
 from minutehand.state.overlap import Slot
+from minutehand.state.run_spec import own_overrides
 from minutehand.state.tenants.breaker import TenantBreakers
 from minutehand.state.worker_record import WorkerRow
 from minutehand.why.answer import Cause, Sentence
@@ -86,6 +89,13 @@ class Facts:
         if self.run is not None and self.run.ref.is_one_off:
             return self.run.queue
         return None if self.defining is None else self.defining.definition.options.queue
+
+    @property
+    def part(self) -> str | None:
+        """The part of the queue that backpressure holds back by itself."""
+        own = None if self.run is None else self.run.overrides
+        of_schedule = Overrides() if self.defining is None else self.defining.definition.overrides
+        return held_part(self.queue, own_overrides(of_schedule, own).priority or Priority.NORMAL)
 
     @property
     def job(self) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.domain.names import one_off_ref, schedule_owner
 from minutehand.domain.policies import StartWord
-from minutehand.domain.times import MINUTE, SECOND
+from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.errors import MinutehandError
 from minutehand.state.backpressure import Limits
 from minutehand.state.lease import HEARTBEAT
@@ -45,10 +45,20 @@ class History:
     crew = 6  # workers at a time
     limits = Limits()  # past which tickers hold the queue back
     stripes = 1  # SQS queues that it consists of
+    priorities = False  # whether it has lanes
+    low_age = DAY  # ms after which a low run that waits counts as normal
     together = 0.5  # chance that a worker leases and settles its batch together
 
     def __init__(self, seed: int, faults: Faults) -> None:
-        self.stage = Stage(seed, NOON, faults, limits=self.limits, stripes=self.stripes)
+        self.stage = Stage(
+            seed,
+            NOON,
+            faults,
+            limits=self.limits,
+            stripes=self.stripes,
+            priorities=self.priorities,
+            low_age=self.low_age,
+        )
         self.seen = Seen(self.stage)
         self.stage.observer = self.seen.look
         self.dice = self.stage.random

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 from weakref import WeakSet
 
+from minutehand.domain.times import DAY
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.ports.services import Services
 from minutehand.state.backpressure import Limits
@@ -213,6 +214,8 @@ class Stage:
     calls: int = 0
     limits: Limits = field(default_factory=Limits)  # past which its tickers hold a queue back
     stripes: int = 1  # of the default queue
+    priorities: bool = False  # whether it has lanes
+    low_age: int = DAY  # ms after which a low run that waits counts as normal
     script: frozenset[Strike] | None = None  # what strikes, in place of the dice
     struck: list[Strike] = field(default_factory=list)
     timeline: list[str] | None = None  # what happened, line by line, if anybody wants to read it
@@ -226,7 +229,13 @@ class Stage:
         self._began = self.now
         self._mailed: WeakSet[Stored] = WeakSet()
         self.memory = Memory(
-            lambda: self.now, shards=2, random=self.random, stripes={None: self.stripes}, limits=self.limits
+            lambda: self.now,
+            shards=2,
+            random=self.random,
+            stripes={None: self.stripes},
+            prioritised=[None] if self.priorities else [],
+            low_age=self.low_age,
+            limits=self.limits,
         )
         self._names = 0
 

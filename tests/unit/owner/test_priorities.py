@@ -29,9 +29,9 @@ class Scene:
             self.ran.append(payload)
 
         self.jobs.job("note", queue="laned")(note)
-        self.jobs.job("urgent", queue="laned", priority="high")(lambda ctx, payload: note(ctx, payload))
-        self.jobs.job("idle", queue="laned", priority="low")(lambda ctx, payload: note(ctx, payload))
-        self.jobs.job("plain")(lambda ctx, payload: note(ctx, payload))
+        self.jobs.job("urgent", queue="laned", priority="high")(note)
+        self.jobs.job("idle", queue="laned", priority="low")(note)
+        self.jobs.job("plain")(note)
         self.jobs.job("flaky", queue="laned", priority="low", retry=Retry(base=60, jitter=0))(self._fail)
         self.harness = Harness(self.jobs, at=NOON)
         self.scheduler: Scheduler = self.harness.scheduler
@@ -200,7 +200,7 @@ def test_a_word_that_is_none_is_refused(word: Any) -> None:
     scene = Scene()
     with pytest.raises(InvalidInput, match="priority"):
         scene.scheduler.submit("note", priority=word)
-    with pytest.raises(InvalidInput, match="limits.highest_priority"):
+    with pytest.raises(InvalidInput, match=r"limits\.highest_priority"):
         scene.limit(word)
 
 

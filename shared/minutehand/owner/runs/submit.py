@@ -22,6 +22,7 @@ from minutehand.domain.audit import AuditAct, AuditLineRow
 from minutehand.domain.message import reading
 from minutehand.domain.names import RunRef, aside_ref, shard_of
 from minutehand.domain.payload import is_same_content
+from minutehand.domain.policies import Overrides, Priority
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head
 from minutehand.domain.times import MINUTE
@@ -93,8 +94,15 @@ def entry_of(run: RunRow, services: Services, now: int) -> AgendaEntry:
     shard, identity = shard_of(run.ref.owner, services.agenda.shards()), str(run.ref)
     if run.ref.is_one_off and run.revision:
         identity += f"#{run.revision}"
+    priority = Overrides.parse(run.overrides).priority or Priority.NORMAL
     return AgendaEntry(
-        shard=shard, due=run.not_before, kind=EntryKind.RUN, id=identity, created_at=now, queue=run.queue
+        shard=shard,
+        due=run.not_before,
+        kind=EntryKind.RUN,
+        id=identity,
+        created_at=now,
+        queue=run.queue,
+        priority=priority,
     )
 
 

@@ -10,7 +10,7 @@ from minutehand.domain.names import check_tenant, check_whole
 from minutehand.domain.run import FAILED
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.domain.tenants.access import Verb
-from minutehand.domain.tenants.limits import RateWord
+from minutehand.domain.tenants.limits import LimitValue, RateWord
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import Misconfigured
 from minutehand.fires.backpressure import is_unstarted, last_fire
@@ -42,7 +42,7 @@ class TenantFigures:
     waiting_is_whole: bool  # False: there are more
     schedules_sampled: int  # active schedules whose last due fire was looked at, 20 at the most
     schedules_waiting: int  # of these, those whose fire has waited for 30 s or more
-    limits: Mapping[str, float]  # that hold for it, the installation's included
+    limits: Mapping[str, LimitValue]  # that hold for it, the installation's included
     tokens: Mapping[
         str, int
     ]  # acts that its rates would let through now, by limit: processes have leased some for a second

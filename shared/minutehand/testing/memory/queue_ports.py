@@ -9,7 +9,7 @@ from functools import partial
 
 from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.policies import Priority
-from minutehand.domain.queue import Stripe, lanes, stripes_of
+from minutehand.domain.queue import Stripe, lanes, stripes_of_part
 from minutehand.domain.times import DAY, SECOND
 from minutehand.errors import Unavailable
 from minutehand.ports.services import Clock
@@ -131,14 +131,14 @@ class MemoryWorkQueue:
             cut=lambda places: cut_by_size(places, lambda i: len(bodies[i].encode())),
         )
 
-    def load(self, queues: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
+    def load(self, parts: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
         def count() -> dict[str | None, Sequence[QueueDepth]]:
-            return {queue: self._loads(queue) for queue in queues}
+            return {part: self._loads(part) for part in parts}
 
         return self._calls.one("GetQueueAttributes", "work", "load", count)
 
-    def _loads(self, queue: str | None) -> list[QueueDepth]:
-        stripes = stripes_of(queue, self._striped.get(queue, 1), priorities=queue in self._prioritised)
+    def _loads(self, part: str | None) -> list[QueueDepth]:
+        stripes = stripes_of_part(part, self._striped, self._prioritised)
         return [self._queues[stripe].load() for stripe in stripes if stripe in self._queues]
 
     def survey(self) -> Mapping[Stripe, QueueDepth | None]:

@@ -163,7 +163,15 @@ def _send(worker: WorkerContext, order: Message, at: int) -> bool:
     if at - now <= MAX_DELAY:
         return worker.services.work.send([outgoing(order, at, now, worker.services.work)])[0]
     shard = shard_of(order.run.owner, worker.services.agenda.shards())
-    entry = AgendaEntry(shard=shard, due=at, kind=EntryKind.RUN, id=str(order.run), created_at=now, queue=order.queue)
+    entry = AgendaEntry(
+        shard=shard,
+        due=at,
+        kind=EntryKind.RUN,
+        id=str(order.run),
+        created_at=now,
+        queue=order.queue,
+        priority=order.priority,
+    )
     return bool(worker.services.agenda.put([entry]))
 
 

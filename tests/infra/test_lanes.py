@@ -1,0 +1,135 @@
+"""Lanes in the stack: three event sources that share a queue's functions, known to all who send or take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_cdk import Duration, Stack
+from aws_cdk.assertions import Template
+from minutehand.domain.queue import Queue
+from minutehand.errors import InvalidInput
+
+from infra import Minutehand
+from tests.infra.test_stripes import sources
+from tests.support.stacks import JOBS
+from tests.support.templates import functions
+
+LANED = ("Work", "Workhigh", "Worklow")
+
+
+@pytest.fixture(scope="module")
+def template(with_knobs: Callable[..., Template]) -> Template:
+    queues = [
+        Queue(name="reports", stripes=2, concurrency=24, priorities=True),
+        Queue(name="mail"),
+        Queue(name="gpu", container=True, priorities=True),
+    ]
+    return with_knobs(priorities=True, low_age=Duration.hours(6), queues=queues)
+
+
+def limits(template: Template) -> dict[str, int]:
+    """The maximum concurrency of each event source, by the queue that it reads."""
+    found = sources(template)
+    return {queue: source["ScalingConfig"]["MaximumConcurrency"] for queue, source in found.items()}
+
+
+def test_each_lane_has_its_share_of_the_functions_and_all_together_are_the_queues(template: Template) -> None:
+    found = limits(template)
+    assert [found[queue] for queue in LANED] == [200, 250, 50]
+    assert sum(found[queue] for queue in LANED) == 500
+    assert found["Workmail"] == 100
+    reports = {queue: number for queue, number in found.items() if queue.startswith("Workreports")}
+    assert reports == {
+        "Workreports": 2,
+        "Workreports1": 2,
+        "Workreportshigh": 2,
+        "Workreportshigh1": 2,
+        "Workreportslow": 2,
+        "Workreportslow1": 2,
+    }
+    batches = {source["BatchSize"] for queue, source in sources(template).items() if queue in reports}
+    assert [number * batch for batch in batches for number in [sum(reports.values())]] == [24]
+
+
+def test_a_lane_for_containers_has_no_event_source(template: Template) -> None:
+    assert not any(queue.startswith("Workgpu") for queue in sources(template))
+    names = {queue["Properties"]["QueueName"] for queue in template.find_resources("AWS::SQS::Queue").values()}
+    assert {"minutehand-work-gpu", "minutehand-work-gpu_high", "minutehand-work-gpu_low"} <= names
+    assert "minutehand-work-mail_low" not in names
+
+
+def test_all_who_send_know_of_the_lanes_and_of_the_age(template: Template) -> None:
+    for name, function in functions(template).items():
+        variables = function["Environment"]["Variables"]
+        sends = name.startswith(
+            ("minutehand-worker", "minutehand-ticker", "minutehand-undertaker", "minutehand-auditor")
+        )
+        if sends:
+            assert variables["MINUTEHAND_PRIORITIES"] == "default,gpu,reports", name
+            assert variables["MINUTEHAND_LOW_AGE"] == "21600", name
+    assert template.find_outputs("Priorities")["Priorities"]["Value"] == "default,gpu,reports"
+
+
+def test_a_stack_without_lanes_says_nothing_of_them(with_knobs: Callable[..., Template]) -> None:
+    template = with_knobs()
+    assert "MINUTEHAND_PRIORITIES" not in str(template.to_json())
+    assert "MINUTEHAND_LOW_AGE" not in str(template.to_json())
+    assert not any("_low" in str(each) for each in template.find_resources("AWS::SQS::Queue").values())
+
+
+def test_who_works_may_take_from_every_lane(template: Template) -> None:
+    allowed = str(list(template.find_resources("AWS::IAM::Policy").values()))
+    for queue in ("Workhigh", "Worklow", "Workreportshigh1", "Workgpulow"):
+        assert f"JobsQueues{queue}" in allowed
+
+
+def test_the_low_share_is_a_knob(with_knobs: Callable[..., Template]) -> None:
+    found = limits(with_knobs(priorities=True, low_share=30, max_concurrency=100))
+    assert [found[queue] for queue in LANED] == [31, 39, 30]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "field"),
+    [
+        ({"priorities": True, "pollers": 5}, "priorities"),
+        ({"priorities": True, "max_concurrency": 0}, "max_concurrency"),
+        ({"priorities": True, "max_concurrency": 5}, "max_concurrency"),
+        ({"priorities": True, "max_concurrency": 10, "stripes": 2}, "max_concurrency"),
+        ({"priorities": "yes"}, "priorities"),
+        ({"low_share": 0}, "low_share"),
+        ({"low_share": 51}, "low_share"),
+        ({"low_age": Duration.days(15)}, "low_age"),
+    ],
+)
+def test_what_the_lanes_cannot_share_is_refused(knobs: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        Minutehand(Stack(), "Jobs", jobs=JOBS, queues=[], **knobs)
+    assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"concurrency": 5}, "concurrency"),
+        ({"concurrency": 10, "stripes": 2}, "concurrency"),
+        ({"pollers": 5}, "priorities"),
+    ],
+)
+def test_a_queue_whose_lanes_have_nothing_to_share_is_refused(given: dict[str, int], field: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        Queue(name="a", priorities=True, **given)  # type: ignore[arg-type]
+    assert refusal.value.field == field
+    assert "3 lanes" in refusal.value.problem or field == "priorities"
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "stripes", "batch", "functions"), [(6, 1, 1, 6), (60, 1, 10, 6), (24, 2, 2, 6), (14, 1, 2, 7)]
+)
+def test_the_functions_of_all_lanes_run_exactly_as_many(
+    concurrency: int, stripes: int, batch: int, functions: int
+) -> None:
+    queue = Queue(name="a", concurrency=concurrency, stripes=stripes, priorities=True)
+    assert queue.functions == (batch, functions)
+    assert batch * functions * stripes == concurrency
