@@ -12,9 +12,8 @@ from minutehand.domain.queue import Queue
 from minutehand.errors import InvalidInput
 
 from infra import Minutehand
-from tests.infra.test_stripes import sources
 from tests.support.stacks import JOBS
-from tests.support.templates import functions
+from tests.support.templates import functions, sources
 
 LANED = ("Work", "Workhigh", "Worklow")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from minutehand.errors import InvalidInput
 
 from infra import Minutehand
 from tests.support.stacks import JOBS
-from tests.support.templates import functions, queues_of, statements
+from tests.support.templates import functions, queues_of, sources, statements
 
 SAID = "default=3,reports=2"
 SHARED = {"Work", "Work1", "Work2", "Workreports", "Workreports1", "Workmail"}
@@ -23,13 +23,6 @@ SHARED = {"Work", "Work1", "Work2", "Workreports", "Workreports1", "Workmail"}
 def template(with_knobs: Callable[..., Template]) -> Template:
     queues = [Queue(name="reports", stripes=2, concurrency=24), Queue(name="mail", pollers=100)]
     return with_knobs(stripes=3, pollers=5, most_pollers=40, queues=queues)
-
-
-def sources(template: Template) -> dict[str, Mapping[str, Any]]:
-    """Event sources of queues by the queue that they read."""
-    found = [s["Properties"] for s in template.find_resources("AWS::Lambda::EventSourceMapping").values()]
-    found = [source for source in found if "StartingPosition" not in source]  # that of a stream has one
-    return {s["EventSourceArn"]["Fn::GetAtt"][0].removeprefix("JobsQueues")[:-8]: s for s in found}
 
 
 def test_each_stripe_is_an_sqs_queue_that_a_source_reads_for_its_worker(template: Template) -> None:

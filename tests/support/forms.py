@@ -19,6 +19,7 @@ import boto3
 from minutehand import Context, Registry, Retry, Scheduler, Tenants
 from minutehand.aws import BatchBackoff
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
+from minutehand.domain.policies import Priority
 from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
 from minutehand.dynamodb.tables import TABLES
@@ -49,7 +50,9 @@ PROFILE = TenantProfile(
     jobs=("report.*",),
     grants=(Grant(to="app:alice@acme", can=("operator",), jobs=("report.*",)),),
     queue="bulk",
-    limits=TenantLimits(runs_per_second=0.5, runs_burst=2, schedules=10, fires_per_hour=1_000),
+    limits=TenantLimits(
+        runs_per_second=0.5, runs_burst=2, schedules=10, fires_per_hour=1_000, highest_priority=Priority.HIGH
+    ),
     note="Acme Ltd.",
     suspension_note="unpaid",
     created_at=1,
@@ -123,14 +126,14 @@ class Story:
             client_token="t1",
         )
         owner.update_schedule("daily", expression="*/2 * * * *")
-        owner.create_schedule("stops", "work", "0 18 * * *", expect_success_within=7_200.0)
+        owner.create_schedule("stops", "work", "0 18 * * *", priority="high", expect_success_within=7_200.0)
         owner.pause_schedule("stops", note="why", until=START + timedelta(days=30))
         owner.create_schedule("late", "work", "* * * * *", catch_up="latest", catch_up_window=60)
         owner.trigger("daily", idempotency_key="k1")
         owner.submit("fails", {"text": "x" * 500})
         owner.submit("work", idempotency_key="k2", timeout=60, deadline=3_600)
         owner.submit("vanishes")
-        owner.submit("work", delay=90_000)
+        owner.submit("work", delay=90_000, priority="low")
         self.live(minutes=4)
         begin = START + timedelta(minutes=1)
         owner.backfill("late", begin, begin + timedelta(minutes=1), dry_run=False, concurrency=1, current=True)

@@ -37,3 +37,10 @@ def statements(template: Template, role: str) -> list[dict[str, Any]]:
         if name.startswith(role)
     )
     return list(policy)
+
+
+def sources(template: Template) -> dict[str, Mapping[str, Any]]:
+    """Event sources of queues by the queue that they read."""
+    found = [s["Properties"] for s in template.find_resources("AWS::Lambda::EventSourceMapping").values()]
+    found = [source for source in found if "StartingPosition" not in source]  # that of a stream has one
+    return {s["EventSourceArn"]["Fn::GetAtt"][0].removeprefix("JobsQueues")[:-8]: s for s in found}

@@ -95,9 +95,10 @@ def test_queues_in_stripes(said: Say, local_settings: Settings) -> None:
     assert (default["name"], default["waiting"], default["held"]) == ("default", 3, False)
     assert [stripe["number"] for stripe in reports["stripes"]] == [0, 1]
     lines = said("queues", "list").out.splitlines()
-    assert lines[0].split() == ["queue", "stripe", "waiting", "in", "flight", "delayed", "oldest", "age", "held"]
-    assert lines[1].split() == ["default", "0", "3", "0", "0", "unknown"], "one-offs show no age"
-    assert [line.split()[:2] for line in lines[2:]] == [["reports", "0"], ["reports", "1"]]
+    head = ["queue", "lane", "stripe", "waiting", "in", "flight", "delayed", "oldest", "age", "held"]
+    assert lines[0].split() == head
+    assert lines[1].split() == ["default", "normal", "0", "3", "0", "0", "unknown"], "one-offs show no age"
+    assert [line.split()[:3] for line in lines[2:]] == [["reports", "normal", "0"], ["reports", "normal", "1"]]
 
 
 def test_an_undeclared_queue_is_refused_with_the_known_ones(said: Say, local_settings: Settings) -> None:
