@@ -25,6 +25,7 @@ from tests.support.arguments import number
 from tests.support.breaker_mutants import BREAKER_MUTANTS
 from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
+from tests.support.lane_mutants import LANE_MUTANTS
 from tests.support.limit_mutants import LIMIT_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
@@ -76,6 +77,14 @@ LIMITS = (
     "tests/unit/web/test_operators.py",
 )
 BREAKERS = ("tests/unit/state/test_breaker.py", "tests/unit/worker/admission/test_breakers.py")
+LANES = (
+    "tests/unit/state/test_lanes.py",
+    "tests/unit/daemon/test_lane_slots.py",
+    "tests/contract/test_lanes.py",
+    "tests/unit/owner/test_priorities.py",
+    "tests/unit/sqs/test_pressure_lanes.py",
+    "tests/unit/daemon/test_worker_lanes.py",
+)
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 GRANTED = ("tests/unit/worker/admission/test_granted.py", "tests/unit/sdk/test_granted_jobs.py")
@@ -717,7 +726,7 @@ MUTANTS = (
     Mutant(
         "a receipt forgets its stripe",
         "sqs/queues.py",
-        "return [replace(each, receipt=held(each.receipt, stripe)) for each in found] if stripe else found",
+        "return [replace(each, receipt=held(each.receipt, own), lane=lane) for each in found]",
         "return found",
         CONTRACT,
     ),
@@ -1105,6 +1114,7 @@ MUTANTS = (
     *(Mutant(*each, REGISTRY) for each in TENANT_MUTANTS),
     *(Mutant(*each, LIMITS) for each in LIMIT_MUTANTS),
     *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
+    *(Mutant(*each, LANES) for each in LANE_MUTANTS),
 )
 
 
