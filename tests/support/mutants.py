@@ -80,10 +80,10 @@ BREAKERS = ("tests/unit/state/test_breaker.py", "tests/unit/worker/admission/tes
 LANES = (
     "tests/unit/state/test_lanes.py",
     "tests/unit/daemon/test_lane_slots.py",
-    "tests/contract/test_lanes.py",
     "tests/unit/owner/test_priorities.py",
     "tests/unit/sqs/test_pressure_lanes.py",
     "tests/unit/daemon/test_worker_lanes.py",
+    "tests/contract/test_lanes.py",
 )
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
