@@ -23,6 +23,7 @@ from pathlib import Path
 from minutehand.domain.times import HOUR
 
 from tests.support.arguments import number, seconds
+from tests.support.histories.capped import Capped
 from tests.support.histories.dense import Dense
 from tests.support.histories.described import Described
 from tests.support.histories.exclusive import Exclusive
@@ -58,6 +59,7 @@ ALONE: dict[str, type[History]] = {
     "outages": Outages,
     "granted": Granted,
     "lanes": Laned,
+    "capped": Capped,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

@@ -75,6 +75,7 @@ class Message:
     returned: int = 0  # how often the undertaker has sent it again
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
     backfill: str | None = None  # id of the backfill that it belongs to; the lease requires it of the row
+    lined: bool = False  # it has waited in the line of a concurrency cap: it goes before those that have not
     queue: str | None = field(default=None, compare=False)  # where it is sent to; its text does not say
     priority: Priority = field(default=Priority.NORMAL, compare=False)  # likewise, whose lane there
     later: Mapping[str, Any] = field(default_factory=dict, compare=False)  # fields of a later release, kept unchanged
@@ -90,6 +91,7 @@ class Message:
             "returned": self.returned,
             "unknown_since": self.unknown_since,
             "backfill": self.backfill,
+            "lined": int(self.lined),
         }
         body |= {name: value for name, value in optional.items() if value}
         return _encode(body | dict(self.later))
@@ -150,6 +152,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # of the text: of M
     "returned": ("returned", _whole),
     "unknown_since": ("unknown_since", _time),
     "backfill": ("backfill", _optional_text),
+    "lined": ("lined", bool),
 }
 
 # In an older release's message the payload was the last field and could contain any text: only the text before it is searched.

@@ -168,6 +168,7 @@ class EntryKind(StrEnum):
     BACKFILL = "backfill"  # advance a backfill after a worker's crash, and end it
     NOTICE = "notice"  # notify an owner of an incident, or of its end
     SLOT = "slot"  # start runs that waited for other runs of their schedule
+    LINE = "line"  # send for runs in the line of a concurrency cap
     EXPECT = "expect"  # check that a schedule had a success in time
 
 
@@ -175,7 +176,7 @@ class EntryKind(StrEnum):
 class AgendaEntry:
     """One timer. It stays in the agenda until the ticker has handled it."""
 
-    shard: int  # its partition
+    shard: int | str  # its partition; that of a concurrency cap's line has a name
     due: int  # UTC ms
     kind: EntryKind  # the action
     id: str  # chain: revision id; run: run id, of a rescheduled one with its revision; watch: run id and lease token

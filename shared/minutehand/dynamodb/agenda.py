@@ -48,7 +48,7 @@ class RowAgenda:
         is_held = Compare("holder", "=", holder)
         self._tables.write("unlock", RowWrite(table=AGENDA, row=_key(shard, LOCK), only_if=is_held, kind="delete"))
 
-    def due(self, shard: int, *, upto: int, after: str | None, limit: int) -> DuePage:
+    def due(self, shard: int | str, *, upto: int, after: str | None, limit: int) -> DuePage:
         last = stamp(upto + 1)
         query = RowQuery(table=AGENDA, partition=shard_key(shard), first="0", last=last, limit=limit, after=after)
         rows, following = self._tables.page("due", query)
@@ -93,5 +93,5 @@ def entry_delete(entry: AgendaEntry) -> RowWrite:
     return RowWrite(table=AGENDA, row=_key(entry.shard, entry.key), kind="delete")
 
 
-def _key(shard: int, entry: str) -> Row:
+def _key(shard: int | str, entry: str) -> Row:
     return {"shard": shard_key(shard), "entry": entry}

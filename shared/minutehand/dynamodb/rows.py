@@ -221,8 +221,9 @@ def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> FailedAttemptRow:
     return FailedAttemptRow(run=ref, failure=failure, **given)
 
 
-def shard_key(shard: int) -> str:
-    return f"{shard:04d}"
+def shard_key(shard: int | str) -> str:
+    """The partition of a shard's entries, or of a line."""
+    return shard if isinstance(shard, str) else f"{shard:04d}"
 
 
 def entry_row(entry: AgendaEntry) -> dict[str, Value]:
@@ -248,7 +249,7 @@ def entry_of(row: Mapping[str, Any]) -> AgendaEntry:
     """An entry from its row. Raises Unreadable, TooNew."""
     due, kind, identity = parse_entry_key(row["entry"])
     return AgendaEntry(
-        shard=int(row["shard"]),
+        shard=int(row["shard"]) if row["shard"].isdecimal() else str(row["shard"]),
         due=due,
         kind=kind,
         id=identity,

@@ -11,10 +11,11 @@ from minutehand.domain.audit import Caller, role
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
-from minutehand.domain.times import DAY, SECOND
+from minutehand.domain.times import DAY, MINUTE, SECOND
 from minutehand.errors import NotFound, TooNew, Unavailable, Unreadable
 from minutehand.ports.agenda import DuePage
 from minutehand.ports.services import Clock, Services
+from minutehand.state.lease import SKEW
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +135,14 @@ def postpone(entry: AgendaEntry, due: int, services: Services) -> bool:
     """Put the same entry at a later time (UTC ms); whether the agenda accepted it, so that the earlier one may go."""
     later = replace(entry, due=due, failures=0)
     return later.key in services.agenda.put([later])
+
+
+def next_look(now: int) -> int:
+    """When (UTC ms) the entry of something that waits is due: at the next tick but those that clocks may have begun already.
+
+    Ticks look ahead, so an entry that is to be seen in a minute is due later.
+    """
+    return -(-(now + 2 * SKEW) // MINUTE) * MINUTE + LOOKAHEAD
 
 
 def run_must_exist(ref: RunRef, run: RunRow | None) -> RunRow:

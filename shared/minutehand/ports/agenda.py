@@ -34,8 +34,8 @@ class Agenda(Protocol):
     def unlock(self, shard: int, *, holder: str) -> None:
         """Release a lock if ``holder`` still has it."""
 
-    def due(self, shard: int, *, upto: int, after: str | None, limit: int) -> DuePage:
-        """At most ``limit`` entries with ``due <= upto`` (UTC ms) beyond the key ``after``, oldest first."""
+    def due(self, shard: int | str, *, upto: int, after: str | None, limit: int) -> DuePage:
+        """At most ``limit`` entries of a shard, or of a line, with ``due <= upto`` (UTC ms) beyond the key ``after``, oldest first."""
 
     def put(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
         """Put entries: the keys that were accepted."""

@@ -17,6 +17,7 @@ from minutehand.fires.backpressure import BackpressureCheck
 from minutehand.fires.breakers import BreakerCheck
 from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
+from minutehand.fires.lines import look_at_line
 from minutehand.owner.backfill.control import look_after
 from minutehand.owner.schedules.stop import end_pause
 from minutehand.ports.agenda import DuePage
@@ -99,6 +100,7 @@ TIMERS: dict[EntryKind, Timer] = {
     EntryKind.RESUME: end_pause,
     EntryKind.BACKFILL: look_after,
     EntryKind.SLOT: look_at,
+    EntryKind.LINE: look_at_line,
     EntryKind.NOTICE: notify,
     EntryKind.EXPECT: watch_success,
 }

@@ -30,6 +30,7 @@ from minutehand.ports.services import Clock, Services
 from minutehand.worker.ahead import Instants
 from minutehand.worker.breakers import BreakerBook
 from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
+from minutehand.worker.slots import SlotPool
 from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, Outcome, ReceivedMessage
 
 BRIEF = 0.5  # seconds
@@ -114,6 +115,11 @@ class WorkerContext:
     breakers: BreakerBook = field(default_factory=BreakerBook)  # of the tenants whose runs it starts
     instants: Instants = field(default_factory=Instants)  # that runs wait for which were leased ahead
     abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
+
+    @property
+    def slots(self) -> SlotPool:
+        """Its slots of concurrency caps, which the heartbeat renews."""
+        return self.heartbeat.slots
 
     def expires(self, now: int) -> int:
         """When a run that ends now leaves the ledger (UTC ms)."""

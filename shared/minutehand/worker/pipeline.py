@@ -1,6 +1,6 @@
 """The pipeline: the way of received messages. A single message is a batch of one.
 
-    partition_batch ─► run_batch: admit each ─► take_leases ─► (wait for the instant) ─► jobs ─► settle ─► finish
+    partition_batch ─► run_batch: admit each ─► hold_slots ─► take_leases ─► (wait for the instant) ─► jobs ─► settle ─► finish
                                                                                                  finish: acknowledge, hooks, report
 
 A request for several runs carries a condition, a token and an answer for each, so each run is what it would be alone. A run whose lease
@@ -21,6 +21,7 @@ from minutehand.owner.backfill.control import move_on
 from minutehand.state.start import goes_ahead
 from minutehand.undertaker.success_watch import report_success
 from minutehand.worker.admission.admit import admit
+from minutehand.worker.admission.concurrency import hold_slots, return_slots
 from minutehand.worker.admission.lease import is_batchable, take_leases
 from minutehand.worker.admission.overlap import release_slot
 from minutehand.worker.ahead import await_instant, may_go_ahead
@@ -72,7 +73,7 @@ def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
     """Work off a batch. All of it is done when each message was reported, which may be after this returns."""
     leased = list[LeasedRun]()
     try:
-        leased += _lease(worker, _admit(worker, batch))
+        leased += _lease(worker, _hold(worker, _admit(worker, batch)))
         if leased and leased[0].ahead:
             await_instant(worker, leased)
         if leased:
@@ -98,6 +99,14 @@ def _admit(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[Read
             ready.append(answer)
     finish(worker, done)
     return ready
+
+
+def _hold(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[ReadyRun]:
+    """The runs that have their slots; the other messages are finished."""
+    answers = hold_slots(worker, ready)
+    waiting = [(each.received, one) for each, one in zip(ready, answers, strict=True) if isinstance(one, Outcome)]
+    finish(worker, waiting)
+    return [one for one in answers if not isinstance(one, Outcome)]
 
 
 def _lease(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun]:
@@ -163,6 +172,7 @@ def finish(worker: WorkerContext, done: Sequence[Done]) -> None:
     if not done:
         return
     acknowledged = acknowledge(worker, done)
+    return_slots(worker, acknowledged)
     for received, outcome in acknowledged:
         after_end(worker, received, outcome)
         received.in_flight.finish()

@@ -24,6 +24,7 @@ from minutehand.ports.ledger import BatchReadResult
 from minutehand.ports.schedules import RevisionBatch, RevisionKey
 from minutehand.ports.work_queue import RawMessage
 from minutehand.state.run_spec import RunSpec
+from minutehand.state.tenants.slots import SlotHold
 from minutehand.values import value
 
 ENDED = "ended"  # the reason of a lease that was refused because the run is over
@@ -130,6 +131,9 @@ class InFlightMessage:
     progress: float | None = None  # 0 to 1, for the next heartbeat
     stage: str | None = None  # likewise
     permitted: bool = False  # it took a permit of a circuit breaker
+    asked: bool = False  # it asked for slots of concurrency caps
+    slots: tuple[SlotHold, ...] = ()  # that it has of them
+    leased_until: int = 0  # UTC ms up to which its lease may be live; 0: it has none for sure
     leave: Callable[[], None] | None = None  # ends its stay in the crash quarantine
     finished: bool = False  # its outcome was reported
     changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes
@@ -179,6 +183,11 @@ class ReceivedMessage:
     revisions: RevisionBatch = field(default_factory=RevisionBatch)  # likewise
     ahead: bool = False  # its run may be leased before its instant
     alone: bool = False  # a batch's request for its lease was refused: it asks by itself
+
+    @property
+    def governance(self) -> Governance:
+        """What holds for the tenant of its run, as it was received."""
+        return self.revisions.governance[self.in_flight.ref.tenant]
 
     @property
     def is_exclusive(self) -> bool:

@@ -20,6 +20,7 @@ from minutehand.state.lease import HEARTBEAT
 from minutehand.testing.process import Hand, bury_all, make_worker
 from minutehand.ticker.fan_out import FanOutConfig, group_of
 from minutehand.ticker.tick import tick
+from minutehand.worker.context import WorkerContext
 
 from tests.support.histories.simulator import NONE, BatonLock, Faults, Process, Stage
 from tests.support.scenes.lease_oracle import Seen
@@ -180,12 +181,16 @@ class History:
             stage.process("ticker", lambda process: self._go_through(process, group))
         return True
 
-    def _work(self, process: Process) -> None:
+    def _hand(self, process: Process) -> WorkerContext:
         dice = random.Random(self.dice.random())
         worker = make_worker(
             process.services, self.jobs, process.clock, wait=process.wait, chance=dice, name=process.name
         )
         vars(worker.heartbeat)["_lock"] = BatonLock(self.stage)
+        return worker
+
+    def _work(self, process: Process) -> None:
+        worker = self._hand(process)
         self.beats[id(process)] = (process, worker, self.stage.now)
         Hand(worker=worker, together=self.dice.random() < self.together).work(most=self.at_hand)
 

@@ -6,8 +6,9 @@ Two words: *throttling* delays (the caller comes back after some seconds), *limi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
@@ -20,9 +21,17 @@ SLOWEST = 0.001  # acts a second: 3.6 an hour
 MOST = 1_000_000_000  # of what is counted
 
 
-_RANGES: Mapping[str, tuple[float, float]] = {"breaker_percent": (1, 100)}
+JOB_CAP = "concurrent_runs:"  # before the name of a job: how many of its runs have a lease at a time
+MAX_JOB_CAPS = 100  # of a profile
+
 LimitValue = float | str  # a number; of highest_priority its word
 WORDS: Mapping[str, type[StrEnum]] = {"highest_priority": Priority}  # limits that are words
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "breaker_percent": (1, 100),
+    "concurrent_runs": (1, MOST),
+    "concurrency_strict": (0, 1),
+}
+_JOB = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
 
 
 class RateWord(StrEnum):
@@ -54,17 +63,27 @@ class TenantLimits:
     backfill_fires: int | None = None  # of one backfill
     breaker_percent: int | None = None  # of failed attempts at which a job's circuit breaker opens
     highest_priority: Priority | None = None  # of its runs: what asks for more is refused, what inherits more gets this
+    concurrent_runs: int | None = None  # runs that have a lease at a time
+    concurrency_strict: int | None = (
+        None  # 1: no run starts while its slots cannot be read or written; 0 and default: runs start
+    )
+    # The same of single jobs, each as ``concurrent_runs:JOB`` where limits are given. In a tenant's profile: of its own runs of the
+    # job; in the installation's: of all tenants' runs together.
+    job_caps: Mapping[str, int] = field(default_factory=dict)
 
     def with_defaults(self, default: TenantLimits) -> TenantLimits:
-        """With the installation's where there is none of its own."""
+        """With the installation's where there is none of its own, but for jobs: the installation's count all tenants together."""
         if default is self or default == NO_LIMITS:
             return self
-        found: dict[str, Any] = default.given() | self.given()
-        return TenantLimits(**found)
+        found: dict[str, Any] = default._numbers() | self._numbers()
+        return TenantLimits(**found, job_caps=self.job_caps)
 
     def given(self) -> dict[str, LimitValue]:
         """Those that are set, by name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        return self._numbers() | {f"{JOB_CAP}{job}": most for job, most in sorted(self.job_caps.items())}
+
+    def _numbers(self) -> dict[str, LimitValue]:
+        return {name: getattr(self, name) for name in NAMES if getattr(self, name) is not None}
 
     def rate(self, word: RateWord) -> AcceptedRate | None:
         """How fast the tenant may act; None: as fast as it likes."""
@@ -76,7 +95,7 @@ class TenantLimits:
 
 
 NO_LIMITS = TenantLimits()
-NAMES = tuple(one.name for one in fields(TenantLimits))
+NAMES = tuple(one.name for one in fields(TenantLimits) if one.name != "job_caps")
 
 
 def with_limits(present: TenantLimits, given: object, field: str = "limits") -> TenantLimits:
@@ -85,13 +104,32 @@ def with_limits(present: TenantLimits, given: object, field: str = "limits") -> 
         remedy = "give a mapping, e.g. {'runs_per_second': 10, 'schedules': 200}"
         raise InvalidInput(field, given, "is not a mapping of limits", remedy)
     checked: dict[str, Any] = {}
+    job_caps = dict(present.job_caps)
     for name, value in given.items():
+        if isinstance(name, str) and name.startswith(JOB_CAP):
+            job = _job(name, field)
+            job_caps.pop(job, None)
+            if value is not None:
+                job_caps[job] = int(_number("concurrent_runs", value, field, called=name))
+            continue
         if name not in NAMES:
             near = get_close_matches(str(name), NAMES, n=1)
-            remedy = f"did you mean {near[0]!r}?" if near else f"use {', '.join(NAMES)}"
+            remedy = f"did you mean {near[0]!r}?" if near else f"use {', '.join(NAMES)} or {JOB_CAP}JOB"
             raise InvalidInput(field, name, "is no limit", remedy)
         checked[name] = None if value is None else _checked(name, value, field)
-    return replace(present, **checked)
+    if len(job_caps) > MAX_JOB_CAPS:
+        remedy = f"name at most {MAX_JOB_CAPS} jobs, or set concurrent_runs for all of them together"
+        raise InvalidInput(field, f"{len(job_caps)} jobs", "have a limit of their own", remedy)
+    return replace(present, **checked, job_caps=job_caps)
+
+
+def stored_limits(given: Mapping[str, Any]) -> TenantLimits:
+    """The reverse of ``TenantLimits.given``; names that only a later release knows are left out."""
+    numbers = {
+        name: WORDS[name](value) if name in WORDS else value for name, value in given.items() if name in NAMES
+    }
+    jobs = {name.removeprefix(JOB_CAP): int(value) for name, value in given.items() if name.startswith(JOB_CAP)}
+    return TenantLimits(**numbers, job_caps=jobs)
 
 
 def typed_limits(given: Iterable[str], field: str = "limits") -> dict[str, LimitValue | None]:
@@ -115,8 +153,15 @@ def _checked(name: str, value: Any, field: str) -> LimitValue:
     return word(WORDS[name], f"{field}.{name}", value) if name in WORDS else _number(name, value, field)
 
 
-def _number(name: str, value: object, field: str) -> float:
-    where, is_rate = f"{field}.{name}", name.endswith("_per_second")
+def _job(name: str, field: str) -> str:
+    job = name.removeprefix(JOB_CAP)
+    if not _JOB.fullmatch(job):
+        raise InvalidInput(field, name, "names no job", f"write {JOB_CAP}JOB, e.g. '{JOB_CAP}report.daily'")
+    return job
+
+
+def _number(name: str, value: object, field: str, *, called: str | None = None) -> float:
+    where, is_rate = f"{field}.{called or name}", name.endswith("_per_second")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     kinds = (int, float) if is_rate else (int,)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minutehand.domain.audit import AuditLineRow
-from minutehand.domain.tenants.limits import NAMES, NO_LIMITS, WORDS, TenantLimits
+from minutehand.domain.tenants.limits import NO_LIMITS, stored_limits
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, Grant, TenantProfile, TenantState
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.audit import transact
@@ -199,14 +199,9 @@ def profile_of(row: Mapping[str, Any]) -> TenantProfile:
         tenant=row["tenant"],
         state=TenantState(row["state"]),
         jobs=tuple(json.loads(row["jobs"])) if "jobs" in row else None,
-        limits=_limits(json.loads(row.get("limits", "{}"))),
+        limits=stored_limits(json.loads(row.get("limits", "{}"))),
         grants=tuple(_grant(given) for given in json.loads(row.get("grants", "[]"))),
     )
-
-
-def _limits(given: Mapping[str, Any]) -> TenantLimits:
-    found: dict[str, Any] = {name: value for name, value in given.items() if name in NAMES}
-    return TenantLimits(**found | {name: kind(found[name]) for name, kind in WORDS.items() if name in found})
 
 
 def _grant(given: Mapping[str, Any]) -> Grant:

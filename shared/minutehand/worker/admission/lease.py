@@ -21,6 +21,7 @@ from minutehand.state.lease import SKEW, lease, lease_end, takeable_at
 from minutehand.state.refusal import vanished
 from minutehand.state.run_spec import RunSpec
 from minutehand.state.transition import Transition
+from minutehand.worker.admission.concurrency import is_covered
 from minutehand.worker.admission.granted import barred, is_believed
 from minutehand.worker.admission.refused import RETRY_AFTER, record, refused
 from minutehand.worker.context import WorkerContext
@@ -57,10 +58,13 @@ def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Leased
     leases = {
         each.message.run: _lease_of(worker, each, worker.new_lease_token(), first=True)
         for each in ready
-        if not each.in_flight.lost and is_believed(worker, each)
+        if not each.in_flight.lost and is_believed(worker, each) and is_covered(worker, each)
     }
     known = _known(ready, worker.clock())
     answers: Mapping[RunRef, TransitionResult] = {}
+    for each in ready:
+        if each.message.run in leases:
+            each.in_flight.leased_until = lease_end(max(worker.clock(), each.message.not_before))
     try:
         if leases:
             answers = worker.services.ledger.lease_all(list(leases.items()), known=known)
@@ -97,6 +101,7 @@ def _taken(
     if moved is None:
         return on_service_error(worker, ready.received, "the lease was not answered")
     if not moved.applied:
+        ready.in_flight.leased_until = 0
         return None
     return _leased(ready, moved.run or first_run(ready.message, ready.spec, asked))
 
@@ -117,6 +122,7 @@ def first_run(message: Message, spec: RunSpec, leased: Transition) -> RunRow:
 def _leased(ready: ReadyRun, run: RunRow, *, rescued: bool = False) -> LeasedRun:
     in_flight = ready.in_flight
     in_flight.unbegun, in_flight.run, in_flight.fence = ready.ahead, run, run.fence
+    in_flight.leased_until = run.lease_until or 0
     return LeasedRun(**vars(ready), run=run, rescued=rescued)
 
 
@@ -132,6 +138,9 @@ def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
         if denied is not None:
             return denied
         now = worker.clock()
+        if not is_covered(worker, ready):
+            return Outcome.kept(message, "slots_lapsed", at=now + RETRY_AFTER)
+        in_flight.leased_until = lease_end(max(worker.clock(), message.not_before))
         steal = abandoned is not None and not ready.is_at_most_once
         moved = worker.services.ledger.move(message.run, _lease_of(worker, ready, token, first=False, steal=steal))
         if moved.applied and moved.run is not None:
@@ -141,6 +150,7 @@ def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
             if watch is not None and worker.clock() > watch.due - 2 * SKEW:
                 _leave_watch(worker, message, token)  # we stalled; the ticker may have dropped it
             return _leased(ready, moved.run, rescued=rescued)
+        in_flight.leased_until = 0
         outcome = refused(worker, ready, moved.run, now)
         if outcome is not None:
             return outcome

@@ -18,13 +18,12 @@ from dataclasses import dataclass, replace
 from minutehand.domain.message import reading
 from minutehand.domain.names import shard_of
 from minutehand.domain.run import AgendaEntry, EntryKind, RunState
-from minutehand.domain.times import MINUTE
 from minutehand.errors import Unavailable
 from minutehand.fires.claim import message_of, send
-from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts
+from minutehand.fires.context import FireContext, TickCounts, next_look
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
-from minutehand.state.lease import SKEW, has_live_lease
+from minutehand.state.lease import has_live_lease
 from minutehand.state.overlap import SLOT, RunHolder, Slot, ref_of
 
 log = logging.getLogger(__name__)
@@ -120,17 +119,9 @@ def send_for(owner: str, pairs: Sequence[RunHolder], services: Services, clock: 
 def look_after(owner: str, pair: RunHolder, services: Services, now: int) -> None:
     """Leave an entry for a run that is in the line now. Raises Unavailable: then its message must stay."""
     shard = shard_of(owner, services.agenda.shards())
-    entry = AgendaEntry(shard=shard, due=_next(now), kind=EntryKind.SLOT, id=f"{owner}#{pair.key}", created_at=now)
+    entry = AgendaEntry(shard=shard, due=next_look(now), kind=EntryKind.SLOT, id=f"{owner}#{pair.key}", created_at=now)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable("the agenda did not accept the entry of a run that has to wait for its turn")
-
-
-def _next(now: int) -> int:
-    """When the entry of somebody who waits is due: at the next tick but those that clocks may have begun already.
-
-    Ticks look ahead, so an entry that is to be seen in a minute is due later.
-    """
-    return -(-(now + 2 * SKEW) // MINUTE) * MINUTE + LOOKAHEAD
 
 
 def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
@@ -152,5 +143,5 @@ def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> boo
         return True
     accepted = send_for(owner, [*alone, *overdue], services, clock)
     counts.sent += len(alone) + len(overdue)
-    later = replace(entry, id=owner, due=_next(clock()), failures=0)
+    later = replace(entry, id=owner, due=next_look(clock()), failures=0)
     return later.due > entry.due and later.key in services.agenda.put([later]) and accepted

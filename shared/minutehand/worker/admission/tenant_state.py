@@ -47,10 +47,7 @@ def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 def held_by_breaker(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Send the message back if a circuit breaker stands before its job, and there is no permit for it."""
-    message, governance = (
-        ready.message,
-        ready.governance or ready.received.revisions.governance[ready.message.run.tenant],
-    )
+    message, governance = ready.message, ready.governance or ready.received.governance
     if governance.limits.breaker_percent is None:
         return None
     now = worker.clock()

@@ -10,6 +10,7 @@ from minutehand.errors import MinutehandError
 from minutehand.ports.services import Services
 from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.lease import lease_end, renew, takeable_at
+from minutehand.worker.slots import SlotPool
 from minutehand.worker.stages import InFlightMessage
 
 log = logging.getLogger(__name__)
@@ -21,10 +22,11 @@ _FULL = 10  # deletions of one request
 
 
 class Heartbeat:
-    """The messages in flight of one worker process. ``beat`` is called every HEARTBEAT by the process's shell."""
+    """The messages in flight of one worker process, and its slots. ``beat`` is called every HEARTBEAT by the process's shell."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self.slots = SlotPool()
         self._messages: dict[InFlightMessage, None] = {}  # in order of receipt: a simulated history can be repeated
         self._lock = threading.Lock()  # held while visibility is extended: what was let go is not hidden again
 
@@ -49,10 +51,12 @@ class Heartbeat:
             return [in_flight for in_flight in self._messages if in_flight.fence is not None]
 
     def beat(self, now: int) -> None:
-        """Renew every lease and extend every visibility once; what fails for one stops no other.
+        """Renew every slot and lease, and extend every visibility once; what fails for one stops no other.
 
-        Leases come first: a message that shows too early only meets a live lease, but a lease that is not renewed is lost.
+        No lease may end after its slots, so these come before it. Leases come before visibilities: a message that shows too early only
+        meets a live lease, but a lease that is not renewed is lost.
         """
+        self.slots.renew(self._services, now)
         for in_flight in self.leased():
             self._renew(in_flight, now)
         with self._lock:
@@ -67,6 +71,10 @@ class Heartbeat:
         fence = in_flight.fence
         if fence is None:  # settled meanwhile
             return
+        if not all(self.slots.covers(hold, lease_end(now)) for hold in in_flight.slots):
+            log.error("lease.without_slot", extra={"run_id": str(in_flight.ref)})
+            return
+        in_flight.leased_until = lease_end(now)
         beat = renew(fence=fence, now=now, progress=in_flight.progress, stage=in_flight.stage)
         try:
             renewed = self._services.ledger.move(in_flight.ref, beat)
@@ -74,6 +82,7 @@ class Heartbeat:
             log.warning("heartbeat.renew_failed", extra={"run_id": str(in_flight.ref), "error": str(problem)})
             return
         if not renewed.applied and in_flight.fence is not None:
+            in_flight.leased_until = 0
             in_flight.lose()
             log.error("lease.lost", extra={"run_id": str(in_flight.ref), "fence": fence})
         elif renewed.applied and renewed.run is not None and renewed.run.cancel_requested:

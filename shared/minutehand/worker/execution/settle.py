@@ -206,14 +206,15 @@ def _move(worker: WorkerContext, leased: LeasedRun, transition: Transition) -> T
 
 
 def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *, applied: bool) -> Outcome:
-    leased.in_flight.fence = None
+    leased.in_flight.fence, leased.in_flight.leased_until = None, 0
     if not applied:
         return _lost(leased)
     message, run, transition = leased.message, leased.run, settlement.transition
     if transition.name == "release":
         log.warning("run.released", extra={"run_id": str(run.ref), "tenant": run.ref.tenant})
         return Outcome.kept(message, settlement.why, at=worker.clock())
-    first = run.attempt == 1 and run.slices == 0 and run.backfill is None  # what is filled in is late on purpose
+    # What is filled in, or has waited for a slot, is late on purpose.
+    first = run.attempt == 1 and run.slices == 0 and run.backfill is None and not message.lined
     outcome = Outcome(
         action=Action.SETTLED,
         message=message,
@@ -252,8 +253,10 @@ def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
     if fence is not None:
         transition = release(fence=fence, now=worker.clock(), begun=not in_flight.unbegun)
         if not worker.services.ledger.move(in_flight.ref, transition).applied:
+            in_flight.leased_until = 0
             in_flight.lose()
             return False
+        in_flight.leased_until = 0
     in_flight.lose()
     worker.heartbeat.let_go(in_flight)
     worker.services.work.hide([in_flight.receipt], 0)

@@ -1,0 +1,177 @@
+"""Concurrency caps as they are stored, and their lines: where runs wait that found no slot, and who sends for them.
+
+    <tenant>/~slots          ~*, ~<job>    the slots of a tenant's caps, in one record each
+    ~minutehand/~slots       ~<job>        those of a job over all tenants
+    line#<owner>#<key>       <due>#run#…   the line of a cap: a partition of the agenda that no tick pages through
+
+    waits:      line's entry ─► timer ─► the message goes ─► read the slots again
+    goes on:    write the slots ─► message ─► the entry goes       by whoever gives slots back, or the ticker
+
+Runs of a line are sent for in the order in which they were due, never more than there are free slots. Whoever dies between two steps
+leaves the entry, and the ticker, a minute later, looks at the line.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from minutehand.domain.message import Message, reading
+from minutehand.domain.names import shard_of
+from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
+from minutehand.errors import Unavailable
+from minutehand.fires.claim import message_of, send
+from minutehand.fires.context import FAR, FireContext, TickCounts, next_look
+from minutehand.ports.records import Record
+from minutehand.ports.services import Clock, Services
+from minutehand.state.lease import has_live_lease
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, cap_named, governed_by, parse_slots
+
+log = logging.getLogger(__name__)
+
+TRIES = 12  # writes of slots that others keep writing
+PAGE = 100  # entries of a line that are read at once
+_PAGES = 10  # of entries whose runs have ended, before the rest is left to the next one who looks
+
+Edit = Callable[[CapSlots], CapSlots]
+Pause = Callable[[int], object]  # before try number 1, 2, …: lets others finish
+
+
+def read_slots(cap: ConcurrencyCap, services: Services) -> tuple[CapSlots, int]:
+    """The slots of a cap and their version; 0: none was ever taken. Raises Unavailable, Unreadable."""
+    record = services.records.read(cap.owner, cap.key)
+    if record is None:
+        return CapSlots(), 0
+    with reading(f"slots of {cap.id}", record.body):
+        return parse_slots(record.body), record.version
+
+
+def change_slots(
+    cap: ConcurrencyCap, edit: Edit, services: Services, clock: Clock, *, pause: Pause = lambda _: None
+) -> CapSlots:
+    """The slots of a cap after an edit. Sends for runs of its line if slots are free then.
+
+    ``edit`` is called for each try. Raises Unavailable: it is not known whether the edit was written; and Unreadable.
+    """
+    for again in range(TRIES):
+        if again:
+            pause(again)
+        before, version = read_slots(cap, services)
+        after, going = edit(before.current(clock())), list[tuple[AgendaEntry, RunRow]]()
+        room = after.room(cap.most)
+        if after.has_line and room:
+            going, has_line = _next_of(cap, after.sent, room, services, clock)
+            after = after.fed([entry.id for entry, _ in going], clock(), has_line=has_line)
+        if after == before:
+            return after
+        if services.records.write(Record(owner=cap.owner, key=cap.key, version=version + 1, body=after.body())):
+            _send_for(going, services, clock)
+            return after
+    raise Unavailable(f"the slots of {cap.id} were written by others {TRIES} times")
+
+
+def _next_of(
+    cap: ConcurrencyCap, sent: Collection[str], room: int, services: Services, clock: Clock
+) -> tuple[list[tuple[AgendaEntry, RunRow]], bool]:
+    """Up to ``room`` entries of a line whose runs wait and have no message on its way; and whether there are more.
+
+    Entries of runs that have ended are removed.
+    """
+    going, after = list[tuple[AgendaEntry, RunRow]](), None
+    for _ in range(_PAGES):
+        limit = min(PAGE, room - len(going) + len(sent) + 1)
+        page = services.agenda.due(cap.line, upto=FAR, after=after, limit=limit)
+        entries = [entry for entry in page.entries if entry.id not in sent]
+        looked = services.ledger.look([entry.run for entry in entries])
+        over = []
+        for entry in entries:
+            run = looked.found.get(entry.run)
+            if run is None or entry.run in looked.unanswered:
+                over += [] if entry.run in looked.unanswered else [entry]
+            elif run.state in WAITING or (not run.is_terminal and not has_live_lease(run, clock())):
+                going.append((entry, run))
+            elif run.is_terminal:
+                over.append(entry)
+        if over:
+            services.agenda.remove(over)
+        if len(going) > room:
+            return going[:room], True
+        after = page.last
+        if after is None:
+            return going, False
+    return going, True
+
+
+def _send_for(going: Sequence[tuple[AgendaEntry, RunRow]], services: Services, clock: Clock) -> int:
+    """Send the messages of runs, and remove their entries. What fails stays in the line, for the ticker."""
+    if not going:
+        return 0
+    try:
+        wanted = [(entry, message_of(run, services)) for entry, run in going]
+        messages = [(entry, replace(message, lined=True)) for entry, message in wanted if message is not None]
+        accepted = send([message for _, message in messages], services.work, clock)
+        gone = [entry for entry, message in wanted if message is None]
+        gone += [entry for (entry, _), sent in zip(messages, accepted, strict=True) if sent]
+        services.agenda.remove(gone)
+    except Unavailable as problem:
+        log.warning("line.not_sent", extra={"runs": len(going), "error": str(problem)})
+        return 0
+    return sum(accepted)
+
+
+def line_up(cap: ConcurrencyCap, messages: Sequence[Message], services: Services, clock: Clock) -> None:
+    """Put runs in the line of a cap; their messages may go. Raises Unavailable: then they must stay."""
+    entries = [
+        AgendaEntry(
+            shard=cap.line,
+            due=message.not_before,
+            kind=EntryKind.RUN,
+            id=str(message.run),
+            created_at=clock(),
+            queue=message.queue,
+        )
+        for message in messages
+    ]
+    accepted = services.agenda.put(entries)
+    if any(entry.key not in accepted for entry in entries):
+        raise Unavailable(f"the line of {cap.id} did not accept all runs that wait for a slot")
+
+
+def look_after_line(cap: ConcurrencyCap, services: Services, due: int, now: int) -> None:
+    """Let the ticker look at a line. Raises Unavailable."""
+    shard = shard_of(cap.id, services.agenda.shards())
+    entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.LINE, id=cap.id, created_at=now)
+    if entry.key not in services.agenda.put([entry]):
+        raise Unavailable(f"the agenda did not accept the timer of the line of {cap.id}")
+
+
+def is_in_line(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
+    """Whether a run waits in the line of a cap, or its message is on its way from there. Raises Unavailable, Unreadable."""
+    sought = AgendaEntry(shard=cap.line, due=run.not_before, kind=EntryKind.RUN, id=str(run.ref))
+    before = sought.key[:-1] + chr(ord(sought.key[-1]) - 1)
+    page = services.agenda.due(cap.line, upto=run.not_before, after=before, limit=1)
+    return any(entry.key == sought.key for entry in page.entries) or sought.id in read_slots(cap, services)[0].sent
+
+
+# The ticker.
+
+
+def look_at_line(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """Send for the runs of a line as far as slots are free, whatever its record says of it. True when the entry may go."""
+    services, clock = context.services, context.clock
+    cap = cap_named(entry.id, services.tenants.governance(governed_by(entry.id), clock()))
+    known = set[str]()
+
+    def look(slots: CapSlots) -> CapSlots:
+        known.clear()
+        known.update(slots.sent)
+        return slots.lined_up()
+
+    slots = change_slots(cap, look, services, clock)
+    counts.sent += len(slots.sent.keys() - known)
+    left = services.agenda.due(cap.line, upto=FAR, after=None, limit=1)
+    if not (slots.has_line or slots.sent or left.entries):
+        return True
+    later = replace(entry, due=next_look(clock()), failures=0)
+    return later.due > entry.due and later.key in services.agenda.put([later])

@@ -1,0 +1,82 @@
+"""Capped histories: a tenant whose runs, and those of one of its jobs, may have few leases at a time, while workers die and stall."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from minutehand.domain.run import EntryKind, RunState
+from minutehand.domain.times import MINUTE
+from minutehand.sdk.tenants.tenants import Tenants
+from minutehand.state.lease import SKEW
+from minutehand.testing import Detail
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.slots import CapHolding
+
+from tests.support.histories.history import History
+from tests.support.histories.simulator import BatonLock, Faults, Process, Stage
+from tests.support.scenes.lease_oracle import Seen
+
+LIMITS = {"concurrent_runs": 3, "concurrent_runs:once": 1, "concurrency_strict": 1}
+
+
+class CappedSeen(Seen):
+    """What an outsider saw, and how many leases were live after each one that was granted or renewed."""
+
+    too_many: list[str]
+
+    def look(self, process: Process, detail: object) -> None:
+        super().look(process, detail)
+        if isinstance(detail, Detail) and detail.place == "runs" and detail.verb in ("lease", "renew"):
+            going = Counter[str]()
+            for run in self.stage.memory.runs():
+                if run.state is RunState.RUNNING and (run.lease_until or 0) >= self.stage.now:
+                    going["concurrent_runs"] += 1
+                    going[f"concurrent_runs:{run.job}"] += 1
+            self.stage.count("live leases", max(going.values(), default=0))
+            self.too_many += [
+                f"{number} live leases of {name}" for name, number in going.items() if number > LIMITS.get(name, 99)
+            ]
+
+    def violations(self, upto: int, skew: int) -> list[str]:
+        found = super().violations(upto, skew)
+        if skew <= SKEW:  # clocks that differ by more break leases as well
+            found += self.too_many
+        return [*found, *self._left(upto)]
+
+    def _left(self, upto: int) -> list[str]:
+        """Nobody waits in a line, and nobody looks after one."""
+        entries = self.stage.memory.entries()
+        return [f"left: {e.key}" for e in entries if isinstance(e.shard, str) or (e.kind is EntryKind.LINE and e.due < upto)]
+
+
+class BatonCaps(dict[str, CapHolding]):
+    """What a process has of caps, with locks that hand the baton on."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self._stage = stage
+
+    def setdefault(self, key: str, holding: CapHolding) -> CapHolding:  # type: ignore[override]
+        if key not in self:
+            vars(holding)["lock"] = BatonLock(self._stage)
+        return super().setdefault(key, holding)
+
+
+class Capped(History):
+    """One seed, one history."""
+
+    expressions = ("rate(7 seconds)", "rate(20 seconds)", "rate(90 seconds)", "* * * * *")
+    quiet = 90 * MINUTE
+    crew = 8
+
+    def _hand(self, process: Process) -> WorkerContext:
+        worker = super()._hand(process)
+        vars(worker.slots)["_caps"] = BatonCaps(self.stage)
+        return worker
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        super().__init__(seed, faults)
+        self.seen = CappedSeen(self.stage)
+        self.seen.too_many = []
+        self.stage.observer = self.seen.look
+        Tenants(services=self.stage.memory.connect(), clock=lambda: self.stage.now).set("acme", limits=LIMITS)
