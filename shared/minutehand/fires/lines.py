@@ -79,8 +79,8 @@ def _next_of(
     Entries of runs that have ended are removed.
     """
     going, after = list[tuple[AgendaEntry, RunRow]](), None
-    for _ in range(_PAGES):
-        limit = min(PAGE, room - len(going) + len(sent) + 1)
+    for number in range(_PAGES):
+        limit = PAGE if number else min(PAGE, room + len(sent) + 1)  # more only where the first ones have ended
         page = services.agenda.due(cap.line, upto=FAR, after=after, limit=limit)
         entries = [entry for entry in page.entries if entry.id not in sent]
         looked = services.ledger.look([entry.run for entry in entries])

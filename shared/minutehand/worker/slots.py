@@ -7,11 +7,11 @@ renews slots before leases. A slot whose lease may still be live, because nobody
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
+from zlib import crc32
 
 from minutehand.concurrency.forks import HoldsLocks
 from minutehand.errors import MinutehandError
@@ -97,7 +97,7 @@ class SlotPool(HoldsLocks):
                 return after
 
             holding.unwritten = True
-            after = change_slots(cap, edit, services, clock, pause=partial(pause, services))
+            after = change_slots(cap, edit, services, clock, pause=partial(pause, services, holding.process))
             holding.unwritten = False
             holding.count += len(got)
             holding.until = after.held.get(holding.process, (0, 0))[1]
@@ -123,7 +123,7 @@ class SlotPool(HoldsLocks):
         if not holding.unwritten:
             return
         try:
-            wait = partial(pause, services)
+            wait = partial(pause, services, holding.process)
             change_slots(
                 holding.cap, lambda slots: slots.kept(holding.process, holding.count), services, clock, pause=wait
             )
@@ -156,7 +156,9 @@ class SlotPool(HoldsLocks):
             return slots.renewed(holding.process, holding.count, now)
 
         try:
-            after = change_slots(holding.cap, edit, services, lambda: now, pause=partial(pause, services))
+            after = change_slots(
+                holding.cap, edit, services, lambda: now, pause=partial(pause, services, holding.process)
+            )
         except _Lapsed:
             log.error("slots.lapsed", extra={"cap": holding.cap.id, "slots": holding.count})
             holding.forget()
@@ -173,6 +175,6 @@ class SlotPool(HoldsLocks):
             holding.looked_after = due
 
 
-def pause(services: Services, again: int) -> None:
-    """Before write number ``again`` of slots that others write as well."""
-    services.wait(secrets.randbelow(1_000) / 1_000 * _JITTER * again)
+def pause(services: Services, process: str, again: int) -> None:
+    """Before write number ``again`` of slots that others write as well: for each process another while."""
+    services.wait(_JITTER * again * (crc32(f"{process} {again}".encode()) % 1_000) / 1_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from minutehand import Scheduler
 from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.sdk.tenants.tenants import Tenants
@@ -46,7 +47,9 @@ class CappedSeen(Seen):
     def _left(self, upto: int) -> list[str]:
         """Nobody waits in a line, and nobody looks after one."""
         entries = self.stage.memory.entries()
-        return [f"left: {e.key}" for e in entries if isinstance(e.shard, str) or (e.kind is EntryKind.LINE and e.due < upto)]
+        return [
+            f"left: {e.key}" for e in entries if isinstance(e.shard, str) or (e.kind is EntryKind.LINE and e.due < upto)
+        ]
 
 
 class BatonCaps(dict[str, CapHolding]):
@@ -65,9 +68,15 @@ class BatonCaps(dict[str, CapHolding]):
 class Capped(History):
     """One seed, one history."""
 
-    expressions = ("rate(7 seconds)", "rate(20 seconds)", "rate(90 seconds)", "* * * * *")
+    expressions = ("rate(90 seconds)", "* * * * *", "rate(10 minutes)")  # no more than the caps let through
+    between = (0, 1, 5, 20)
     quiet = 90 * MINUTE
     crew = 8
+
+    def _act(self, act: str, owner: Scheduler, name: str) -> None:
+        """Submissions come in bursts."""
+        for _ in range(6 if act == "submit" and name != "once" and self.dice.random() < 0.3 else 1):
+            super()._act(act, owner, name)
 
     def _hand(self, process: Process) -> WorkerContext:
         worker = super()._hand(process)

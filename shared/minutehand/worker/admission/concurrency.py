@@ -77,13 +77,14 @@ def _in_line(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRu
     """Into the line; the messages go, because whoever gives a slot back sends new ones."""
     services, clock = worker.services, worker.clock
     try:
+        worker.slots.look_after(cap, services, clock())  # first, so that no entry is without a timer
         line_up(cap, [replace(each.message, queue=each.spec.queue) for each in ready], services, clock)
-        worker.slots.look_after(cap, services, clock())
+        worker.slots.look_after(cap, services, clock())  # the ticker may have removed it, if this worker stalled
     except MinutehandError as problem:
         log.warning("line.not_joined", extra={"cap": cap.id, "runs": len(ready), "error": str(problem)})
         return _kept(worker, ready, "line_unwritten")
     try:  # a slot may have come free meanwhile, whose worker found nobody in the line
-        change_slots(cap, CapSlots.lined_up, services, clock, pause=partial(pause, services))
+        change_slots(cap, CapSlots.lined_up, services, clock, pause=partial(pause, services, worker.name))
     except MinutehandError as problem:  # then the ticker does
         log.warning("line.not_looked_at", extra={"cap": cap.id, "error": str(problem)})
     return {each.in_flight: Outcome(action=Action.POSTPONED, message=each.message, why=NO_SLOT) for each in ready}

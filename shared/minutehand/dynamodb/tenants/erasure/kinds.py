@@ -12,12 +12,14 @@ from functools import partial
 from typing import Any
 
 from minutehand.domain.audit import AuditAct
+from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import RunState
 from minutehand.domain.schedule import is_freeze
 from minutehand.domain.tenants.erasure import DataKind, ErasurePlace, Kept, SweepRules
 from minutehand.domain.times import STAMP_DIGITS
 from minutehand.dynamodb.tables import AGENDA, AUDIT, HISTORY, REVISIONS, RUNS, SCHEDULES, TENANTS, Row, TableDefinition
 from minutehand.state.lease import SKEW
+from minutehand.state.tenants.slots import EVERYBODY, SLOTS
 from minutehand.state.transition import Compare, Condition, all_of, any_of
 
 TABLES: Mapping[ErasurePlace, TableDefinition] = {
@@ -153,6 +155,8 @@ def _shared_record(row: Row, tenant: str) -> Finding | None:
         body["at_hand"] = min(body.get("at_hand", 0), len(body["runs"]))
     elif key == "~progress":  # of the auditor, which then begins its step anew
         body = {name: "" if _names(json.dumps(value), tenant) else value for name, value in body.items()}
+    elif row["owner"] == schedule_owner(EVERYBODY, SLOTS):
+        body["sent"] = {run: until for run, until in body["sent"].items() if not run.startswith(f"{tenant}/")}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     if _names(text, tenant):
         return Keep(Kept.UNKNOWN)

@@ -1,0 +1,107 @@
+"""A tenant with concurrency caps, and workers whose jobs last until they are told to end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minutehand import Tenants
+from minutehand.domain.run import EntryKind, RunState
+from minutehand.domain.times import SECOND
+from minutehand.fires.lines import read_slots
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
+from minutehand.testing import Hook
+from minutehand.worker.context import WorkerContext
+from minutehand.worker.delivery.receive import receive
+from minutehand.worker.delivery.visibility import HIDDEN
+from minutehand.worker.pipeline import partition_batch, run_batch
+from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, Returned
+
+from tests.support.scenes.world import World
+
+Settle = Callable[[Sequence[EndedRun]], None]
+ACME = ConcurrencyCap(tenant="acme", job="*", most=None)
+
+
+@dataclass
+class Lasting:
+    """An executor whose jobs end when the test says so."""
+
+    going: list[tuple[LeasedRun, Settle]] = field(default_factory=list)
+
+    def run(self, worker: WorkerContext, leased: Sequence[LeasedRun], settle: Settle) -> None:
+        self.going += [(each, settle) for each in leased]
+
+    def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
+        body()
+
+    def end(self, number: int = 1, result: AttemptResult | None = None) -> None:
+        """The jobs that began first end together."""
+        ending, self.going = self.going[:number], self.going[number:]
+        for settle in dict.fromkeys(settle for _, settle in ending):
+            settle([(each, result or Returned()) for each, of in ending if of is settle])
+
+
+@dataclass
+class Capped(World):
+    """The tenant acme, and its limits."""
+
+    limits: dict[str, Any] = field(default_factory=lambda: {"concurrent_runs": 3})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.tenants = Tenants(services=self.services, clock=self.clock)
+        self.tenants.set("acme", limits=self.limits)
+
+    def hand(self, name: str, hook: Hook | None = None) -> tuple[WorkerContext, Lasting]:
+        """A worker, and its jobs."""
+        worker = self.worker(hook, name=name)
+        jobs = Lasting()
+        object.__setattr__(worker, "executor", jobs)
+        return worker, jobs
+
+    def take(self, worker: WorkerContext, most: int = 10) -> int:
+        """A worker receives messages once, and begins with what it may; how many came."""
+        queue = worker.services.work
+        came = queue.receive(most=most, wait=0, visibility=HIDDEN)
+        for batch in partition_batch(worker, receive(worker, came)):
+            run_batch(worker, batch)
+        return len(came)
+
+    def take_all(self, *workers: WorkerContext) -> None:
+        """They receive in turn until nothing is visible."""
+        while sum(self.take(worker) for worker in workers):
+            pass
+
+    def submit(self, number: int, job: str = "note") -> list[str]:
+        return [self.scheduler.submit(job, {"n": n}).id for n in range(number)]
+
+    def live(self) -> int:  # type: ignore[override]
+        """Leases that are live by the one clock there is."""
+        return sum(
+            run.state is RunState.RUNNING and (run.lease_until or 0) >= self.clock() for run in self.memory.runs(None)
+        )
+
+    def ended(self) -> Counter[str]:
+        return Counter(run.state.value for run in self.memory.runs(None))
+
+    def slots(self, cap: ConcurrencyCap = ACME) -> CapSlots:
+        return read_slots(cap, self.services)[0].current(self.clock())
+
+    def waiting(self) -> int:
+        """Entries in lines."""
+        return sum(isinstance(entry.shard, str) for entry in self.memory.entries())
+
+    def timers(self) -> int:
+        return len(self.entries(EntryKind.LINE))
+
+    def beat(self, *workers: WorkerContext, seconds: int = 20) -> None:
+        self.wait(seconds)
+        for worker in workers:
+            worker.heartbeat.beat(self.clock())
+
+
+def seconds(ms: int) -> float:
+    return ms / SECOND

@@ -1,0 +1,139 @@
+"""The slots of a concurrency cap: who gets some, who waits, and when one is free again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from minutehand.domain.tenants.limits import TenantLimits
+from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
+from minutehand.state.lease import LEASE, SKEW
+from minutehand.state.tenants.slots import (
+    EVERYBODY,
+    HELD,
+    MOST_SENT,
+    SENT,
+    CapSlots,
+    cap_named,
+    caps_of,
+    governed_by,
+    parse_slots,
+)
+
+NOW = 1_000_000
+
+
+def runs(*names: str, lined: bool = False) -> list[tuple[str, bool]]:
+    return [(name, lined) for name in names]
+
+
+def governance(own: TenantLimits | None = None, installation: TenantLimits | None = None) -> Governance:
+    made = {
+        name: limits and TenantProfile(tenant=name, limits=limits)
+        for name, limits in (("acme", own), (INSTALLATION, installation))
+    }
+    return Governance(tenant="acme", own=made["acme"], installation=made[INSTALLATION])
+
+
+def test_slots_are_taken_up_to_the_cap_and_no_further() -> None:
+    slots, got = CapSlots().taken("w1", 0, runs("a", "b"), 3, NOW)
+    assert (got, slots.used()) == ({"a", "b"}, 2)
+    slots, got = slots.taken("w2", 0, runs("c", "d"), 3, NOW)
+    assert (got, slots.used()) == ({"c"}, 3)
+    assert slots.taken("w3", 0, runs("e"), 3, NOW) == (slots, set())
+    assert slots.held == {"w1": (2, NOW + HELD), "w2": (1, NOW + HELD)}
+
+
+def test_a_process_says_the_whole_number_of_what_it_has() -> None:
+    """A write that got no answer was one too many."""
+    slots, _ = CapSlots().taken("w", 0, runs("a", "b"), 5, NOW)
+    after, got = slots.taken("w", 0, runs("a", "b"), 5, NOW + 1)
+    assert (got, after.held) == ({"a", "b"}, {"w": (2, NOW + 1 + HELD)})
+
+
+def test_slots_last_longer_than_the_leases_that_rest_on_them() -> None:
+    assert HELD > LEASE
+    slots, _ = CapSlots().taken("w", 0, runs("a"), 1, NOW)
+    assert slots.current(NOW + HELD + SKEW) is slots
+    assert slots.current(NOW + HELD + SKEW + 1).held == {}
+
+
+def test_an_end_is_never_moved_forward() -> None:
+    """By a clock that is slow: leases were taken up to the present end."""
+    slots, _ = CapSlots().taken("w", 0, runs("a"), 2, NOW)
+    assert slots.taken("w", 1, runs("b"), 2, NOW - SKEW)[0].held == {"w": (2, NOW + HELD)}
+    assert slots.renewed("w", 1, NOW - SKEW).held == {"w": (1, NOW + HELD)}
+    assert slots.renewed("w", 1, NOW + 7).held == {"w": (1, NOW + 7 + HELD)}
+
+
+def test_what_is_given_back_is_free_at_once() -> None:
+    slots, _ = CapSlots().taken("w", 0, runs("a", "b"), 2, NOW)
+    assert slots.kept("w", 1).held == {"w": (1, NOW + HELD)}
+    assert slots.kept("w", 0).held == {}
+    assert slots.kept("another", 0) is slots
+    assert slots.kept("w", 9).held == {"w": (2, NOW + HELD)}, "nobody gets more by giving back"
+
+
+def test_nobody_passes_those_who_wait() -> None:
+    slots = CapSlots().lined_up()
+    assert slots.taken("w", 0, runs("new"), 5, NOW) == (slots, set())
+    slots, got = slots.taken("w", 0, [("new", False), ("waited", True)], 5, NOW)
+    assert got == {"waited"}
+
+
+def test_a_slot_is_kept_for_the_run_whose_message_is_on_its_way() -> None:
+    slots = CapSlots().lined_up().fed(["a"], NOW, has_line=False)
+    assert (slots.used(), slots.room(1)) == (1, 0)
+    assert slots.taken("w", 0, runs("other"), 1, NOW)[1] == set()
+    after, got = slots.taken("w", 0, runs("other", "a"), 1, NOW)
+    assert (got, after.sent, after.used()) == ({"a"}, {}, 1)
+    assert slots.current(NOW + SENT).sent == {"a": NOW + SENT}
+    assert slots.current(NOW + SENT + 1).sent == {}
+    assert slots.without(["a"]).used() == 0
+    assert slots.without(["b"]) is slots
+
+
+def test_a_cap_that_was_lowered_lets_nobody_in_until_there_is_room() -> None:
+    slots, _ = CapSlots().taken("w", 0, runs("a", "b", "c"), 3, NOW)
+    assert slots.taken("w", 3, runs("d"), 1, NOW) == (slots, set())
+    assert slots.room(1) == 0
+    assert slots.kept("w", 0).taken("w", 0, runs("d", "e"), 1, NOW)[1] == {"d"}
+
+
+def test_without_a_cap_the_rest_of_its_line_goes_on_some_at_a_time() -> None:
+    assert CapSlots().room(None) == MOST_SENT
+    assert CapSlots(sent=dict.fromkeys("abc", NOW)).room(None) == MOST_SENT - 3
+    assert CapSlots().room(MOST_SENT * 10) == MOST_SENT, "the record stays small"
+
+
+def test_slots_are_stored_and_read_again() -> None:
+    slots, _ = CapSlots().lined_up().fed(["a", "b"], NOW, has_line=True).taken("w", 0, runs("a"), 9, NOW)
+    assert parse_slots(json.loads(json.dumps(slots.body()))) == slots
+    with pytest.raises(KeyError):
+        parse_slots({})
+
+
+def test_a_run_has_a_cap_of_its_tenant_of_its_job_and_of_both_in_one_order() -> None:
+    own = TenantLimits(concurrent_runs=5, job_caps={"report": 2})
+    installation = TenantLimits(concurrent_runs=9, job_caps={"report": 7}, concurrency_strict=1)
+    caps = caps_of(governance(own, installation), "report")
+    assert [(cap.id, cap.most, cap.strict) for cap in caps] == [
+        ("acme/~slots#~*", 5, True),
+        ("acme/~slots#~report", 2, True),
+        ("~minutehand/~slots#~report", 7, True),
+    ]
+    assert [cap.id for cap in caps_of(governance(own, installation), "other")] == ["acme/~slots#~*"]
+    assert [cap.most for cap in caps_of(governance(None, installation), "other")] == [9], "each tenant's by default"
+    assert caps_of(governance(), "report") == ()
+
+
+def test_a_cap_is_found_by_its_name() -> None:
+    own = TenantLimits(concurrent_runs=5, job_caps={"a:b#c": 2})
+    held = governance(own, TenantLimits(job_caps={"report": 7}))
+    for cap in (*caps_of(held, "a:b#c"), *caps_of(held, "report")):
+        assert cap_named(cap.id, held) == cap
+    assert cap_named(f"{EVERYBODY}/~slots#~gone", held).most is None
+    assert [governed_by(name) for name in ("acme/~slots#~*", f"{EVERYBODY}/~slots#~report")] == ["acme", INSTALLATION]
+    for name in ("acme", "acme/~slots", "acme/~slots#report", "acme/~other#~report", "/~slots#~x"):
+        with pytest.raises(ValueError, match="names no concurrency cap"):
+            cap_named(name, held)
