@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from minutehand.domain.message import Message, reading
-from minutehand.domain.names import shard_of
+from minutehand.domain.names import schedule_owner, shard_of
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
 from minutehand.errors import Unavailable
 from minutehand.fires.claim import message_of, send
@@ -26,7 +26,7 @@ from minutehand.fires.context import FAR, FireContext, TickCounts, next_look
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import has_live_lease
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, cap_named, governed_by, parse_slots
+from minutehand.state.tenants.slots import SLOTS, CapSlots, ConcurrencyCap, cap_named, governed_by, parse_slots
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,15 @@ def read_slots(cap: ConcurrencyCap, services: Services) -> tuple[CapSlots, int]:
         return parse_slots(record.body), record.version
 
 
+def slots_of(tenant: str, services: Services) -> dict[str, CapSlots]:
+    """The slots of a tenant's own caps, by job. Raises Unavailable, Unreadable."""
+    found = {}
+    for record in services.records.listed(schedule_owner(tenant, SLOTS), "~"):
+        with reading(f"slots of {record.owner}#{record.key}", record.body):
+            found[record.key[1:]] = parse_slots(record.body)
+    return found
+
+
 def change_slots(
     cap: ConcurrencyCap, edit: Edit, services: Services, clock: Clock, *, pause: Pause = lambda _: None
 ) -> CapSlots:
@@ -62,7 +71,7 @@ def change_slots(
         room = after.room(cap.most)
         if after.has_line and room:
             going, has_line = _next_of(cap, after.sent, room, services, clock)
-            after = after.fed([entry.id for entry, _ in going], clock(), has_line=has_line)
+            after = after.fed([str(entry.run) for entry, _ in going], clock(), has_line=has_line)
         if after == before:
             return after
         if services.records.write(Record(owner=cap.owner, key=cap.key, version=version + 1, body=after.body())):
@@ -78,19 +87,22 @@ def _next_of(
 
     Entries of runs that have ended are removed.
     """
-    going, after = list[tuple[AgendaEntry, RunRow]](), None
+    going, after, chosen = list[tuple[AgendaEntry, RunRow]](), None, {*sent}
     for number in range(_PAGES):
         limit = PAGE if number else min(PAGE, room + len(sent) + 1)  # more only where the first ones have ended
         page = services.agenda.due(cap.line, upto=FAR, after=after, limit=limit)
-        entries = [entry for entry in page.entries if entry.id not in sent]
+        entries = [entry for entry in page.entries if str(entry.run) not in chosen]
         looked = services.ledger.look([entry.run for entry in entries])
         over = []
         for entry in entries:
             run = looked.found.get(entry.run)
+            if str(entry.run) in chosen:  # of two messages
+                continue
             if run is None or entry.run in looked.unanswered:
                 over += [] if entry.run in looked.unanswered else [entry]
             elif run.state in WAITING or (not run.is_terminal and not has_live_lease(run, clock())):
                 going.append((entry, run))
+                chosen.add(str(entry.run))
             elif run.is_terminal:
                 over.append(entry)
         if over:
@@ -120,18 +132,21 @@ def _send_for(going: Sequence[tuple[AgendaEntry, RunRow]], services: Services, c
     return sum(accepted)
 
 
-def line_up(cap: ConcurrencyCap, messages: Sequence[Message], services: Services, clock: Clock) -> None:
-    """Put runs in the line of a cap; their messages may go. Raises Unavailable: then they must stay."""
+def line_up(cap: ConcurrencyCap, messages: Sequence[tuple[Message, str]], services: Services, clock: Clock) -> None:
+    """Put runs in the line of a cap, by their messages and the ids of these, which may go then. Raises Unavailable: they must stay.
+
+    Each message has an entry of its own: whoever stalled while it sent for a run removes its entry, and no later one.
+    """
     entries = [
         AgendaEntry(
             shard=cap.line,
             due=message.not_before,
             kind=EntryKind.RUN,
-            id=str(message.run),
+            id=f"{message.run}#{identity}",
             created_at=clock(),
             queue=message.queue,
         )
-        for message in messages
+        for message, identity in messages
     ]
     accepted = services.agenda.put(entries)
     if any(entry.key not in accepted for entry in entries):
@@ -148,10 +163,9 @@ def look_after_line(cap: ConcurrencyCap, services: Services, due: int, now: int)
 
 def is_in_line(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
     """Whether a run waits in the line of a cap, or its message is on its way from there. Raises Unavailable, Unreadable."""
-    sought = AgendaEntry(shard=cap.line, due=run.not_before, kind=EntryKind.RUN, id=str(run.ref))
-    before = sought.key[:-1] + chr(ord(sought.key[-1]) - 1)
-    page = services.agenda.due(cap.line, upto=run.not_before, after=before, limit=1)
-    return any(entry.key == sought.key for entry in page.entries) or sought.id in read_slots(cap, services)[0].sent
+    before = AgendaEntry(shard=cap.line, due=run.not_before, kind=EntryKind.RUN, id=f"{run.ref}#")
+    page = services.agenda.due(cap.line, upto=run.not_before, after=before.key, limit=1)
+    return any(entry.run == run.ref for entry in page.entries) or str(run.ref) in read_slots(cap, services)[0].sent
 
 
 # The ticker.

@@ -207,6 +207,10 @@ _WORKER = (
     *_counts(
         Role.WORKER,
         ("LeasesRescued", "attempts of runs whose last worker had let its lease pass"),
+        (
+            "StartedUncapped",
+            "attempts that began without a slot of their concurrency cap, because slots could not be read or written",
+        ),
         ("Redelivered", "messages that were received before"),
         (
             "Postponed",

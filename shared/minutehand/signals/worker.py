@@ -96,13 +96,15 @@ def _start(leased: LeasedRun) -> Figures:
         figures["QueueWait"] = [max(began - visible, 0)]
         if leased.received.delivery.lane is Priority.LOW:
             figures["LowWait"] = figures["QueueWait"]
-    if run.attempt == 1 and run.slices == 0 and run.backfill is None:  # what is filled in is late on purpose
+    if leased.should_be_in_time:
         lag = began - run.due
         figures |= {"FirstStarts": [1], "StartLag": [lag]}
         if lag > LATE_START:
             figures["FirstStartsLate"] = [1]
     if leased.rescued:
         figures["LeasesRescued"] = [1]
+    if leased.in_flight.uncapped:
+        figures["StartedUncapped"] = [1]
     return figures
 
 

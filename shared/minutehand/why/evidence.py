@@ -1,4 +1,4 @@
-"""Evidence: reads what there is about one fire or run. Six to sixteen reads, and as of one instant of its schedule.
+"""Evidence: reads what there is about one fire or run. Six to eighteen reads, and as of one instant of its schedule.
 
 A chain's entry is moved on after its fires are claimed. So for a fire without a row the agenda is read, and then the ledger again: if the
 entry lies beyond the fire, and there is no row still, there is really none. The head is read first and last: if it has moved, all is read
@@ -21,6 +21,7 @@ from minutehand.errors import Conflict, MinutehandError, Unavailable
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.fires.breakers import read_breakers
 from minutehand.fires.context import find_revision
+from minutehand.fires.lines import is_in_line, read_slots
 from minutehand.owner.audit import AuditFilter, list_lines
 from minutehand.owner.backfill.advance import read_backfill
 from minutehand.owner.catalogue import read_catalogue
@@ -31,6 +32,7 @@ from minutehand.owner.workers import read_workers
 from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import has_live_lease
 from minutehand.state.overlap import SLOT, Slot
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, caps_of
 from minutehand.state.worker_record import KEY, WorkerRow, owner_of, parse_record
 from minutehand.why.delay import LATE
 from minutehand.why.facts import Chain, Facts
@@ -194,6 +196,10 @@ class EvidenceReader:
             return replace(facts, unread={**facts.unread, "audit": str(problem)})
         return replace(facts, acts=tuple(lines[key] for key in sorted(lines, reverse=True)))
 
+    def _line(self, caps: Sequence[ConcurrencyCap], run: RunRow) -> tuple[ConcurrencyCap, CapSlots] | None:
+        found = next((cap for cap in caps if is_in_line(cap, run, self._services)), None)
+        return None if found is None else (found, read_slots(found, self._services)[0])
+
     def _row(self, ref: RunRef) -> RunRow | None:
         answer = self._services.ledger.look([ref])
         if ref in answer.unanswered:
@@ -221,7 +227,10 @@ class EvidenceReader:
         facts = replace(facts, freeze=freeze, governance=governance, breakers=breakers)
         acts = tried("audit", lambda: self._tenant_acts(facts))
         attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None
-        slot = backfill = redriven = None
+        slot = backfill = redriven = line = None
+        if run is not None and run.state in WAITING and governance is not None:
+            caps = caps_of(governance, run.job)
+            line = tried("slots", lambda: self._line(caps, run)) if caps else None
         if run is not None and run.state is RunState.QUEUED and is_exclusive(facts):
             slot = tried("slot", lambda: self._slot(owner))
         if run is not None and run.backfill is not None:
@@ -246,6 +255,7 @@ class EvidenceReader:
             tenant_acts=acts or (),
             attempts=tuple(attempts or ()),
             slot=slot,
+            line=line,
             backfill=backfill,
             redriven=redriven,
             holds=holds,

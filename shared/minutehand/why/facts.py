@@ -19,6 +19,7 @@ from minutehand.state.backpressure import QueueDepth, QueueHolds
 from minutehand.state.overlap import Slot
 from minutehand.state.run_spec import own_overrides
 from minutehand.state.tenants.breaker import TenantBreakers
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
 from minutehand.state.worker_record import WorkerRow
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.words import show
@@ -70,6 +71,7 @@ class Facts:
     catalogue: JobCatalogue | None = None  # the jobs that workers published; None: not asked for
     governance: Governance | None = None  # what holds for the tenant, as of a few seconds ago; None: not read
     breakers: TenantBreakers | None = None  # of a tenant with some; None: it has none, or they were not read
+    line: tuple[ConcurrencyCap, CapSlots] | None = None  # the concurrency cap in whose line the run waits
     backfill: StoredBackfill | None = None  # that the run belongs to
     redriven: RunRow | None = None  # the run that repeats it by a redrive
     unread: Mapping[str, str] = field(default_factory=dict)  # evidence that could not be read, and why

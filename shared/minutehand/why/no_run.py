@@ -13,7 +13,7 @@ from minutehand.timing import previous, rows, timetable
 from minutehand.timing.absence import Absence, Layer, absence
 from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.facts import Facts, by_rule, not_known, of_agenda, of_head, of_revision, of_run
-from minutehand.why.suspension import broken_now, suspended_now
+from minutehand.why.suspension import broken_now, in_line, suspended_now
 from minutehand.why.timeline import active_at, by, on_closing, stop_at, stop_sentences, stopped_since, who_closed
 from minutehand.why.words import count, exact, show, span
 
@@ -256,6 +256,7 @@ def freeze_ahead(facts: Facts) -> Iterator[Sentence]:
     """That the tenant is suspended, or is frozen now and when the fire is due."""
     yield from suspended_now(facts)
     yield from broken_now(facts)
+    yield from in_line(facts)
     freeze = facts.freeze
     if freeze is not None and freeze.until > max(facts.now, facts.at):
         note = f" ({freeze.note})" if freeze.note else ""

@@ -1,4 +1,6 @@
-"""Suspensions of the tenant: the one that holds its runs now, and those that held a run and are over; and its circuit breakers."""
+"""Suspensions of the tenant: the one that holds its runs now, and those that held a run and are over; its circuit breakers,
+and the line of its concurrency cap.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ from collections.abc import Iterator
 
 from minutehand.domain.audit import AuditAct, AuditLineRow
 from minutehand.state.tenants.breaker import ALL
+from minutehand.state.tenants.slots import EVERYBODY
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts
-from minutehand.why.words import show
+from minutehand.why.words import count, show
 
 _ACTS = (AuditAct.SUSPEND_TENANT, AuditAct.RESUME_TENANT)
 
@@ -42,6 +45,21 @@ def broken_now(facts: Facts) -> Iterator[Sentence]:
             f"through until one succeeds, {one.rate} in this minute."
         )
         yield Sentence(text=text, source=f"circuit breakers of tenant {facts.tenant}", cause=Cause.BREAKER)
+
+
+def in_line(facts: Facts) -> Iterator[Sentence]:
+    """That the run waits for a slot of a concurrency cap."""
+    if facts.line is None:
+        return
+    cap, slots = facts.line
+    of = "all jobs" if cap.job == ALL else f"job {cap.job}"
+    whose = "all tenants together" if cap.tenant == EVERYBODY else "the tenant"
+    used = slots.current(facts.now).used()
+    text = (
+        f"It waits in line: of {of}, {whose} may have {count(cap.most or 0, 'run')} at a time, and {count(used, 'slot')} "
+        f"{'is' if used == 1 else 'are'} in use. Runs of the line start in the order in which they were due."
+    )
+    yield Sentence(text=text, source=f"slots of {cap.id}", cause=Cause.CONCURRENCY)
 
 
 def may_have_been_suspended(facts: Facts, ready: int) -> bool:

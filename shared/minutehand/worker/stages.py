@@ -133,6 +133,7 @@ class InFlightMessage:
     permitted: bool = False  # it took a permit of a circuit breaker
     asked: bool = False  # it asked for slots of concurrency caps
     slots: tuple[SlotHold, ...] = ()  # that it has of them
+    uncapped: bool = False  # it starts without one, because they could not be read or written
     leased_until: int = 0  # UTC ms up to which its lease may be live; 0: it has none for sure
     leave: Callable[[], None] | None = None  # ends its stay in the crash quarantine
     finished: bool = False  # its outcome was reported
@@ -233,6 +234,12 @@ class LeasedRun(ReadyRun):
     def masked(self, text: str) -> str:
         """A text of its job without its secrets, and without others of its tenant that this process has looked up: clients are shared."""
         return of_process.whole(self.hidden.text(text), self.run.ref.tenant)
+
+    @property
+    def should_be_in_time(self) -> bool:
+        """Whether this is the run's first start, and not late on purpose, as one is that is filled in or has waited for a slot."""
+        run = self.run
+        return run.attempt == 1 and run.slices == 0 and run.backfill is None and not self.message.lined
 
     @property
     def began_at(self) -> int:

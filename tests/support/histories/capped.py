@@ -59,7 +59,7 @@ class BatonCaps(dict[str, CapHolding]):
         super().__init__()
         self._stage = stage
 
-    def setdefault(self, key: str, holding: CapHolding) -> CapHolding:  # type: ignore[override]
+    def setdefault(self, key: str, holding: CapHolding) -> CapHolding:
         if key not in self:
             vars(holding)["lock"] = BatonLock(self._stage)
         return super().setdefault(key, holding)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand import Tenants
-from minutehand.domain.run import EntryKind, RunState
+from minutehand.domain.run import EntryKind, RunRow, RunState
 from minutehand.domain.times import SECOND
 from minutehand.fires.lines import read_slots
 from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
@@ -86,6 +86,9 @@ class Capped(World):
 
     def ended(self) -> Counter[str]:
         return Counter(run.state.value for run in self.memory.runs(None))
+
+    def run_of(self, run_id: str) -> RunRow:
+        return next(run for run in self.memory.runs(None) if str(run.ref) == run_id)
 
     def slots(self, cap: ConcurrencyCap = ACME) -> CapSlots:
         return read_slots(cap, self.services)[0].current(self.clock())

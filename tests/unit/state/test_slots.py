@@ -27,12 +27,12 @@ def runs(*names: str, lined: bool = False) -> list[tuple[str, bool]]:
     return [(name, lined) for name in names]
 
 
+def profile(tenant: str, limits: TenantLimits | None) -> TenantProfile | None:
+    return None if limits is None else TenantProfile(tenant=tenant, limits=limits)
+
+
 def governance(own: TenantLimits | None = None, installation: TenantLimits | None = None) -> Governance:
-    made = {
-        name: limits and TenantProfile(tenant=name, limits=limits)
-        for name, limits in (("acme", own), (INSTALLATION, installation))
-    }
-    return Governance(tenant="acme", own=made["acme"], installation=made[INSTALLATION])
+    return Governance(tenant="acme", own=profile("acme", own), installation=profile(INSTALLATION, installation))
 
 
 def test_slots_are_taken_up_to_the_cap_and_no_further() -> None:

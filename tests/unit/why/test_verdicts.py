@@ -15,10 +15,12 @@ from minutehand.domain.times import to_ms
 from minutehand.dynamodb.tables import AUDIT, RUNS
 from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
 from minutehand.fires.backpressure import KEY, OWNER
+from minutehand.fires.lines import change_slots
 from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.ports.records import Record
 from minutehand.ready_jobs.command import command_job
 from minutehand.state.backpressure import HoldLog, QueueHolds
+from minutehand.state.tenants.slots import ConcurrencyCap
 from minutehand.testing import Detail, Harness, Hook
 from minutehand.ticker.tick import tick
 from minutehand.timing import Rule
@@ -402,6 +404,17 @@ def held_by_its_breaker(stage: Stage) -> Answer:
     return stage.why("08:10")
 
 
+def waits_in_line(stage: Stage) -> Answer:
+    """Another process has the only slot."""
+    stage.harness.tenants.set("acme", limits={"concurrent_runs": 1})
+    stage.create()
+    stage.pass_time(9.5)
+    cap, services, clock = ConcurrencyCap(tenant="acme", job="*", most=1), stage.memory.connect(), stage.harness.clock
+    change_slots(cap, lambda slots: slots.taken("another", 0, [("r", False)], 1, clock())[0], services, clock)
+    stage.pass_time(0.8)
+    return stage.why("08:10")
+
+
 def suspended(stage: Stage) -> Answer:
     stage.create()
     stage.harness.tenants.suspend("acme", note="unpaid")
@@ -716,6 +729,11 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
         Verdict.WAITING,
         (Cause.BREAKER,),
         "The circuit breaker of job ok is open since",
+    ),
+    waits_in_line: (
+        Verdict.WAITING,
+        (Cause.CONCURRENCY,),
+        "It waits in line: of all jobs, the tenant may have 1 run at a time, and 1 slot is in use",
     ),
     suspended: (Verdict.WAITING, (Cause.SUSPENSION,), "suspended (unpaid): nothing of it starts until it is resumed"),
     after_a_suspension: (

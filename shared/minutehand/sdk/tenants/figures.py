@@ -10,13 +10,15 @@ from minutehand.domain.names import check_tenant, check_whole
 from minutehand.domain.run import FAILED
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.domain.tenants.access import Verb
-from minutehand.domain.tenants.limits import LimitValue, RateWord
+from minutehand.domain.tenants.limits import JOB_CAP, LimitValue, RateWord, TenantLimits
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import Misconfigured
 from minutehand.fires.backpressure import is_unstarted, last_fire
+from minutehand.fires.lines import slots_of
 from minutehand.ports.services import Clock, Services
 from minutehand.settings import Settings
 from minutehand.state.backpressure import UNSTARTED
+from minutehand.state.tenants.slots import ALL, CapSlots
 
 _MINUTES = 5
 _MOST_MINUTES = 60
@@ -50,6 +52,7 @@ class TenantFigures:
         int | None
     )  # counted against ``schedules``, as of the last count; None: not counted, as there is no such limit
     fires_per_hour: int | None  # the same: of all these, each in its densest hour
+    slots: Mapping[str, int]  # in use or kept for runs of a line, by limit, of the tenant's own concurrency caps
 
 
 class FigureMethods:
@@ -108,7 +111,16 @@ class FigureMethods:
             tokens={f"{rate.word}_per_second": services.usage.left(name, rate, now) for rate in rates},
             schedules=None if stored is None else stored.schedules,
             fires_per_hour=None if stored is None else stored.fires_per_hour,
+            slots=_used(name, limits, services, now),
         )
+
+
+def _used(tenant: str, limits: TenantLimits, services: Services, now: int) -> dict[str, int]:
+    """Slots of the tenant's own caps that are not free, by limit: one query."""
+    names = {} if limits.concurrent_runs is None else {ALL: "concurrent_runs"}
+    names |= {job: f"{JOB_CAP}{job}" for job in limits.job_caps}
+    found = slots_of(tenant, services) if names else {}
+    return {name: found.get(job, CapSlots()).current(now).used() for job, name in names.items()}
 
 
 def _active(tenant: str, services: Services) -> list[Head]:

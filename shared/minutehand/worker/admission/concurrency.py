@@ -57,7 +57,11 @@ def _ask(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRun]) 
     except Exception as problem:  # noqa: BLE001 (any failure: the cap says what follows)
         error = f"{type(problem).__name__}: {problem}"
         log.warning("slots.unread", extra={"cap": cap.id, "runs": len(runs), "strict": cap.strict, "error": error})
-        return _kept(worker, ready, "slots_unread") if cap.strict else {}
+        if cap.strict:
+            return _kept(worker, ready, "slots_unread")
+        for each in ready:
+            each.in_flight.uncapped = True
+        return {}
     refused = []
     for each in ready:
         each.in_flight.asked = True
@@ -78,7 +82,8 @@ def _in_line(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRu
     services, clock = worker.services, worker.clock
     try:
         worker.slots.look_after(cap, services, clock())  # first, so that no entry is without a timer
-        line_up(cap, [replace(each.message, queue=each.spec.queue) for each in ready], services, clock)
+        waiting = [(replace(each.message, queue=each.spec.queue), each.received.delivery.id) for each in ready]
+        line_up(cap, waiting, services, clock)
         worker.slots.look_after(cap, services, clock())  # the ticker may have removed it, if this worker stalled
     except MinutehandError as problem:
         log.warning("line.not_joined", extra={"cap": cap.id, "runs": len(ready), "error": str(problem)})

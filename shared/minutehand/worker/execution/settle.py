@@ -213,14 +213,12 @@ def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *
     if transition.name == "release":
         log.warning("run.released", extra={"run_id": str(run.ref), "tenant": run.ref.tenant})
         return Outcome.kept(message, settlement.why, at=worker.clock())
-    # What is filled in, or has waited for a slot, is late on purpose.
-    first = run.attempt == 1 and run.slices == 0 and run.backfill is None and not message.lined
     outcome = Outcome(
         action=Action.SETTLED,
         message=message,
         why=settlement.why,
         state=transition.to,
-        start_lag=run.lateness if first else None,
+        start_lag=run.lateness if leased.should_be_in_time else None,
         attempt=run.attempt,
         duration=worker.clock() - leased.began_at,
     )
