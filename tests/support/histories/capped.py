@@ -46,10 +46,8 @@ class CappedSeen(Seen):
 
     def _left(self, upto: int) -> list[str]:
         """Nobody waits in a line, and nobody looks after one."""
-        entries = self.stage.memory.entries()
-        return [
-            f"left: {e.key}" for e in entries if isinstance(e.shard, str) or (e.kind is EntryKind.LINE and e.due < upto)
-        ]
+        entries = [e for e in self.stage.memory.entries() if isinstance(e.shard, str) or e.kind is EntryKind.LINE]
+        return [f"left: {entry.key}" for entry in entries if entry.due < upto]
 
 
 class BatonCaps(dict[str, CapHolding]):
