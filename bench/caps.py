@@ -5,7 +5,9 @@ python -m bench caps [--cap 5] [--runs 5000] [--kills 50] [--every 5] [--workers
 A tenant with ``concurrent_runs`` submits one-offs of a second each. When all of them were submitted, a worker is killed every so many
 seconds, in turn, and replaced at once. ``held`` is the share of slots that were not free, at looks twice a second while runs waited;
 ``working`` the share of the slots' time in which a job ran; ``most at once`` counts jobs from their begin to their end or their worker's;
-``starts a run`` are attempts. A killed worker's slots are free again after 85 s at the most. Exits with 1 if more jobs ran at once than the cap says, or one never ran.
+``starts a run`` are attempts. A killed worker's slots are free again after 85 s at the most.
+
+Exits with 1 if more jobs ran at once than the cap says, or one never ran.
 """
 
 from __future__ import annotations

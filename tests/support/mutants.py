@@ -28,6 +28,7 @@ from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.lane_mutants import LANE_MUTANTS
 from tests.support.limit_mutants import LIMIT_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
+from tests.support.slot_mutants import SLOT_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
@@ -84,6 +85,9 @@ LANES = (
     "tests/unit/sqs/test_pressure_lanes.py",
     "tests/unit/daemon/test_worker_lanes.py",
     "tests/contract/test_lanes.py",
+SLOTS = (
+    "tests/unit/state/test_slots.py",
+    "tests/unit/worker/admission/test_concurrency.py",
 )
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
@@ -1115,6 +1119,7 @@ MUTANTS = (
     *(Mutant(*each, LIMITS) for each in LIMIT_MUTANTS),
     *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
     *(Mutant(*each, LANES) for each in LANE_MUTANTS),
+    *(Mutant(*each, SLOTS) for each in SLOT_MUTANTS),
 )
 
 

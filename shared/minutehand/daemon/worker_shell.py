@@ -18,7 +18,6 @@ from minutehand.ports.services import Services
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import system_clock
 from minutehand.state.lease import HEARTBEAT
-from minutehand.worker.admission.concurrency import give_back
 from minutehand.worker.breakers import BreakerBook
 from minutehand.worker.context import Done, Execute, KnownJobs, WorkerContext
 from minutehand.worker.delivery.receive import receive
@@ -26,7 +25,7 @@ from minutehand.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from minutehand.worker.execution.executor import ThreadedExecutor
 from minutehand.worker.execution.settle import release_run
 from minutehand.worker.pipeline import start_batches
-from minutehand.worker.stages import InFlightMessage, LeasedRun
+from minutehand.worker.stages import LeasedRun
 
 log = logging.getLogger(__name__)
 
@@ -108,17 +107,16 @@ class WorkerShell:
 
     def release_all(self) -> int:
         """Give back all runs that this process will not finish; how many."""
-        released = list[InFlightMessage]()
+        released = 0
         for in_flight in self.worker.heartbeat.all():
             ids = {"run_id": str(in_flight.ref), "tenant": in_flight.ref.tenant}
             try:
                 if release_run(self.worker, in_flight):
-                    released.append(in_flight)
+                    released += 1
                     log.info("run.released", extra=ids)
             except Unavailable as problem:  # then its lease runs out
                 log.warning("worker.not_released", extra=ids | {"error": str(problem)})
-        give_back(self.worker, released)
-        return len(released)
+        return released
 
     def stop(self) -> None:
         """No heartbeat any more; what was to be deleted is deleted now."""

@@ -25,9 +25,8 @@ from minutehand.state.lease import LEASE, SKEW
 ALL = "*"  # stands for all jobs of a tenant; in no job's name
 SLOTS = "~slots"
 EVERYBODY = "~minutehand"  # stands for a tenant in the caps of jobs over all tenants
-HELD = (
-    LEASE + 15 * SECOND
-)  # ms that slots last after they were taken or renewed: a lease is taken within the difference
+# ms that slots last after they were taken or renewed: a lease may begin within the difference.
+HELD = LEASE + 15 * SECOND
 SENT = 120 * SECOND  # ms that a slot is kept for a run whose message is on its way
 MOST_SENT = 100  # runs whose messages are on their way at a time: bounds the record
 

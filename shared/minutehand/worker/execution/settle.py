@@ -20,6 +20,7 @@ from minutehand.ports.ledger import BesideKind, TransitionResult
 from minutehand.state.lease import cancelled, continue_, die, release, retry, succeed
 from minutehand.state.retry import GiveUp, after_failure
 from minutehand.state.transition import Transition
+from minutehand.worker.admission.concurrency import give_back
 from minutehand.worker.admission.refused import record
 from minutehand.worker.ahead import dated
 from minutehand.worker.context import Done, WorkerContext
@@ -256,6 +257,7 @@ def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
             return False
         in_flight.leased_until = 0
     in_flight.lose()
+    give_back(worker, [in_flight])
     worker.heartbeat.let_go(in_flight)
     worker.services.work.hide([in_flight.receipt], 0)
     return True

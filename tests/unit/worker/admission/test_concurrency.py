@@ -15,7 +15,6 @@ from minutehand.domain.times import MINUTE, SECOND
 from minutehand.state.lease import LEASE, SKEW
 from minutehand.state.tenants.slots import EVERYBODY, HELD, SENT, ConcurrencyCap
 from minutehand.testing import Crash
-from minutehand.worker.admission.concurrency import give_back
 from minutehand.worker.delivery.receive import receive
 from minutehand.worker.delivery.visibility import HIDDEN
 from minutehand.worker.execution.settle import release_run
@@ -435,8 +434,8 @@ def test_a_process_that_stops_gives_back_what_it_releases() -> None:
     world.submit(3)
     world.take_all(worker)
     assert world.waiting() == 1
-    released = [each for each in worker.heartbeat.all() if release_run(worker, each)]
-    give_back(worker, released)
+    for each in worker.heartbeat.all():
+        assert release_run(worker, each)
     world.take_all(other)
     assert (world.live(), len(jobs.going)) == (2, 2)
 
