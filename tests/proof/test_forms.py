@@ -19,9 +19,11 @@ from minutehand.dynamodb.rows import run_of, to_row
 from minutehand.dynamodb.tenants.usage import count_of
 from minutehand.errors import TooNew
 from minutehand.fires.context import FAR
+from minutehand.fires.lines import read_slots
 from minutehand.local.cloud import LocalCloud
 from minutehand.ports.work_queue import RawMessage
 from minutehand.services import connect
+from minutehand.state.tenants.slots import ConcurrencyCap
 from minutehand.testing import ManualClock
 from minutehand.testing.cloud import fresh_settings
 from minutehand.testing.process import Hand, make_worker
@@ -117,7 +119,11 @@ def test_every_item_of_a_release_is_read(there: Installation, kept: dict[str, li
     assert answer.broken == {}
     pages = [agenda.due(shard, upto=FAR, after=None, limit=1_000) for shard in range(agenda.shards())]
     assert [key for page in pages for key in page.broken] == []
-    assert sum(len(page.entries) for page in pages) == len(kept["agenda"]) - 1, "all but the config"
+    cap = ConcurrencyCap(tenant="delta", job="work", most=1)
+    (lined,) = agenda.due(cap.line, upto=FAR, after=None, limit=1_000).entries
+    assert (lined.run.tenant, lined.shard) == ("delta", cap.line)
+    assert sum(len(page.entries) for page in pages) == len(kept["agenda"]) - 2, "all but the config and the line's"
+    assert read_slots(cap, there.services)[0].sent
     rows = [to_row(item) for item in kept["runs"]]
     assert all(run_of(row) for row in rows if "state" in row and "rev" in row)
     assert all(record_of(row).body for row in rows if "body" in row)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ from minutehand import Context, Registry, Retry, Scheduler, Tenants
 from minutehand.aws import BatchBackoff
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
 from minutehand.domain.policies import Priority
+from minutehand.domain.names import parse_run_id
 from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
 from minutehand.dynamodb.tables import TABLES
+from minutehand.fires.claim import message_of
+from minutehand.fires.lines import change_slots, line_up, look_after_line
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.marks import (
     ShardPosition,
@@ -34,6 +38,7 @@ from minutehand.historian.marks import (
 )
 from minutehand.services import connect
 from minutehand.settings import Settings
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
 from minutehand.state.worker_record import JobNames, WorkerIdentity, WorkerKind
 from minutehand.testing import ManualClock
 from minutehand.testing.cloud import fresh_settings, running_cloud
@@ -51,7 +56,14 @@ PROFILE = TenantProfile(
     grants=(Grant(to="app:alice@acme", can=("operator",), jobs=("report.*",)),),
     queue="bulk",
     limits=TenantLimits(
-        runs_per_second=0.5, runs_burst=2, schedules=10, fires_per_hour=1_000, highest_priority=Priority.HIGH
+        runs_per_second=0.5,
+        runs_burst=2,
+        schedules=10,
+        fires_per_hour=1_000,
+        concurrent_runs=5,
+        concurrency_strict=1,
+        job_caps={"work": 1},
+        highest_priority=Priority.HIGH,
     ),
     note="Acme Ltd.",
     suspension_note="unpaid",
@@ -59,7 +71,7 @@ PROFILE = TenantProfile(
     updated_at=2,
 )
 WORDS = {
-    *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "expect", "config", "lock", "dead"),
+    *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "line", "expect", "config", "lock", "dead"),
     *("limits", "rate", "schedules"),
     *(
         "position",
@@ -146,10 +158,23 @@ class Story:
         self.services.tenants.put(limits, expected=0)
         limited = Scheduler("delta", jobs=jobs(), services=self.services, clock=self.clock)
         limited.create_schedule("counted", "work", "0 18 * * *")
-        limited.submit("work", delay=90_000)
+        waiting = limited.submit("work", delay=90_000)
+        self.line_up(waiting.id)
         Tenants(services=self.services, clock=self.clock).erase("gamma", "gamma", budget=0)
         self.follow()
         return self.items() | {"messages": list(self.bodies.values())}
+
+    def line_up(self, run_id: str) -> None:
+        """A process has the slot of a cap, another run of the line was sent for, and one is in it."""
+        cap, now = ConcurrencyCap(tenant="delta", job="work", most=1), self.clock()
+        slots = CapSlots(held={f"worker~{now}": (1, now)}, sent={"delta/~other#once": now}, has_line=True)
+        change_slots(cap, lambda _: slots, self.services, lambda: 0)
+        run = self.services.ledger.read(parse_run_id(run_id))
+        message = None if run is None else message_of(run, self.services)
+        assert message is not None
+        line_up(cap, [(message, "m-1")], self.services, self.clock)
+        look_after_line(cap, self.services, now, now)
+        self.note([replace(message, lined=True).encode()])
 
     def live(self, minutes: int) -> None:
         for _ in range(minutes):

@@ -85,6 +85,7 @@ LANES = (
     "tests/unit/sqs/test_pressure_lanes.py",
     "tests/unit/daemon/test_worker_lanes.py",
     "tests/contract/test_lanes.py",
+)
 SLOTS = (
     "tests/unit/state/test_slots.py",
     "tests/unit/worker/admission/test_concurrency.py",

@@ -64,12 +64,6 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        if not all(self.slots.covers(hold, 0) for hold in in_flight.slots):\n",
     ),
     (
-        "a lease is taken beyond its slots",
-        "worker/admission/lease.py",
-        " and is_believed(worker, each) and is_covered(worker, each)",
-        " and is_believed(worker, each)",
-    ),
-    (
         "a run that asks alone takes its lease beyond its slots",
         "worker/admission/lease.py",
         "        if not is_covered(worker, ready):\n",
@@ -129,12 +123,6 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "fires/lines.py",
         "    if not (slots.has_line or slots.sent or left.entries):\n",
         "    if True:\n",
-    ),
-    (
-        "what is not used of several caps is kept",
-        "worker/admission/concurrency.py",
-        "    give_back(worker, outcomes)\n",
-        "",
     ),
     (
         "a strict cap fails open",

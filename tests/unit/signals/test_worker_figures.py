@@ -178,6 +178,8 @@ def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:
     ends = [Outcome(action=Action.SETTLED, message=message, state=state, attempt=2, duration=5) for state in RunState]
     ends += [Outcome(action=action, message=message, why="ended") for action in Action]
     made = figures.of_ends([(received, outcome) for outcome in ends])
+    for each in leased:
+        each.in_flight.uncapped = True
     made += figures.of_starts([replace(each, rescued=True) for each in leased])
     expected = {name for name, each in METRICS.items() if Role.WORKER in each.roles and not each.processes_only}
     assert {each.metric.name for each in made} | {"JobsNotImported"} == expected

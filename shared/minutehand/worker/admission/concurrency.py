@@ -44,8 +44,7 @@ def hold_slots(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[ReadyRu
     for cap in sorted(wanted, key=lambda one: one.id):
         going = [each for each in wanted[cap] if each.in_flight not in outcomes]
         if going:
-            outcomes |= _ask(worker, cap, going)
-    give_back(worker, outcomes)
+            outcomes |= _ask(worker, cap, going)  # what they have of other caps goes back when they are finished
     return [outcomes.get(each.in_flight, each) for each in ready]
 
 

@@ -58,7 +58,7 @@ def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Leased
     leases = {
         each.message.run: _lease_of(worker, each, worker.new_lease_token(), first=True)
         for each in ready
-        if not each.in_flight.lost and is_believed(worker, each) and is_covered(worker, each)
+        if not each.in_flight.lost and is_believed(worker, each)
     }
     known = _known(ready, worker.clock())
     answers: Mapping[RunRef, TransitionResult] = {}

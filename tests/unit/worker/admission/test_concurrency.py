@@ -98,6 +98,7 @@ def test_a_worker_that_stalls_and_comes_back_has_no_slots_that_others_have() -> 
     world.take_all(other)
     assert (world.live(), len(jobs.going)) == (2, 2)
     stalled.heartbeat.beat(world.clock())
+    assert {name.partition("~")[0] for name in world.slots().held} == {"other"}, "what it had is another's"
     old.end(2)
     world.take_all(stalled)
     assert (world.live(), len(old.going)) == (2, 0), "it neither renews nor gives back what is another's"
@@ -135,6 +136,21 @@ def test_slots_are_renewed_before_the_leases_that_rest_on_them() -> None:
     world.take_all(worker)
     jobs.end()
     assert world.ended() == {"SUCCEEDED": 1}
+
+
+def test_a_lease_is_not_taken_when_its_slot_will_be_over_before_it() -> None:
+    """By a worker that stalled between the two; its message had come before, so that it asks alone."""
+    world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
+    worker, jobs = world.hand("w", faults)
+    world.submit(1)
+    (came,) = world.services.work.receive(most=10, wait=0, visibility=HIDDEN)
+    world.services.work.hide([came.receipt], 0)
+    faults.at("write_record", after=lambda: world.wait((HELD - LEASE) // SECOND + 1))
+    world.take(worker)
+    assert (world.live(), jobs.going) == (0, [])
+    world.wait(60)
+    world.take(worker)
+    assert world.live() == 1
 
 
 def test_a_slot_is_given_back_only_when_the_end_of_its_run_was_recorded() -> None:
