@@ -248,8 +248,8 @@ MUTANTS = (
     Mutant(
         "a refused lease of a batch begins",
         "worker/admission/lease.py",
-        "    if not moved.applied:\n        return None\n",
-        "    if moved.run is None and not moved.applied:\n        return None\n",
+        "    if not moved.applied:\n        ready.in_flight.leased_until = 0\n",
+        "    if moved.run is None and not moved.applied:\n        ready.in_flight.leased_until = 0\n",
     ),
     Mutant(
         "no order for the next attempt",

@@ -182,6 +182,10 @@ def test_limits_are_shown_and_changed() -> None:
     assert "of the installation: fires_per_hour=9000" in page
     assert browser.confirm("tenant/acme/edit", limits="schedules=6").status_code == 303
     assert browser.harness.tenants.get("acme").limits == {"schedules": 6}
+    assert browser.confirm("tenant/acme/edit", limits="concurrent_runs:a=2 concurrent_runs:b=3").status_code == 303
+    assert browser.confirm("tenant/acme/edit", limits="concurrent_runs:b=4 schedules=6").status_code == 303
+    assert browser.harness.tenants.get("acme").limits == {"schedules": 6, "concurrent_runs:b": 4}
+    assert browser.confirm("tenant/acme/edit", limits="schedules=6").status_code == 303
     wrong = browser.confirm("tenant/acme/edit", limits="schedules=many")
     assert wrong.status_code == 422
     assert "schedules=many" in wrong.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.domain.tenants.limits import NO_LIMITS, RateWord, TenantLimits, typed_limits, with_limits
+from minutehand.domain.tenants.limits import NO_LIMITS, RateWord, TenantLimits, stored_limits, typed_limits, with_limits
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from minutehand.errors import InvalidInput
 
@@ -18,9 +18,29 @@ def test_a_change_names_what_it_changes() -> None:
     assert first.given() == {"runs_per_second": 2.5, "schedules": 10}
 
 
+def test_a_limit_of_a_job_is_named_with_it() -> None:
+    first = with_limits(NO_LIMITS, {"concurrent_runs": 9, "concurrent_runs:report.daily": 2, "concurrent_runs:a:b": 1})
+    assert first == TenantLimits(concurrent_runs=9, job_caps={"report.daily": 2, "a:b": 1})
+    assert first.given() == {"concurrent_runs": 9, "concurrent_runs:a:b": 1, "concurrent_runs:report.daily": 2}
+    assert stored_limits(first.given() | {"of_a_later_release": 1}) == first
+    after = with_limits(first, {"concurrent_runs:a:b": None, "concurrent_runs:report.daily": 3})
+    assert after == TenantLimits(concurrent_runs=9, job_caps={"report.daily": 3})
+    assert with_limits(after, {"concurrent_runs:report.daily": None, "concurrent_runs": None}) == NO_LIMITS
+    assert typed_limits(["concurrent_runs:a:b=4"]) == {"concurrent_runs:a:b": 4}
+    many = {f"concurrent_runs:j{n}": 1 for n in range(101)}
+    with pytest.raises(InvalidInput, match="name at most 100 jobs"):
+        with_limits(NO_LIMITS, many)
+
+
 @pytest.mark.parametrize(
     ("given", "field", "words"),
     [
+        ({"concurrent_runs": 0}, "limits.concurrent_runs", "use 1 to"),
+        ({"concurrent_runs:report": 0}, "limits.concurrent_runs:report", "use 1 to"),
+        ({"concurrent_runs:": 1}, "limits", "write concurrent_runs:JOB"),
+        ({"concurrent_runs:a b": 1}, "limits", "write concurrent_runs:JOB"),
+        ({"concurrent_runs:*": 1}, "limits", "write concurrent_runs:JOB"),
+        ({"concurrency_strict": 2}, "limits.concurrency_strict", "use 0 to 1"),
         ({"shedules": 1}, "limits", "did you mean 'schedules'"),
         ({"x": 1}, "limits", "use runs_per_second, runs_burst"),
         ([("schedules", 1)], "limits", "give a mapping"),
@@ -58,6 +78,15 @@ def test_the_installation_fills_in_what_is_missing() -> None:
     assert Governance(tenant="beta", installation=default).limits == default.limits
     assert Governance(tenant="acme", own=own).limits == own.limits
     assert Governance(tenant="beta").limits == NO_LIMITS
+
+
+def test_the_installations_limit_of_a_job_is_no_tenants_own() -> None:
+    default = TenantProfile(tenant=INSTALLATION, limits=TenantLimits(concurrent_runs=5, job_caps={"report": 7}))
+    own = TenantProfile(tenant="acme", limits=TenantLimits(job_caps={"report": 2}))
+    assert Governance(tenant="acme", own=own, installation=default).limits == TenantLimits(
+        concurrent_runs=5, job_caps={"report": 2}
+    )
+    assert Governance(tenant="beta", installation=default).limits == TenantLimits(concurrent_runs=5)
 
 
 def test_limits_as_they_are_typed() -> None:

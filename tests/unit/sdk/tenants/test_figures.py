@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from minutehand import Context, Registry, Retry, Settings, Tenants
 from minutehand.errors import InvalidInput, Misconfigured
+from minutehand.fires.lines import change_slots
+from minutehand.state.tenants.slots import ConcurrencyCap
 from minutehand.testing import Harness
 
 from tests.support.scenes.world import Faults
@@ -81,6 +83,22 @@ def test_what_is_left_of_the_limits_is_told(harness: Harness) -> None:
     for _ in range(5):
         harness.scheduler.submit("plain")
     assert harness.tenants.figures("acme").tokens == {"runs_per_second": 0}
+    assert harness.tenants.figures("acme").slots == {}
+
+
+def test_slots_in_use_are_told_by_limit(harness: Harness) -> None:
+    harness.tenants.create(
+        "acme", limits={"concurrent_runs": 5, "concurrent_runs:plain": 2, "concurrent_runs:other": 1}
+    )
+    services, clock = harness.memory.connect(), harness.clock
+    for job, number in (("*", 3), ("plain", 2)):
+        cap = ConcurrencyCap(tenant="acme", job=job, most=5)
+        runs = [(f"r{n}", False) for n in range(number)]
+        change_slots(cap, lambda slots, runs=runs: slots.taken("w", 0, runs, 5, clock())[0], services, clock)  # type: ignore[misc]
+    told = {"concurrent_runs": 3, "concurrent_runs:plain": 2, "concurrent_runs:other": 0}
+    assert harness.tenants.figures("acme").slots == told
+    harness.advance(minutes=2)
+    assert set(harness.tenants.figures("acme").slots.values()) == {0}, "of a process that was not heard of"
 
 
 def test_nothing_is_written_and_little_is_read(harness: Harness) -> None:

@@ -100,11 +100,11 @@ def edit(call: PageCall) -> Response:
 def change(call: PageCall) -> Response:
     """Change the profile that was shown."""
     form, holder = call.form, holder_of(call)
-    version = form.get("version", "")
+    version, profile = form.get("version", ""), found(call, holder)
     try:
         operating(call).set(
             holder,
-            **profile_of(call),
+            **profile_of(call, () if profile is None else profile.limits),
             expected_version=int(version) if version.isdecimal() else None,
         )
     except InvalidInput as problem:

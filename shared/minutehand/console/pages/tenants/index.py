@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.responses import Response
@@ -61,15 +62,15 @@ def create(call: PageCall) -> Response:
 FIELDS = ("limited", "jobs", "queue", "limits", "note", "reason")  # of the form
 
 
-def profile_of(call: PageCall) -> dict[str, Any]:
-    """What a form says of a profile: None where the installation's default is wanted."""
+def profile_of(call: PageCall, present: Iterable[str] = ()) -> dict[str, Any]:
+    """What a form says of a profile: None where the installation's default is wanted. ``present``: names of the limits that it has."""
     form = call.form
     limited = form.get("limited", "") == "yes"
     return {
         "jobs": words_of(form.get("jobs", "")) if limited else None,
         "queue": form.get("queue", "").strip() or None,
         "note": form.get("note", "").strip() or None,
-        "limits": dict.fromkeys(NAMES) | typed_limits(words_of(form.get("limits", ""))),
+        "limits": dict.fromkeys((*NAMES, *present)) | typed_limits(words_of(form.get("limits", ""))),
     }
 
 
