@@ -95,6 +95,14 @@ def sleep(ctx: Context, payload: dict[str, Any]) -> None:
     time.sleep(payload["seconds"])
 
 
+@job("hurried.spell", retry=OFTEN)
+def spell(ctx: Context, payload: dict[str, Any]) -> None:
+    """Say from when to when it ran."""
+    say(payload, ctx, "begin")
+    time.sleep(payload["seconds"])
+    say(payload, ctx, "end")
+
+
 class Witness:
     """What one attempt does in the world outside, and where it crashes."""
 

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -16,15 +16,18 @@ from typing import Any
 from minutehand import Context, Registry, Retry, Scheduler
 from minutehand.auditor.closing import close_days
 from minutehand.domain.audit import Caller
+from minutehand.domain.message import Message
 from minutehand.domain.tenants.erasure import Erasure
 from minutehand.domain.times import DAY, HOUR, MINUTE, from_ms
 from minutehand.dynamodb.history.rows import bytes_of
 from minutehand.eraser.erase import begin, go_on
 from minutehand.fires.context import FireContext
+from minutehand.fires.lines import change_slots, line_up, look_after_line
 from minutehand.historian.archive_compaction import compact_archive
 from minutehand.historian.fold import fold
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
 from minutehand.state.worker_record import (
     KEY,
     RunAtHand,
@@ -107,6 +110,11 @@ class ErasingScene:
         scheduler.trigger("s", payload=text * (_LARGE // len(text)))
         scheduler.freeze(self.clock.now() + timedelta(minutes=1), note=text)
         scheduler.thaw()
+        waiting = next(run for run in self.memory.runs() if run.ref.tenant == tenant)
+        cap = ConcurrencyCap(tenant=tenant, job="note", most=1)
+        line_up(cap, [(Message(run=waiting.ref, revision=0, not_before=0), "m")], self.services, self.clock)
+        look_after_line(cap, self.services, self.clock() + 300 * DAY, self.clock())
+        change_slots(cap, lambda slots: replace(slots, held={"w": (1, self.clock())}), self.services, self.clock)
         scheduler.backfill("s", self.clock.now() - timedelta(hours=1), self.clock.now(), dry_run=False)
 
     def _furnish_installation(self) -> None:
@@ -120,6 +128,8 @@ class ErasingScene:
             aside = {"run": str(run.ref), "sequence": "1", "consumer": "pages", "error": "x", "at": self.clock()}
             bodies["~minutehand/~historian", f"~aside~{number}~pages"] = aside
         bodies["~minutehand/~audit", "~progress"] = {"step": 1, "after": f"{ERASED}/s", "removing": ""}
+        slots = CapSlots(held={"w~1": (1, self.clock())}, sent={str(run.ref): self.clock() for run in runs})
+        bodies["~minutehand/~slots", "~note"] = slots.body()
         for (owner, key), body in bodies.items():
             assert self.services.records.write(Record(owner=owner, key=key, version=1, body=body))
 
