@@ -20,8 +20,8 @@ import boto3
 from minutehand import Context, Registry, Retry, Scheduler, Tenants
 from minutehand.aws import BatchBackoff
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
-from minutehand.domain.policies import Priority
 from minutehand.domain.names import parse_run_id
+from minutehand.domain.policies import Priority
 from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
 from minutehand.dynamodb.tables import TABLES

@@ -144,7 +144,6 @@ def line_up(cap: ConcurrencyCap, messages: Sequence[tuple[Message, str]], servic
             kind=EntryKind.RUN,
             id=f"{message.run}#{identity}",
             created_at=clock(),
-            queue=message.queue,
         )
         for message, identity in messages
     ]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from minutehand.domain.times import SECOND
@@ -81,8 +80,7 @@ def _in_line(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRu
     services, clock = worker.services, worker.clock
     try:
         worker.slots.look_after(cap, services, clock())  # first, so that no entry is without a timer
-        waiting = [(replace(each.message, queue=each.spec.queue), each.received.delivery.id) for each in ready]
-        line_up(cap, waiting, services, clock)
+        line_up(cap, [(each.message, each.received.delivery.id) for each in ready], services, clock)
         worker.slots.look_after(cap, services, clock())  # the ticker may have removed it, if this worker stalled
     except MinutehandError as problem:
         log.warning("line.not_joined", extra={"cap": cap.id, "runs": len(ready), "error": str(problem)})
