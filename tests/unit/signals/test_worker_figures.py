@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from minutehand.domain.policies import Priority
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.ports.work_queue import OutgoingMessage
@@ -170,7 +171,7 @@ def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:
     here.world.wait(3)
     worker = here.worker()
     (delivery,) = here.world.services.work.receive(most=10, wait=0, visibility=HIDDEN)
-    (received,) = receive(worker, [replace(delivery, receives=2)])
+    (received,) = receive(worker, [replace(delivery, receives=2, lane=Priority.LOW)])
     leased = list[LeasedRun]()
     run_batch(replace(worker, started=leased.extend), [received])
     figures = WorkerFigures(lambda: here.world.jobs)

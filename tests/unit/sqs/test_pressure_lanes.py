@@ -58,7 +58,7 @@ class Laned(World):
 )
 def test_a_full_low_lane_holds_low_runs_alone(crowded: Priority, held: list[Priority], part: str | None) -> None:
     world = Laned()
-    world.go_on(2, serving=Priority)
+    world.go_on(2, serving=list(Priority))
     world.crowd(crowded)
     assert world.go_on(30, serving=set(Priority) - set(held))[-1] == [part or "default"]
     claimed = {priority: len(world.fires(f"acme/{priority}")) for priority in Priority}
@@ -75,12 +75,12 @@ def test_a_full_low_lane_holds_low_runs_alone(crowded: Priority, held: list[Prio
 def test_no_catch_up_policy_passes_over_what_a_full_low_lane_held_back() -> None:
     world = Laned()
     world.scheduler.update_schedule("low", catch_up="none", catch_up_window=120)
-    world.go_on(2, serving=Priority)
+    world.go_on(2, serving=list(Priority))
     world.crowd(LOW)
     world.go_on(60, serving=[HIGH, NORMAL])
     held = len(world.fires("acme/low"))
     world.serve([LOW])
-    world.go_on(3, serving=Priority)
+    world.go_on(3, serving=list(Priority))
     fires = [run for run in world.memory.runs("acme/low") if run.skipped_until is None]
     assert len(fires) >= held + 45
     assert not [run for run in world.memory.runs("acme/low") if run.skipped_until is not None]

@@ -125,7 +125,9 @@ def with_limits(present: TenantLimits, given: object, field: str = "limits") -> 
 
 def stored_limits(given: Mapping[str, Any]) -> TenantLimits:
     """The reverse of ``TenantLimits.given``; names that only a later release knows are left out."""
-    numbers = {name: WORDS[name](value) if name in WORDS else value for name, value in given.items() if name in NAMES}
+    numbers: dict[str, Any] = {
+        name: WORDS[name](value) if name in WORDS else value for name, value in given.items() if name in NAMES
+    }
     jobs = {name.removeprefix(JOB_CAP): int(value) for name, value in given.items() if name.startswith(JOB_CAP)}
     return TenantLimits(**numbers, job_caps=jobs)
 
