@@ -23,7 +23,7 @@ from pathlib import Path
 from minutehand.domain.times import HOUR
 
 from tests.support.arguments import number, seconds
-from tests.support.histories.capped import Capped
+from tests.support.histories.capped import Capped, Governed
 from tests.support.histories.dense import Dense
 from tests.support.histories.described import Described
 from tests.support.histories.exclusive import Exclusive
@@ -60,6 +60,7 @@ ALONE: dict[str, type[History]] = {
     "granted": Granted,
     "lanes": Laned,
     "capped": Capped,
+    "governed": Governed,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,
