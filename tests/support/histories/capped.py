@@ -69,8 +69,12 @@ class BatonCaps(dict[str, CapHolding]):
 class Capped(History):
     """One seed, one history."""
 
-    expressions = ("rate(90 seconds)", "* * * * *", "rate(10 minutes)")  # no more than the caps let through
-    between = (0, 1, 5, 20)
+    expressions: tuple[str, ...] = (
+        "rate(90 seconds)",
+        "* * * * *",
+        "rate(10 minutes)",
+    )  # no more than the caps let through
+    between: tuple[int, ...] = (0, 1, 5, 20)
     quiet = 90 * MINUTE
     crew = 8
     of_tenant = LIMITS

@@ -14,8 +14,8 @@ from tests.support.histories.history import STARTS, History
 class Laned(History):
     """One seed, one history. Owners change priorities as they like."""
 
-    expressions = ("rate(7 seconds)", "rate(20 seconds)", "rate(90 seconds)", "* * * * *")
-    between = (1, 10, 60)
+    expressions: tuple[str, ...] = ("rate(7 seconds)", "rate(20 seconds)", "rate(90 seconds)", "* * * * *")
+    between: tuple[int, ...] = (1, 10, 60)
     crew = 2
     limits = Limits(depth=6)
     stripes = 2
