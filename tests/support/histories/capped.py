@@ -36,7 +36,7 @@ class CappedSeen(Seen):
                 if run.state is RunState.RUNNING and (run.lease_until or 0) >= self.stage.now:
                     going["concurrent_runs"] += 1
                     going[f"concurrent_runs:{run.job}"] += 1
-            self.stage.count("live leases", max(going.values(), default=0))
+            self.stage.counts["full"] += going["concurrent_runs"] == CAPS["concurrent_runs"]
             self.too_many += [
                 f"{number} live leases of {name}" for name, number in going.items() if number > CAPS.get(name, 99)
             ]
