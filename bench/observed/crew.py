@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from minutehand import Scheduler
+from minutehand.domain.queue import DEFAULT_QUEUE
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.local.processes import Event, LogFollower, ProcessGroup, roles
 from minutehand.ports.services import Clock
@@ -95,11 +96,17 @@ class Ours:
 
 @contextmanager
 def ours(
-    cloud: LocalCloud, *, workers: int = 2, concurrency: int = 100, tickers: int = 1, period: float = 60.0
+    cloud: LocalCloud,
+    *,
+    workers: int = 2,
+    concurrency: int = 100,
+    tickers: int = 1,
+    period: float = 60.0,
+    priorities: bool = False,
 ) -> Iterator[Ours]:
     """Tickers and workers over tables and queues of their own on ``cloud``; ready when it is handed over.
 
-    ``period`` is that of the ticks, in seconds; the first has passed.
+    ``period`` is that of the ticks, in seconds; the first has passed. ``priorities``: the queue has lanes.
     """
     with tempfile.TemporaryDirectory(prefix="minutehand-bench-") as name:
         folder = Path(name)
@@ -114,7 +121,7 @@ def ours(
         ]
         paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         with reached_by_this_process({"PYTHONPATH": paths, witness.FOLDER: name, **cloud.environment}):
-            settings = fresh_settings(cloud, shards=SHARDS)
+            settings = fresh_settings(cloud, shards=SHARDS, priorities=DEFAULT_QUEUE if priorities else None)
             crew = ProcessGroup(parts, settings, cloud.environment, folder)
             follower = crew.follow()
             with crew:

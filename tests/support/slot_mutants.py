@@ -145,8 +145,14 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the auditor sends for runs of a line",
         "auditor/repairs.py",
-        "        if is_in_line(cap, run, services):",
-        "        if cap is None:",
+        "    if line is not None:",
+        "    if line is ...:",
+    ),
+    (
+        "the timer of an exclusive schedule sends for runs of a line",
+        "worker/admission/slot.py",
+        " if line_of(there[pair], services, clock) is None]",
+        "]",
     ),
     (
         "an installation's cap of a job is each tenant's",

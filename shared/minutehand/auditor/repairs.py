@@ -11,11 +11,10 @@ from minutehand.domain.times import MINUTE
 from minutehand.fires.chain import revision_key
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext, due_pages, next_look
-from minutehand.fires.lines import is_in_line, look_after_line
+from minutehand.fires.lines import line_of, look_after_line
 from minutehand.fires.withdraw import withdraw_beyond
 from minutehand.ports.services import Clock, Services
 from minutehand.state.overlap import waits_in_turn
-from minutehand.state.tenants.slots import caps_of
 from minutehand.worker.admission.admit import freeze_of
 
 log = logging.getLogger(__name__)
@@ -34,13 +33,12 @@ def resend(run: RunRow, services: Services, clock: Clock) -> bool:
     """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
     if freeze_of(run.ref.tenant, services, clock) is not None:
         return False  # workers keep its message in the queue until the freeze ends
-    governance = services.tenants.governance(run.ref.tenant, clock())
-    if not governance.profile.accepts:
+    if not services.tenants.governance(run.ref.tenant, clock()).profile.accepts:
         return False  # likewise, until the tenant is resumed
-    for cap in caps_of(governance, run.job):
-        if is_in_line(cap, run, services):  # its message comes when there is a slot for it
-            look_after_line(cap, services, next_look(clock()), clock())
-            return False
+    line = line_of(run, services, clock)
+    if line is not None:  # its message comes when there is a slot for it, as long as somebody looks after that
+        look_after_line(line, services, next_look(clock()), clock())
+        return False
     message = message_of(run, services)
     if message is None or not send([message], services.work, clock)[0] or waits_in_turn(run):
         return False

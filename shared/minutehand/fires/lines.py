@@ -26,7 +26,7 @@ from minutehand.fires.context import FAR, FireContext, TickCounts, next_look
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import has_live_lease
-from minutehand.state.tenants.slots import SLOTS, CapSlots, ConcurrencyCap, cap_named, governed_by, parse_slots
+from minutehand.state.tenants.slots import SLOTS, CapSlots, ConcurrencyCap, cap_named, caps_of, governed_by, parse_slots
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +165,12 @@ def is_in_line(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
     before = AgendaEntry(shard=cap.line, due=run.not_before, kind=EntryKind.RUN, id=f"{run.ref}#")
     page = services.agenda.due(cap.line, upto=run.not_before, after=before.key, limit=1)
     return any(entry.run == run.ref for entry in page.entries) or str(run.ref) in read_slots(cap, services)[0].sent
+
+
+def line_of(run: RunRow, services: Services, clock: Clock) -> ConcurrencyCap | None:
+    """The concurrency cap in whose line a run waits; its message comes when there is a slot for it. Raises Unavailable, Unreadable."""
+    governance = services.tenants.governance(run.ref.tenant, clock())
+    return next((cap for cap in caps_of(governance, run.job) if is_in_line(cap, run, services)), None)
 
 
 # The ticker.

@@ -21,7 +21,7 @@ from minutehand.errors import Conflict, MinutehandError, Unavailable
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.fires.breakers import read_breakers
 from minutehand.fires.context import find_revision
-from minutehand.fires.lines import is_in_line, read_slots
+from minutehand.fires.lines import line_of, read_slots
 from minutehand.owner.audit import AuditFilter, list_lines
 from minutehand.owner.backfill.advance import read_backfill
 from minutehand.owner.catalogue import read_catalogue
@@ -32,7 +32,7 @@ from minutehand.owner.workers import read_workers
 from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import has_live_lease
 from minutehand.state.overlap import SLOT, Slot
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, caps_of
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
 from minutehand.state.worker_record import KEY, WorkerRow, owner_of, parse_record
 from minutehand.why.delay import LATE
 from minutehand.why.facts import Chain, Facts
@@ -196,8 +196,8 @@ class EvidenceReader:
             return replace(facts, unread={**facts.unread, "audit": str(problem)})
         return replace(facts, acts=tuple(lines[key] for key in sorted(lines, reverse=True)))
 
-    def _line(self, caps: Sequence[ConcurrencyCap], run: RunRow) -> tuple[ConcurrencyCap, CapSlots] | None:
-        found = next((cap for cap in caps if is_in_line(cap, run, self._services)), None)
+    def _line(self, run: RunRow) -> tuple[ConcurrencyCap, CapSlots] | None:
+        found = line_of(run, self._services, self._clock)
         return None if found is None else (found, read_slots(found, self._services)[0])
 
     def _row(self, ref: RunRef) -> RunRow | None:
@@ -229,8 +229,7 @@ class EvidenceReader:
         attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None
         slot = backfill = redriven = line = None
         if run is not None and run.state in WAITING and governance is not None:
-            caps = caps_of(governance, run.job)
-            line = tried("slots", lambda: self._line(caps, run)) if caps else None
+            line = tried("slots", lambda: self._line(run))
         if run is not None and run.state is RunState.QUEUED and is_exclusive(facts):
             slot = tried("slot", lambda: self._slot(owner))
         if run is not None and run.backfill is not None:

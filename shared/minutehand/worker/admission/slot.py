@@ -21,6 +21,7 @@ from minutehand.domain.run import AgendaEntry, EntryKind, RunState
 from minutehand.errors import Unavailable
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext, TickCounts, next_look
+from minutehand.fires.lines import line_of
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import has_live_lease
@@ -138,6 +139,7 @@ def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> boo
     running = [pair for pair, run in there.items() if run.state is RunState.RUNNING and not pair.is_over(run)]
     alone = [pair for pair, run in there.items() if run.state is RunState.QUEUED]
     alone += [pair for pair in running if not has_live_lease(there[pair], clock())]
+    alone = [pair for pair in alone if line_of(there[pair], services, clock) is None]
     overdue = [waiter.holder for waiter in slot.waiting if waiter.until is not None and waiter.until < clock()]
     if not (alone or running or slot.waiting or looked.unanswered):
         return True

@@ -470,6 +470,22 @@ def test_the_auditor_sends_no_run_that_waits_in_the_line() -> None:
     assert world.timers() == 1, "and it sees that somebody looks after the line"
 
 
+def test_an_exclusive_schedule_whose_run_waits_in_the_line_is_sent_no_more_messages() -> None:
+    world = Capped(limits={"concurrent_runs": 1})
+    worker, _ = world.hand("w")
+    world.submit(1)
+    world.take_all(worker)
+    world.scheduler.create_schedule("s", "note", "* * * * *", overlap="buffer_all", buffer=50)
+    for _ in range(8):
+        world.beat(worker)
+        world.beat(worker)
+        world.beat(worker)
+        world.tick()
+        world.take_all(worker)
+    assert world.entries(EntryKind.SLOT), "whose timer looks after them"
+    assert world.waiting() == 1, "of those that wait for each other, one waits in the line"
+
+
 def test_the_line_that_nobody_could_join_leaves_its_messages() -> None:
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     worker, jobs = world.hand("w", faults)
