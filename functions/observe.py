@@ -17,7 +17,7 @@ from minutehand.domain.run import RunRow
 from minutehand.logs import KeepRunFields, RunFields, log_unhandled, log_unwritable, masked_line, present_run
 from minutehand.ports.services import Services
 from minutehand.services import connect
-from minutehand.settings import from_environment, metered_jobs
+from minutehand.settings import Metered, from_environment, metered
 from minutehand.signals.measurement import Measurement, lines_of
 
 
@@ -97,6 +97,6 @@ def _write(line: Iterable[Measurement], dimensions: Mapping[str, str], names: Ma
 
 
 @cache
-def metered() -> frozenset[str]:
-    """The jobs that have metrics of their own, each of which CloudWatch bills. The log lines of runs name their jobs in any case."""
-    return metered_jobs(from_environment())
+def named() -> Metered:
+    """Who has metrics of its own, each of which CloudWatch bills. The log lines of runs name their jobs and tenants in any case."""
+    return metered(from_environment())

@@ -67,6 +67,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "history": ("history", _flag),
     "log-groups": ("log_groups", lambda text: text.split(",")),
     "metric-jobs": ("metric_jobs", lambda text: text.split(",")),
+    "metric-tenants": ("metric_tenants", lambda text: text.split(",")),
     "retention-days": ("retention", lambda text: Duration.days(int(text))),
     "archive-retention-days": ("archive_retention", lambda text: Duration.days(int(text)) if int(text) else None),
     "archive-lock-days": (

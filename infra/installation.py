@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
-from minutehand.domain.names import check_flag, check_name, check_whole
+from minutehand.domain.names import check_flag, check_name, check_tenant, check_whole
 from minutehand.domain.queue import LOW_SHARE, MOST_LOW_SHARE, MOST_STRIPES
 from minutehand.errors import InvalidInput
 from minutehand.settings import DEFAULT_LOW_AGE, DEFAULT_PREFIX, DEFAULT_SHARDS, LOG_GROUP, MOST_LOW_AGE
@@ -47,8 +47,15 @@ class InstallationSettings:
     low_age: Duration = LOW_AGE  # after which a low run that waits counts as normal
     history: bool = True  # a stream of the runs, and a historian
     metric_jobs: Sequence[str] = ()  # jobs with metrics of their own
+    metric_tenants: Sequence[str] = ()  # tenants with metrics of their own
     log_groups: Sequence[str] = ()  # to which worker processes send their log lines
     target: BundleTarget = AWS  # the platform of the bundles
+
+    @property
+    def metered(self) -> dict[str, str]:
+        """The variables that say who has metrics of its own."""
+        said = {"MINUTEHAND_METRIC_JOBS": self.metric_jobs, "MINUTEHAND_METRIC_TENANTS": self.metric_tenants}
+        return {name: ",".join(names) for name, names in said.items() if names}
 
     def __post_init__(self) -> None:
         if not _PREFIX.fullmatch(self.prefix):
@@ -70,6 +77,8 @@ class InstallationSettings:
         check_flag("history", self.history)
         for job in self.metric_jobs:
             check_name(job, "metric_jobs")
+        for tenant in self.metric_tenants:
+            check_tenant(tenant, "metric_tenants")
         for group in self.log_groups:
             if isinstance(self.log_groups, str) or not LOG_GROUP.fullmatch(group):
                 remedy = "give a list of names, such as ['/ecs/acme-worker']"

@@ -100,6 +100,7 @@ class Minutehand(Construct):
         log_groups: names of the log groups to which `minutehand worker` in containers sends its lines: with them the API, and whoever
             may read all tenants, finds the log lines of the runs there, too.
         metric_jobs: jobs with metrics of their own, by ``job`` and ``delivery``; CloudWatch bills about ten metrics for each.
+        metric_tenants: tenants with metrics of their own, by ``tenant``; likewise.
         history: whether runs can be found by state, job and time, and are archived: a stream of the table of runs, and a function that
             reads it. Without it a schedule's own runs can be listed, and nothing else. To be set to False on a stack that had it: the
             processes outside of it need MINUTEHAND_HISTORY=off then.
@@ -157,6 +158,7 @@ class Minutehand(Construct):
         ticker_writes: int = DEFAULT_TICKER_WRITES,
         log_groups: Sequence[str] = (),
         metric_jobs: Sequence[str] = (),
+        metric_tenants: Sequence[str] = (),
         history: bool = True,
         retention: Duration = RETENTION,
         archive_retention: Duration | None = ARCHIVE_RETENTION,
@@ -188,6 +190,7 @@ class Minutehand(Construct):
             retention=retention,
             history=history,
             metric_jobs=metric_jobs,
+            metric_tenants=metric_tenants,
             log_groups=log_groups,
             archive_retention=archive_retention,
             archive_lock=archive_lock,

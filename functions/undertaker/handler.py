@@ -13,7 +13,7 @@ from minutehand.services import system_clock
 from minutehand.signals.burials import of_burial
 from minutehand.undertaker.bury import bury_one
 
-from functions.observe import emit, logger, metered, metrics, services
+from functions.observe import emit, logger, metrics, named, services
 
 _processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
@@ -27,4 +27,4 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
 def _bury(record: SQSRecord) -> None:
     letter = RawMessage(body=record.body, receipt=record.receipt_handle, receives=1, id=record.message_id)
-    emit(of_burial(bury_one(letter, services(), system_clock), metered()))
+    emit(of_burial(bury_one(letter, services(), system_clock), named()))

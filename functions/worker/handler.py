@@ -21,7 +21,7 @@ from minutehand.signals.worker import WorkerFigures
 from minutehand.state.worker_record import WorkerKind
 from minutehand.worker.stages import LeasedRun
 
-from functions.observe import around_run, emit, logger, metered, metrics, services
+from functions.observe import around_run, emit, logger, metrics, named, services
 from functions.worker.batch import work_off
 
 end_process = os._exit
@@ -87,4 +87,4 @@ def _keeper(function: str, log_stream: str) -> RecordKeeper:
 
 
 def _figures() -> WorkerFigures:
-    return WorkerFigures(_jobs, metered())
+    return WorkerFigures(_jobs, named())

@@ -201,7 +201,7 @@ class ContainerWorkers(Construct):
 
     def _environment(self) -> dict[str, str]:
         common = self._common
-        metered, low_share = common.installation.metric_jobs, common.installation.low_share
+        low_share = common.installation.low_share
         return {
             **common.variables(self._queue),
             "AWS_REGION": Aws.REGION,
@@ -209,7 +209,7 @@ class ContainerWorkers(Construct):
             "MINUTEHAND_RETENTION_DAYS": str(common.installation.retention_days),
             **common.queues.variables,
             **({} if low_share == LOW_SHARE else {"MINUTEHAND_LOW_SHARE": str(low_share)}),
-            **({"MINUTEHAND_METRIC_JOBS": ",".join(metered)} if metered else {}),
+            **common.installation.metered,
             **({} if common.installation.history else {"MINUTEHAND_HISTORY": "off"}),
         }
 

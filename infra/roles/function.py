@@ -86,9 +86,8 @@ class InstallationFunction(lambda_.Function):
 
 
 def _environment(installation: InstallationSettings, name: str) -> dict[str, str]:
-    metered = {"MINUTEHAND_METRIC_JOBS": ",".join(installation.metric_jobs)} if installation.metric_jobs else {}
     return {
-        **metered,
+        **installation.metered,
         **({} if installation.history else {"MINUTEHAND_HISTORY": "off"}),
         "MINUTEHAND_PREFIX": installation.prefix,
         "MINUTEHAND_RETENTION_DAYS": str(installation.retention_days),

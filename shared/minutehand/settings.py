@@ -99,6 +99,7 @@ class Settings:
         None  # MINUTEHANDLOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`
     )
     metric_jobs: str | None = None  # MINUTEHAND_METRIC_JOBS: jobs with metrics of their own in CloudWatch, as in `a,b`
+    metric_tenants: str | None = None  # MINUTEHAND_METRIC_TENANTS: tenants with metrics of their own, likewise
     history: bool = True  # MINUTEHAND_HISTORY: `on`, or `off`: no stream of the runs, no historian, nothing to search
     retention_days: int = (
         90  # MINUTEHAND_RETENTION_DAYS: how long an ended run stays in the ledger, and a deleted schedule
@@ -174,9 +175,21 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
 
 
-def metered_jobs(settings: Settings) -> frozenset[str]:
-    """The jobs with metrics of their own."""
-    return frozenset(name for part in (settings.metric_jobs or "").split(",") if (name := part.strip()))
+@dataclass(frozen=True)
+class Metered:
+    """Who has metrics of its own, beside the total."""
+
+    jobs: frozenset[str] = frozenset()
+    tenants: frozenset[str] = frozenset()
+
+
+def metered(settings: Settings) -> Metered:
+    """The jobs and tenants with metrics of their own."""
+    return Metered(_names(settings.metric_jobs), _names(settings.metric_tenants))
+
+
+def _names(text: str | None) -> frozenset[str]:
+    return frozenset(name for part in (text or "").split(",") if (name := part.strip()))
 
 
 def _check_log_groups(names: str | None) -> None:

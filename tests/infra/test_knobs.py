@@ -252,13 +252,14 @@ def test_a_concurrency_of_none_of_0_and_of_a_number(with_knobs: Callable[..., Te
 
 @in_rotation(of=4)
 def test_jobs_have_metrics_of_their_own_if_they_are_named(with_knobs: Callable[..., Template]) -> None:
-    told = {"Variables": Match.object_like({"MINUTEHAND_METRIC_JOBS": "a.b,c"})}
-    template = with_knobs(metric_jobs=["a.b", "c"])
+    named = {"MINUTEHAND_METRIC_JOBS": "a.b,c", "MINUTEHAND_METRIC_TENANTS": "acme"}
+    told = {"Variables": Match.object_like(named)}
+    template = with_knobs(metric_jobs=["a.b", "c"], metric_tenants=["acme"])
     for part in ("worker", "undertaker"):
         template.has_resource_properties(
             "AWS::Lambda::Function", {"FunctionName": f"minutehand-{part}", "Environment": told}
         )
-    assert "METRIC_JOBS" not in json.dumps(worker(with_knobs()))
+    assert "MINUTEHAND_METRIC" not in json.dumps(worker(with_knobs()))
 
 
 @in_rotation(of=4)
@@ -297,6 +298,7 @@ def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> 
         ({"prefix": "a" * 41}, "prefix"),
         ({"shards": 0}, "shards"),
         ({"metric_jobs": ["a,b"]}, "metric_jobs"),
+        ({"metric_tenants": ["a/b"]}, "metric_tenants"),
         ({"log_groups": ["/ecs/a b"]}, "log_groups"),
         ({"log_groups": "/ecs/a"}, "log_groups"),
         ({"shards": 1025}, "shards"),

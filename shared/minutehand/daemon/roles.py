@@ -27,7 +27,7 @@ from minutehand.jobs import Registry
 from minutehand.ports.services import Services
 from minutehand.sdk.base import check_declared
 from minutehand.services import connect, system_clock
-from minutehand.settings import Settings, metered_jobs
+from minutehand.settings import Settings, metered
 from minutehand.signals.audits import of_audit, of_closing, of_folding
 from minutehand.signals.burials import of_burial
 from minutehand.signals.deliveries import of_events_round, of_history_round
@@ -96,7 +96,7 @@ def _log_tick(report: TickReport) -> None:
 
 def run_undertaker(settings: Settings, *, stop: threading.Event, sinks: Sequence[Sink] = ()) -> None:
     """Record dead letters until ``stop``. Figures go to ``sinks``."""
-    services, metered = connect(settings), metered_jobs(settings)
+    services, named = connect(settings), metered(settings)
     while not stop.is_set():
         try:
             letters = services.dead.receive(most=10, wait=_POLL)
@@ -108,7 +108,7 @@ def run_undertaker(settings: Settings, *, stop: threading.Event, sinks: Sequence
             try:
                 burial = bury_one(letter, services, system_clock)
                 services.dead.delete(letter.receipt)
-                pass_on(sinks, partial(of_burial, burial, metered))
+                pass_on(sinks, partial(of_burial, burial, named))
             except Exception:  # it stays where it is and comes back
                 log.exception("undertaker.left", extra={"message_id": letter.id})
         if letters:
@@ -259,7 +259,7 @@ def worker_process(
         alongside=alongside,
         figures=ProcessFigures(
             [*sinks, *loaded_open_telemetry(service_of(settings))],
-            WorkerFigures(lambda: jobs, metered_jobs(settings)),
+            WorkerFigures(lambda: jobs, metered(settings)),
         ),
     )
 

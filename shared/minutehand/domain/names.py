@@ -69,9 +69,9 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def check_tenant(tenant: object) -> str:
+def check_tenant(tenant: object, field: str = "tenant") -> str:
     """The tenant, if it is valid: 1 to 64 of ``A-Z a-z 0-9 . _ -``."""
-    return _check("tenant", tenant, _TENANT, "use 1 to 64 characters of A-Z a-z 0-9 . _ -")
+    return _check(field, tenant, _TENANT, "use 1 to 64 characters of A-Z a-z 0-9 . _ -")
 
 
 def check_name(name: object, field: str = "name") -> str:

@@ -48,7 +48,7 @@ class Metric:
     roles: tuple[Role, ...]
     meaning: str
     names: tuple[str, ...] = ()
-    by_job: bool = False  # also by job, for the jobs of ``metric_jobs``
+    by_job: bool = False  # also by job and by tenant, for those of ``metric_jobs`` and ``metric_tenants``
     processes_only: bool = False  # from `minutehand worker` alone
     zeros: bool = False  # written although it is 0
 

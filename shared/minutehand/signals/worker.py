@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from minutehand.domain.message import Message
 from minutehand.domain.policies import Policies, Priority
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
+from minutehand.settings import Metered
 from minutehand.signals.catalogue import METRICS, Kind
 from minutehand.signals.measurement import Measurement
 from minutehand.state.run_spec import RunSpec
@@ -42,34 +43,37 @@ Figures = dict[str, list[float]]  # values by name; of a counter, what is to be 
 
 @dataclass(frozen=True)
 class WorkerFigures:
-    """Makes the measurements. ``jobs`` says how runs are delivered; ``metered``: the jobs that have figures of their own as well."""
+    """Makes the measurements. ``jobs`` says how runs are delivered; ``metered``: who has figures of its own as well."""
 
     jobs: Callable[[], KnownJobs]
-    metered: Collection[str] = field(default_factory=frozenset)
+    metered: Metered = field(default_factory=Metered)
 
     def of_starts(self, leased: Iterable[LeasedRun]) -> list[Measurement]:
         """Of attempts that have begun just now."""
-        return self._summed((each.spec, _start(each)) for each in leased)
+        return self._summed((each.message, each.spec, _start(each)) for each in leased)
 
     def of_ends(self, done: Iterable[Done]) -> list[Measurement]:
         """Of messages that are done."""
-        return self._summed((received.spec, _end(received, outcome)) for received, outcome in done)
+        return self._summed((received.message, received.spec, _end(received, outcome)) for received, outcome in done)
 
-    def _summed(self, parts: Iterable[tuple[RunSpec | None, Figures]]) -> list[Measurement]:
-        """All figures in total; and those of metered jobs, as far as the metric is one by job, by job and delivery."""
-        total: Figures = defaultdict(list)
-        groups: dict[tuple[str, str], Figures] = {}
-        for spec, figures in parts:
-            own: Figures | None = None
-            if spec is not None and spec.job in self.metered:
-                own = groups.setdefault((spec.job, self._delivery(spec)), defaultdict(list))
+    def _summed(self, parts: Iterable[tuple[Message | None, RunSpec | None, Figures]]) -> list[Measurement]:
+        """All figures in total; and as far as the metric is one by job, those of metered jobs and tenants."""
+        groups: dict[tuple[tuple[str, str], ...], Figures] = {(): defaultdict(list)}
+        for message, spec, figures in parts:
+            mine = self._groups(message, spec)
             for name, values in figures.items():
-                total[name] += values
-                if own is not None and METRICS[name.partition(".")[0]].by_job:
-                    own[name] += values
-        found = _measurements(total, {})
-        for (job, delivery), figures in groups.items():
-            found += _measurements(figures, {"job": job, "delivery": delivery})
+                is_by_job = METRICS[name.partition(".")[0]].by_job
+                for group in ((), *mine) if is_by_job else ((),):
+                    groups.setdefault(group, defaultdict(list))[name] += values
+        return [one for group, figures in groups.items() for one in _measurements(figures, dict(group))]
+
+    def _groups(self, message: Message | None, spec: RunSpec | None) -> list[tuple[tuple[str, str], ...]]:
+        """The dimensions by which a run is counted beside the total."""
+        found: list[tuple[tuple[str, str], ...]] = []
+        if spec is not None and spec.job in self.metered.jobs:
+            found.append((("job", spec.job), ("delivery", self._delivery(spec))))
+        if message is not None and message.run.tenant in self.metered.tenants:
+            found.append((("tenant", message.run.tenant),))
         return found
 
     def _delivery(self, spec: RunSpec) -> str:

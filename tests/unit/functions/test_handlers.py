@@ -73,9 +73,9 @@ def test_only_the_jobs_that_are_named_have_metrics_of_their_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """CloudWatch bills every combination of dimensions: a hundred jobs would be a thousand metrics."""
-    observe = __import__("functions.observe", fromlist=["metered"])
+    observe = __import__("functions.observe", fromlist=["named"])
     monkeypatch.setenv("MINUTEHAND_METRIC_JOBS", "good, rare")
-    observe.metered.cache_clear()
+    observe.named.cache_clear()
     stack = Stack(monkeypatch)
     stack.registry.job("good")(lambda ctx, payload: None)
     stack.registry.job("other")(lambda ctx, payload: None)
@@ -84,7 +84,7 @@ def test_only_the_jobs_that_are_named_have_metrics_of_their_own(
         stack.scheduler.submit(job)
     invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
     invoke("undertaker", stack.batch(stack.services.dead.receive(most=10, wait=0)))
-    observe.metered.cache_clear()
+    observe.named.cache_clear()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
     assert {line["job"] for line in lines if "job" in line} == {"good"}
     (total,) = (line for line in lines if "Succeeded" in line and "job" not in line)

@@ -15,6 +15,7 @@ from minutehand.fires.context import BackfillProgress, MissedFires, TickCounts
 from minutehand.historian.archive_compaction import CompactionReport
 from minutehand.historian.deliver import DeliveryReport
 from minutehand.historian.fold import FoldReport
+from minutehand.settings import Metered
 from minutehand.signals.audits import of_audit, of_closing, of_compaction, of_folding
 from minutehand.signals.burials import of_burial
 from minutehand.signals.catalogue import METRICS, Role
@@ -98,10 +99,12 @@ def test_a_metric_that_the_catalogue_lacks_cannot_be_made() -> None:
         counted(Invented=1)
 
 
-def test_a_metered_jobs_burial_is_said_twice() -> None:
+def test_a_metered_jobs_or_tenants_burial_is_said_twice() -> None:
     burial = Burial(action="recorded", run=a_run(job="bill"))
-    assert [dict(each.dimensions) for each in of_burial(burial, {"bill"})] == [{}, {"job": "bill"}]
-    assert [dict(each.dimensions) for each in of_burial(burial, {"other"})] == [{}]
+    both = Metered(jobs=frozenset({"bill"}), tenants=frozenset({"acme"}))
+    assert [dict(each.dimensions) for each in of_burial(burial, both)] == [{}, {"job": "bill"}, {"tenant": "acme"}]
+    others = Metered(jobs=frozenset({"other"}), tenants=frozenset({"beta"}))
+    assert [dict(each.dimensions) for each in of_burial(burial, others)] == [{}]
 
 
 # Lines and values.

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from minutehand import Scheduler
 from minutehand.domain.policies import Priority
 from minutehand.domain.run import RunState
 from minutehand.domain.times import SECOND
 from minutehand.ports.work_queue import OutgoingMessage
+from minutehand.settings import Metered
 from minutehand.signals.catalogue import METRICS, Role
 from minutehand.signals.measurement import Measurement
 from minutehand.signals.worker import WorkerFigures
@@ -30,7 +32,7 @@ class Measured:
     """A world whose worker's figures are kept."""
 
     world: World = field(default_factory=World)
-    metered: frozenset[str] = frozenset()
+    metered: Metered = field(default_factory=Metered)
     seen: list[Measurement] = field(default_factory=list)
 
     def worker(self, faults: Faults | None = None, name: str = "w") -> WorkerContext:
@@ -150,7 +152,7 @@ def test_exact_runs_start_with_their_job_and_not_with_their_lease() -> None:
 
 
 def test_a_jobs_own_figures_are_those_by_job() -> None:
-    here = Measured(metered=frozenset({"note"}))
+    here = Measured(metered=Metered(jobs=frozenset({"note"})))
     here.world.scheduler.submit("note")
     here.world.scheduler.submit("bad")
     worker = here.worker()
@@ -162,6 +164,24 @@ def test_a_jobs_own_figures_are_those_by_job() -> None:
         *("Started", "FirstStarts", "StartLag", "AttemptsEnded", "RunDuration", "AttemptsPerRun", "Succeeded")
     }
     assert all(each.metric.by_job for each in own)
+
+
+def test_a_tenants_own_figures_are_those_by_job_of_all_its_jobs() -> None:
+    here = Measured(metered=Metered(tenants=frozenset({"acme"})))
+    here.world.scheduler.submit("note")
+    here.world.scheduler.submit("bad")
+    Scheduler("beta", jobs=here.world.jobs, services=here.world.process(), clock=here.world.clock).submit("note")
+    worker = here.worker()
+    for batch in partition_batch(
+        worker, receive(worker, here.world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+    ):
+        run_batch(worker, batch)
+    own = [each for each in here.seen if each.dimensions]
+    assert {tuple(each.dimensions.items()) for each in own} == {(("tenant", "acme"),)}
+    assert all(each.metric.by_job for each in own)
+    started = [sum(each.values) for each in own if each.name == "Started"]
+    total = [sum(each.values) for each in here.seen if each.name == "Started" and not each.dimensions]
+    assert (sum(started), sum(total)) == (2, 3)
 
 
 def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:
