@@ -19,7 +19,7 @@ from tests.support.stacks import JOBS, NO_BUNDLING
 def resources(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
     """The resources of a stack with the queues of a night, history and events."""
     app = App(context=NO_BUNDLING, outdir=str(tmp_path_factory.mktemp("cdk.out")))
-    queues = [Queue(name="reports"), Queue(name="gpu", container=True)]
+    queues = [Queue(name="reports", priorities=True), Queue(name="gpu", container=True)]
     knobs = {"jobs": JOBS, "queues": queues, "events": "eventbridge:acme"}
     found: Mapping[str, Mapping[str, Any]] = Template.from_stack(MinutehandStack(app, "Night", knobs=knobs)).to_json()[
         "Resources"

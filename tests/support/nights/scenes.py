@@ -147,6 +147,15 @@ OTHERS = (
         before=causes.schedules("note", 20),
     ),
     Scene(
+        name="nobody receives from a low lane",
+        alarm="priority-inversion",
+        page="priority-inversion",
+        fault=causes.of_aws("ApproximateNumberOfMessagesVisible", 5, QueueName="work-reports_low"),
+        act="cdk deploy",
+        within=20,
+        heals=15,
+    ),
+    Scene(
         name="jobs become slow",
         alarm="slow-runs-reports",
         page="slow-runs",
