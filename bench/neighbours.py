@@ -1,10 +1,11 @@
 """How late a quiet tenant's runs start beside a tenant with a backlog: over the embedded cloud, with fair queues and without.
 
-python -m bench neighbours [alone fair unfair] [--runs 5000] [--seconds 200] [--workers 2] [--concurrency 10]
+python -m bench neighbours [alone fair unfair capped] [--runs 5000] [--seconds 200] [--workers 2] [--concurrency 10]
 
 Tenant A submits ``--runs`` one-offs of a second each, as fast as it can. From then on, for ``--seconds``, tenant B has a schedule every
 ten seconds and submits a one-off every ten seconds. ``alone`` is B without A. ``fair`` plays SQS's fair queues as AWS documents them
-(``minutehand/local/emulator_queues.py``); ``unfair`` delivers in the order in which messages became visible. Lateness is from the time
+(``minutehand/local/emulator_queues.py``); ``unfair`` delivers in the order in which messages became visible, and so does ``capped``,
+where A may have half of the workers' slots (``concurrent_runs``). Lateness is from the time
 at which a run was due to its first start. Exits with 1 if a run of B did not start.
 """
 
@@ -19,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Rule, Scheduler
+from minutehand import Rule, Scheduler, Tenants
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.engine import FAIR_QUEUES
 from minutehand.services import system_clock
@@ -30,7 +31,7 @@ from bench.observed.figures import percentile
 from bench.progress import Stage, say
 from bench.report import Table, write
 
-CASES = ("alone", "fair", "unfair")
+CASES = ("alone", "fair", "unfair", "capped")
 EVERY = 10  # seconds
 PERIOD = 20.0  # seconds between ticks
 FLOOD, FIRES, ONE_OFFS = "flood", "fires", "one-offs"  # what the witness knows runs by
@@ -47,12 +48,15 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 def measure(case: str, asked: argparse.Namespace) -> dict[str, Any]:
     """One case over a cloud of its own."""
-    fairness = {FAIR_QUEUES: "false" if case == "unfair" else "true"}
+    fairness = {FAIR_QUEUES: "false" if case in ("unfair", "capped") else "true"}
     with (
         LocalCloud(variables=fairness) as cloud,
         ours(cloud, workers=asked.workers, concurrency=asked.concurrency, period=PERIOD) as running,
     ):
         flood = 0 if case == "alone" else asked.runs
+        if case == "capped":
+            half = asked.workers * asked.concurrency // 2
+            Tenants(settings=running.settings).set("a", limits={"concurrent_runs": half})
         submitted = submit(running, flood, case)
         begun = witness.count(running.folder)
         say(f"{case}: {flood - begun:,} runs of A wait; B's are due for {asked.seconds} s")

@@ -40,6 +40,12 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "_report_success, _count_attempt)",
     ),
     (
+        "a permit is used up although another breaker has none",
+        "state/tenants/breaker.py",
+        "taken=breaker.taken - permits)",
+        "taken=breaker.taken)",
+    ),
+    (
         "an open breaker never closes",
         "state/tenants/breaker.py",
         "            if is_idle or rate >= LARGEST:\n",

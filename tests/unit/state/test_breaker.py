@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from dataclasses import replace
@@ -112,6 +113,20 @@ def test_a_run_needs_the_permits_of_its_job_and_of_all_jobs() -> None:
     assert breakers.over("other") == [ALL]
     assert TenantBreakers({"shaky": job}).over("other") == []
     assert after.permit("shaky", job.since)[0] is after, "nothing is written for the next one"
+
+
+@pytest.mark.parametrize("apart", [1, 15, 30, 59])
+def test_two_breakers_whose_minutes_begin_apart_let_a_probe_through_each_minute(apart: int) -> None:
+    """That of all jobs opened some seconds after that of the job: neither may use up its permit while the other has none."""
+    first = opened()
+    breakers = TenantBreakers({"a": first, ALL: replace(first, since=first.since + apart * SECOND, refused=True)})
+    probes = list[int]()
+    for second in range(600):
+        now = first.since + apart * SECOND + second * SECOND
+        breakers, granted = breakers.permit("a", now)
+        probes += [now] * granted
+    assert 9 <= len(probes) <= 11
+    assert all(later - earlier >= 59 * SECOND for earlier, later in itertools.pairwise(probes))
 
 
 def test_ticks_feed_as_many_as_there_are_permits_and_none_beside_those_that_wait() -> None:

@@ -132,15 +132,14 @@ class TenantBreakers:
 
     def permit(self, job: str, now: int) -> tuple[TenantBreakers, int]:
         """After a run of a job asked every breaker before it; how many may start by the answer, 0 for none."""
-        jobs, granted = dict(self.jobs), LARGEST
-        for name in self.over(job):
-            jobs[name], permits = self.jobs[name].permit(now)
-            granted = min(granted, permits)
-        if not granted:  # what the others granted is not used
+        asked = {name: self.jobs[name].permit(now) for name in self.over(job)}
+        granted = min((permits for _, permits in asked.values()), default=LARGEST)
+        jobs = {**self.jobs, **{name: breaker for name, (breaker, _) in asked.items()}}
+        if not granted:  # what the others granted is not used: their minutes need not begin together
             jobs |= {
-                name: replace(jobs[name], taken=self.jobs[name].taken)
-                for name in self.over(job)
-                if jobs[name].is_open and jobs[name].since == self.jobs[name].since
+                name: replace(breaker, taken=breaker.taken - permits)
+                for name, (breaker, permits) in asked.items()
+                if breaker.is_open
             }
         after = _needed(jobs)
         return (self if after.jobs == self.jobs else after), granted
