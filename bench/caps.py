@@ -84,7 +84,7 @@ def kill_some(running: Ours, asked: argparse.Namespace) -> tuple[Mapping[int, fl
             killed[process.pid] = time.time() * 1e3
             running.crew.replace_ended()
             say(f"{len(killed)} killed, {len(distinct(running.folder))} of {asked.runs} runs have begun")
-        slots = read_slots(cap, services)[0].current(system_clock())
+        slots = read_slots(cap, services).current(system_clock())
         if slots.has_line:
             looks.append(slots.used())
         threading.Event().wait(0.5)

@@ -7,10 +7,10 @@ from minutehand.domain.message import Message
 from minutehand.domain.run import EntryKind
 from minutehand.errors import Unavailable
 from minutehand.fires.context import FAR
-from minutehand.fires.lines import change_slots, is_in_line, line_up, look_after_line, read_slots, slots_of
+from minutehand.fires.lines import change_cap, is_in_line, line_up, look_after_line, read_shared, read_slots, slots_of
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
 
 from tests.support.builders import NOON, a_one_off
 from tests.support.engines import Engine
@@ -43,7 +43,7 @@ def test_a_line_is_a_partition_that_no_shard_shows(services: Services) -> None:
 
 def test_a_run_whose_message_is_on_its_way_is_in_line(services: Services) -> None:
     run = a_one_off("r1")
-    change_slots(CAP, lambda slots: slots.fed([str(run.ref)], NOON, has_line=False), services, now)
+    change_cap(CAP, lambda slots: slots.fed([str(run.ref)], NOON, has_line=False), services, now)
     assert is_in_line(CAP, run, services)
 
 
@@ -58,11 +58,11 @@ def test_the_timer_of_a_line_is_one_entry_of_a_shard(services: Services) -> None
 def test_slots_are_one_record_whose_version_decides(engine: Engine) -> None:
     first, second = engine.services, engine.again()
     for number, services in enumerate((first, second, first)):
-        change_slots(CAP, lambda slots, n=number: slots.taken(f"w{n}", 0, [("r", False)], 9, NOON)[0], services, now)  # type: ignore[misc]
-    slots, version = read_slots(CAP, second)
+        change_cap(CAP, lambda slots, n=number: slots.taken(f"w{n}", 0, [("r", False)], 9, NOON)[0], services, now)  # type: ignore[misc]
+    slots, version = read_slots(CAP, second), read_shared(CAP, second)[1]
     assert (set(slots.held), version) == ({"w0", "w1", "w2"}, 3)
-    assert change_slots(CAP, lambda slots: slots, first, now) == slots, "an edit that changes nothing writes nothing"
-    assert read_slots(CAP, second)[1] == 3
+    assert change_cap(CAP, lambda slots: slots, first, now) == slots, "an edit that changes nothing writes nothing"
+    assert read_shared(CAP, second)[1] == 3
     assert slots_of("acme", first) == {"report": slots}
     assert slots_of("beta", first) == {}
 
@@ -71,10 +71,10 @@ def test_slots_that_others_keep_writing_are_unavailable(services: Services) -> N
     pauses = list[int]()
 
     def another(slots: CapSlots) -> CapSlots:
-        _, version = read_slots(CAP, services)
-        services.records.write(Record(owner=CAP.owner, key=CAP.key, version=version + 1, body=CapSlots().body()))
+        _, version = read_shared(CAP, services)
+        services.records.write(Record(owner=CAP.owner, key=CAP.key, version=version + 1, body=SharedSlots().body()))
         return slots.taken("w", 0, [("r", False)], 9, NOON)[0]
 
-    with pytest.raises(Unavailable, match="the slots of acme/~slots#~report were written by others 12 times"):
-        change_slots(CAP, another, services, now, pause=pauses.append)
+    with pytest.raises(Unavailable, match="the slots of acme/~slots#~caps were written by others 12 times"):
+        change_cap(CAP, another, services, now, pause=pauses.append)
     assert pauses == list(range(1, 12))

@@ -26,7 +26,7 @@ from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
 from minutehand.dynamodb.tables import TABLES
 from minutehand.fires.claim import message_of
-from minutehand.fires.lines import change_slots, line_up, look_after_line
+from minutehand.fires.lines import change_cap, line_up, look_after_line
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.marks import (
     ShardPosition,
@@ -168,7 +168,7 @@ class Story:
         """A process has the slot of a cap, another run of the line was sent for, and one is in it."""
         cap, now = ConcurrencyCap(tenant="delta", job="work", most=1), self.clock()
         slots = CapSlots(held={f"worker~{now}": (1, now)}, sent={"delta/~other#once": now}, has_line=True)
-        change_slots(cap, lambda _: slots, self.services, lambda: 0)
+        change_cap(cap, lambda _: slots, self.services, lambda: 0)
         run = self.services.ledger.read(parse_run_id(run_id))
         message = None if run is None else message_of(run, self.services)
         assert message is not None

@@ -22,6 +22,36 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "max(most - before.used() + 1, 0)",
     ),
     (
+        "a run that one cap refused keeps its slot of another",
+        "state/tenants/slots.py",
+        "            if slots.held.get(process, (0, 0))[0] > count:  # another cap refused some of these\n",
+        "            if False:\n",
+    ),
+    (
+        "a process may have slots that end at several times",
+        "state/tenants/slots.py",
+        "before.changed(after).together(process), refused",
+        "before.changed(after), refused",
+    ),
+    (
+        "a process does not correct what it has of other caps of a record",
+        "state/tenants/slots.py",
+        "        before, refused = self.kept(process, own), dict",
+        "        before, refused = self, dict",
+    ),
+    (
+        "each cap of a record may have as many runs on their way",
+        "state/tenants/slots.py",
+        "        sent = sum(len(slots.sent) for slots in self.caps.values())\n",
+        "        sent = 0\n",
+    ),
+    (
+        "caps of one job with another number are two",
+        "state/tenants/slots.py",
+        "any(cap.job == job for cap in each.caps)",
+        "any(cap is caps[job] for cap in each.caps)",
+    ),
+    (
         "a slot is not kept for a run that was sent for",
         "state/tenants/slots.py",
         "self.held.values()) + len(self.sent)",
@@ -42,7 +72,7 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a process renews slots that it has no more",
         "worker/slots.py",
-        "            if holding.process not in slots.held:\n                raise _Lapsed\n",
+        "            if not slots.has(holding.process, holding.counts):\n                raise _Lapsed\n",
         "",
     ),
     (
@@ -94,7 +124,7 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "whoever joins the line does not look again",
         "worker/admission/concurrency.py",
-        "        change_slots(cap, CapSlots.lined_up, services, clock, pause=partial(pause, services, worker.name))\n",
+        "        change_cap(cap, CapSlots.lined_up, services, clock, pause=partial(pause, services, worker.name))\n",
         "        pass\n",
     ),
     (
@@ -109,8 +139,8 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "runs are sent for before the slots are written",
         "fires/lines.py",
-        "        if services.records.write(Record(owner=cap.owner",
-        "        _send_for(going, services, clock)\n        if services.records.write(Record(owner=cap.owner",
+        "        if services.records.write(record):\n",
+        "        _send_for(going, services, clock)\n        if services.records.write(record):\n",
     ),
     (
         "two entries of a run are one",

@@ -1,6 +1,6 @@
 """Concurrency caps as they are stored, and their lines: where runs wait that found no slot, and who sends for them.
 
-    <tenant>/~slots          ~*, ~<job>    the slots of a tenant's caps, in one record each
+    <tenant>/~slots          ~caps         the slots of a tenant's caps
     ~minutehand/~slots       ~<job>        those of a job over all tenants
     line#<owner>#<key>       <due>#run#…   the line of a cap: a partition of the agenda that no tick pages through
 
@@ -14,11 +14,11 @@ leaves the entry, and the ticker, a minute later, looks at the line.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from minutehand.domain.message import Message, reading
-from minutehand.domain.names import schedule_owner, shard_of
+from minutehand.domain.names import shard_of
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
 from minutehand.errors import Unavailable
 from minutehand.fires.claim import message_of, send
@@ -26,7 +26,16 @@ from minutehand.fires.context import FAR, FireContext, TickCounts, next_look
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import has_live_lease
-from minutehand.state.tenants.slots import SLOTS, CapSlots, ConcurrencyCap, cap_named, caps_of, governed_by, parse_slots
+from minutehand.state.tenants.slots import (
+    ALL,
+    CapSlots,
+    ConcurrencyCap,
+    SharedSlots,
+    cap_named,
+    caps_of,
+    governed_by,
+    parse_slots,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,50 +43,70 @@ TRIES = 12  # writes of slots that others keep writing
 PAGE = 100  # entries of a line that are read at once
 _PAGES = 10  # of entries whose runs have ended, before the rest is left to the next one who looks
 
-Edit = Callable[[CapSlots], CapSlots]
+Edit = Callable[[SharedSlots], SharedSlots]
 Pause = Callable[[int], object]  # before try number 1, 2, …: lets others finish
 
 
-def read_slots(cap: ConcurrencyCap, services: Services) -> tuple[CapSlots, int]:
-    """The slots of a cap and their version; 0: none was ever taken. Raises Unavailable, Unreadable."""
+def read_shared(cap: ConcurrencyCap, services: Services) -> tuple[SharedSlots, int]:
+    """The slots of the caps that share a cap's record, and its version; 0: none was ever taken. Raises Unavailable, Unreadable."""
     record = services.records.read(cap.owner, cap.key)
     if record is None:
-        return CapSlots(), 0
-    with reading(f"slots of {cap.id}", record.body):
+        return SharedSlots(), 0
+    with reading(f"slots of {cap.record}", record.body):
         return parse_slots(record.body), record.version
 
 
-def slots_of(tenant: str, services: Services) -> dict[str, CapSlots]:
-    """The slots of a tenant's own caps, by job. Raises Unavailable, Unreadable."""
-    found = {}
-    for record in services.records.listed(schedule_owner(tenant, SLOTS), "~"):
-        with reading(f"slots of {record.owner}#{record.key}", record.body):
-            found[record.key[1:]] = parse_slots(record.body)
-    return found
+def read_slots(cap: ConcurrencyCap, services: Services) -> CapSlots:
+    """The slots of a cap. Raises Unavailable, Unreadable."""
+    return read_shared(cap, services)[0].of(cap.job)
+
+
+def slots_of(tenant: str, services: Services) -> Mapping[str, CapSlots]:
+    """The slots of a tenant's own caps, by job; without those of which none is taken. Raises Unavailable, Unreadable."""
+    return read_shared(ConcurrencyCap(tenant=tenant, job=ALL, most=None), services)[0].caps
 
 
 def change_slots(
-    cap: ConcurrencyCap, edit: Edit, services: Services, clock: Clock, *, pause: Pause = lambda _: None
-) -> CapSlots:
-    """The slots of a cap after an edit. Sends for runs of its line if slots are free then.
+    caps: Sequence[ConcurrencyCap], edit: Edit, services: Services, clock: Clock, *, pause: Pause = lambda _: None
+) -> SharedSlots:
+    """The slots of some caps that share a record, after an edit. Sends for runs of their lines if slots are free then.
 
     ``edit`` is called for each try. Raises Unavailable: it is not known whether the edit was written; and Unreadable.
     """
     for again in range(TRIES):
         if again:
             pause(again)
-        before, version = read_slots(cap, services)
+        before, version = read_shared(caps[0], services)
         after, going = edit(before.current(clock())), list[tuple[AgendaEntry, RunRow]]()
-        room = after.room(cap.most)
-        if after.has_line and room:
-            going, has_line = _next_of(cap, after.sent, room, services, clock)
-            after = after.fed([str(entry.run) for entry, _ in going], clock(), has_line=has_line)
+        for cap in caps:
+            slots, room = after.of(cap.job), after.room(cap)
+            if slots.has_line and room:
+                chosen, has_line = _next_of(cap, slots.sent, room, services, clock)
+                slots = slots.fed([str(entry.run) for entry, _ in chosen], clock(), has_line=has_line)
+                after, going = after.changed({cap.job: slots}), going + chosen
         if after == before:
             return after
-        if services.records.write(Record(owner=cap.owner, key=cap.key, version=version + 1, body=after.body())):
+        record = Record(owner=caps[0].owner, key=caps[0].key, version=version + 1, body=after.body())
+        if services.records.write(record):
             _send_for(going, services, clock)
             return after
-    raise Unavailable(f"the slots of {cap.id} were written by others {TRIES} times")
+    raise Unavailable(f"the slots of {caps[0].record} were written by others {TRIES} times")
+
+
+def change_cap(
+    cap: ConcurrencyCap,
+    edit: Callable[[CapSlots], CapSlots],
+    services: Services,
+    clock: Clock,
+    *,
+    pause: Pause = lambda _: None,
+) -> CapSlots:
+    """The same of one cap alone."""
+
+    def of_cap(shared: SharedSlots) -> SharedSlots:
+        return shared.changed({cap.job: edit(shared.of(cap.job))})
+
+    return change_slots([cap], of_cap, services, clock, pause=pause).of(cap.job)
 
 
 def _next_of(
@@ -164,7 +193,7 @@ def is_in_line(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
     """Whether a run waits in the line of a cap, or its message is on its way from there. Raises Unavailable, Unreadable."""
     before = AgendaEntry(shard=cap.line, due=run.not_before, kind=EntryKind.RUN, id=f"{run.ref}#")
     page = services.agenda.due(cap.line, upto=run.not_before, after=before.key, limit=1)
-    return any(entry.run == run.ref for entry in page.entries) or str(run.ref) in read_slots(cap, services)[0].sent
+    return any(entry.run == run.ref for entry in page.entries) or str(run.ref) in read_slots(cap, services).sent
 
 
 def line_of(run: RunRow, services: Services, clock: Clock) -> ConcurrencyCap | None:
@@ -187,7 +216,7 @@ def look_at_line(entry: AgendaEntry, context: FireContext, counts: TickCounts) -
         known.update(slots.sent)
         return slots.lined_up()
 
-    slots = change_slots(cap, look, services, clock)
+    slots = change_cap(cap, look, services, clock)
     counts.sent += len(slots.sent.keys() - known)
     left = services.agenda.due(cap.line, upto=FAR, after=None, limit=1)
     if not (slots.has_line or slots.sent or left.entries):

@@ -198,7 +198,7 @@ class EvidenceReader:
 
     def _line(self, run: RunRow) -> tuple[ConcurrencyCap, CapSlots] | None:
         found = line_of(run, self._services, self._clock)
-        return None if found is None else (found, read_slots(found, self._services)[0])
+        return None if found is None else (found, read_slots(found, self._services))
 
     def _row(self, ref: RunRef) -> RunRow | None:
         answer = self._services.ledger.look([ref])

@@ -91,7 +91,7 @@ class Capped(World):
         return next(run for run in self.memory.runs(None) if str(run.ref) == run_id)
 
     def slots(self, cap: ConcurrencyCap = ACME) -> CapSlots:
-        return read_slots(cap, self.services)[0].current(self.clock())
+        return read_slots(cap, self.services).current(self.clock())
 
     def waiting(self) -> int:
         """Entries in lines."""

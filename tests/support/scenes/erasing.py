@@ -22,12 +22,12 @@ from minutehand.domain.times import DAY, HOUR, MINUTE, from_ms
 from minutehand.dynamodb.history.rows import bytes_of
 from minutehand.eraser.erase import begin, go_on
 from minutehand.fires.context import FireContext
-from minutehand.fires.lines import change_slots, line_up, look_after_line
+from minutehand.fires.lines import change_cap, line_up, look_after_line
 from minutehand.historian.archive_compaction import compact_archive
 from minutehand.historian.fold import fold
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
 from minutehand.state.worker_record import (
     KEY,
     RunAtHand,
@@ -114,7 +114,7 @@ class ErasingScene:
         cap = ConcurrencyCap(tenant=tenant, job="note", most=1)
         line_up(cap, [(Message(run=waiting.ref, revision=0, not_before=0), "m")], self.services, self.clock)
         look_after_line(cap, self.services, self.clock() + 300 * DAY, self.clock())
-        change_slots(cap, lambda slots: replace(slots, held={"w": (1, self.clock())}), self.services, self.clock)
+        change_cap(cap, lambda slots: replace(slots, held={"w": (1, self.clock())}), self.services, self.clock)
         scheduler.backfill("s", self.clock.now() - timedelta(hours=1), self.clock.now(), dry_run=False)
 
     def _furnish_installation(self) -> None:
@@ -129,7 +129,7 @@ class ErasingScene:
             bodies["~minutehand/~historian", f"~aside~{number}~pages"] = aside
         bodies["~minutehand/~audit", "~progress"] = {"step": 1, "after": f"{ERASED}/s", "removing": ""}
         slots = CapSlots(held={"w~1": (1, self.clock())}, sent={str(run.ref): self.clock() for run in runs})
-        bodies["~minutehand/~slots", "~note"] = slots.body()
+        bodies["~minutehand/~slots", "~note"] = SharedSlots({"note": slots}).body()
         for (owner, key), body in bodies.items():
             assert self.services.records.write(Record(owner=owner, key=key, version=1, body=body))
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from minutehand.state.lease import LEASE, SKEW
 from minutehand.state.tenants.slots import (
+    ALL,
     EVERYBODY,
     HELD,
     MOST_SENT,
     SENT,
     CapSlots,
+    ConcurrencyCap,
+    SharedSlots,
+    SlotRequest,
     cap_named,
     caps_of,
     governed_by,
@@ -106,11 +111,67 @@ def test_without_a_cap_the_rest_of_its_line_goes_on_some_at_a_time() -> None:
     assert CapSlots().room(MOST_SENT * 10) == MOST_SENT, "the record stays small"
 
 
+WIDE = ConcurrencyCap(tenant="acme", job=ALL, most=3)
+NARROW = ConcurrencyCap(tenant="acme", job="note", most=2)
+
+
+def asks(*names: str, caps: tuple[ConcurrencyCap, ...] = (NARROW, WIDE), lined: bool = False) -> list[SlotRequest]:
+    return [SlotRequest(run=name, lined=lined, caps=caps) for name in names]
+
+
+def counts(shared: SharedSlots) -> dict[str, int]:
+    return {job: slots.used() for job, slots in shared.caps.items()}
+
+
 def test_slots_are_stored_and_read_again() -> None:
     slots, _ = CapSlots().lined_up().fed(["a", "b"], NOW, has_line=True).taken("w", 0, runs("a"), 9, NOW)
-    assert parse_slots(json.loads(json.dumps(slots.body()))) == slots
+    shared, _ = SharedSlots({"note": slots}).taken("v", {}, asks("x", caps=(WIDE,)), NOW + 5)
+    assert parse_slots(json.loads(json.dumps(shared.body()))) == shared
     with pytest.raises(KeyError):
         parse_slots({})
+
+
+def test_a_run_takes_slots_of_all_caps_of_a_record_or_of_none() -> None:
+    shared, refused = SharedSlots().taken("w", {}, [*asks("a", "b", "c"), *asks("d", "e", caps=(WIDE,))], NOW)
+    assert refused == {"c": NARROW, "e": WIDE}
+    assert counts(shared) == {"note": 2, ALL: 3}, "the third of the narrow cap took no slot of the wide one"
+    full, refused = shared.taken("v", {}, asks("f", caps=(WIDE,)), NOW)
+    assert (full, refused) == (shared, {"f": WIDE})
+    shared = shared.kept("w", {"note": 1, ALL: 3})
+    after, refused = shared.taken("v", {}, asks("g"), NOW)
+    assert (refused, counts(after)) == ({"g": WIDE}, {"note": 1, ALL: 3}), "what it had of the narrow one goes back"
+
+
+def test_what_a_process_has_of_a_record_ends_together() -> None:
+    """So that one number tells how long its leases may be."""
+    shared, _ = SharedSlots().taken("w", {}, asks("a"), NOW)
+    shared, _ = shared.taken("w", {"note": 1, ALL: 1}, asks("b", caps=(WIDE,)), NOW + 7)
+    assert {slots.held["w"][1] for slots in shared.caps.values()} == {NOW + 7 + HELD} == {shared.until("w")}
+    assert shared.current(NOW + 7 + HELD + SKEW + 1).caps == {}, "and leaves nothing in the record"
+
+
+def test_a_process_corrects_all_that_it_has_of_a_record() -> None:
+    """A write that got no answer was one too many, of another cap than the next one."""
+    shared, _ = SharedSlots().taken("w", {}, asks("a"), NOW)
+    after, _ = shared.taken("w", {}, asks("b", caps=(WIDE,)), NOW)
+    assert counts(after) == {ALL: 1}
+    assert counts(shared.renewed("w", {ALL: 1}, NOW)) == {ALL: 1}
+    assert not after.has("w", ["note", ALL])
+    assert after.has("w", [ALL])
+
+
+def test_a_record_keeps_slots_for_few_runs_of_all_its_lines_together() -> None:
+    sent = CapSlots(sent=dict.fromkeys(map(str, range(MOST_SENT - 1)), NOW))
+    shared = SharedSlots({"note": sent, ALL: CapSlots().lined_up()})
+    assert shared.room(replace(WIDE, most=1_000)) == 1
+    assert shared.room(replace(WIDE, most=None)) == 1
+
+
+def test_a_cap_that_two_profiles_say_is_one_cap() -> None:
+    """A batch may have runs that were admitted before the profile changed."""
+    asked = [*asks("a", "b", caps=(replace(WIDE, most=9),)), *asks("c", caps=(replace(WIDE, most=1, strict=True),))]
+    shared, refused = SharedSlots().taken("w", {}, asked, NOW)
+    assert (counts(shared), {*refused}) == ({ALL: 1}, {"b", "c"})
 
 
 def test_a_run_has_a_cap_of_its_tenant_of_its_job_and_of_both_in_one_order() -> None:
@@ -118,10 +179,11 @@ def test_a_run_has_a_cap_of_its_tenant_of_its_job_and_of_both_in_one_order() -> 
     installation = TenantLimits(concurrent_runs=9, job_caps={"report": 7}, concurrency_strict=1)
     caps = caps_of(governance(own, installation), "report")
     assert [(cap.id, cap.most, cap.strict) for cap in caps] == [
-        ("acme/~slots#~*", 5, True),
         ("acme/~slots#~report", 2, True),
+        ("acme/~slots#~*", 5, True),
         ("~minutehand/~slots#~report", 7, True),
     ]
+    assert [cap.record for cap in caps] == ["acme/~slots#~caps", "acme/~slots#~caps", "~minutehand/~slots#~report"]
     assert [cap.id for cap in caps_of(governance(own, installation), "other")] == ["acme/~slots#~*"]
     assert [cap.most for cap in caps_of(governance(None, installation), "other")] == [9], "each tenant's by default"
     assert caps_of(governance(), "report") == ()

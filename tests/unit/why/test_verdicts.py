@@ -15,7 +15,7 @@ from minutehand.domain.times import to_ms
 from minutehand.dynamodb.tables import AUDIT, RUNS
 from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
 from minutehand.fires.backpressure import KEY, OWNER
-from minutehand.fires.lines import change_slots
+from minutehand.fires.lines import change_cap
 from minutehand.owner.catalogue import CataloguePublisher
 from minutehand.ports.records import Record
 from minutehand.ready_jobs.command import command_job
@@ -410,7 +410,7 @@ def waits_in_line(stage: Stage) -> Answer:
     stage.create()
     stage.pass_time(9.5)
     cap, services, clock = ConcurrencyCap(tenant="acme", job="*", most=1), stage.memory.connect(), stage.harness.clock
-    change_slots(cap, lambda slots: slots.taken("another", 0, [("r", False)], 1, clock())[0], services, clock)
+    change_cap(cap, lambda slots: slots.taken("another", 0, [("r", False)], 1, clock())[0], services, clock)
     stage.pass_time(0.8)
     return stage.why("08:10")
 

@@ -1,7 +1,7 @@
-"""Concurrency caps, and the slots of one. Pure.
+"""Concurrency caps, and their slots. Pure.
 
-A cap has one record with its slots: how many each process has leased, until when, and for which runs a message is on its way from
-the cap's line. The record's version decides between the processes that write it.
+The caps of a tenant share one record with their slots: how many each process has leased, until when, and for which runs a message is
+on its way from a cap's line. A cap over all tenants has a record of its own. The version decides between the processes that write it.
 
     free ──taken──► held by a process ──given_back──► free         a process that dies leaves them: free at ``until`` + SKEW
       │                    ▲
@@ -13,6 +13,7 @@ live leases never exceed a cap, whoever dies or stalls.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,11 +25,12 @@ from minutehand.state.lease import LEASE, SKEW
 
 ALL = "*"  # stands for all jobs of a tenant; in no job's name
 SLOTS = "~slots"
+SHARED = "~caps"  # the key of the record that the caps of a tenant share
 EVERYBODY = "~minutehand"  # stands for a tenant in the caps of jobs over all tenants
 # ms that slots last after they were taken or renewed: a lease may begin within the difference.
 HELD = LEASE + 15 * SECOND
 SENT = 120 * SECOND  # ms that a slot is kept for a run whose message is on its way
-MOST_SENT = 100  # runs whose messages are on their way at a time: bounds the record
+MOST_SENT = 100  # runs of a record whose messages are on their way at a time: bounds it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +49,18 @@ class ConcurrencyCap:
 
     @property
     def key(self) -> str:
-        """The key of its record."""
-        return f"~{self.job}"
+        """The key of its record, which the caps of a tenant share."""
+        return f"~{self.job}" if self.tenant == EVERYBODY else SHARED
+
+    @property
+    def record(self) -> str:
+        """Names its record."""
+        return f"{self.owner}#{self.key}"
 
     @property
     def id(self) -> str:
         """Names it: in its line's entries and in logs."""
-        return f"{self.owner}#{self.key}"
+        return f"{self.owner}#~{self.job}"
 
     @property
     def line(self) -> str:
@@ -70,20 +77,19 @@ class SlotHold:
 
 
 def caps_of(governance: Governance, job: str) -> tuple[ConcurrencyCap, ...]:
-    """The caps of a job of a tenant, in the order in which everybody asks them."""
+    """The caps of a job of a tenant, in the order in which everybody asks them: who is refused by the narrower takes none of the wider."""
     own, installation = governance.own, governance.installation
     limits, strict = governance.limits, bool(governance.limits.concurrency_strict)
     found = [
-        (governance.tenant, ALL, limits.concurrent_runs),
         (governance.tenant, job, None if own is None else own.limits.job_caps.get(job)),
+        (governance.tenant, ALL, limits.concurrent_runs),
         (EVERYBODY, job, None if installation is None else installation.limits.job_caps.get(job)),
     ]
-    caps = [
+    return tuple(
         ConcurrencyCap(tenant=tenant, job=of, most=most, strict=strict)
         for tenant, of, most in found
         if most is not None
-    ]
-    return tuple(sorted(caps, key=lambda cap: cap.id))
+    )
 
 
 def cap_named(identity: str, governance: Governance) -> ConcurrencyCap:
@@ -179,19 +185,104 @@ class CapSlots:
         """After it was decided to send for runs of the line."""
         return replace(self, sent={**self.sent, **dict.fromkeys(runs, now + SENT)}, has_line=has_line)
 
+
+@dataclass(frozen=True, kw_only=True)
+class SlotRequest:
+    """A run that asks for a slot of each of its caps that share a record."""
+
+    run: str  # its id
+    lined: bool  # whether it has waited in a line
+    caps: tuple[ConcurrencyCap, ...]
+
+
+@dataclass(frozen=True)
+class SharedSlots:
+    """The slots of the caps that share a record, by job; those of which none is taken and for which nobody waits are left out."""
+
+    caps: Mapping[str, CapSlots] = field(default_factory=dict)
+
+    def of(self, job: str) -> CapSlots:
+        """Those of one cap."""
+        return self.caps.get(job, CapSlots())
+
+    def changed(self, slots: Mapping[str, CapSlots]) -> SharedSlots:
+        """With other slots of some caps."""
+        return SharedSlots({job: one for job, one in {**self.caps, **slots}.items() if one != CapSlots()})
+
+    def current(self, now: int) -> SharedSlots:
+        """Without what is over."""
+        return self.changed({job: one.current(now) for job, one in self.caps.items()})
+
+    def taken(
+        self, process: str, own: Mapping[str, int], wanted: Sequence[SlotRequest], now: int
+    ) -> tuple[SharedSlots, dict[str, ConcurrencyCap]]:
+        """After a process, with ``own`` slots before, took slots for runs, all or none for each; and by which cap a run was refused."""
+        before, refused = self.kept(process, own), dict[str, ConcurrencyCap]()
+        caps = {cap.job: cap for each in wanted for cap in each.caps}
+        asking = {job: [each for each in wanted if any(cap.job == job for cap in each.caps)] for job in caps}
+        after = dict[str, CapSlots]()
+        for job in sorted(caps, key=lambda one: one == ALL):
+            runs = [(each.run, each.lined) for each in asking[job] if each.run not in refused]
+            after[job], got = before.of(job).taken(process, own.get(job, 0), runs, caps[job].most, now)
+            refused |= {run: caps[job] for run, _ in runs if run not in got}
+        for job, slots in after.items():
+            count = own.get(job, 0) + sum(each.run not in refused for each in asking[job])
+            if slots.held.get(process, (0, 0))[0] > count:  # another cap refused some of these
+                after[job] = slots.with_held(process, count, now)
+        return before.changed(after).together(process), refused
+
+    def together(self, process: str) -> SharedSlots:
+        """With one end of all slots of a process, the latest: that of what it took last."""
+        own = {job: slots.held[process] for job, slots in self.caps.items() if process in slots.held}
+        latest = max((until for _, until in own.values()), default=0)
+        return self.changed({job: self.of(job).with_held(process, count, latest) for job, (count, _) in own.items()})
+
+    def kept(self, process: str, own: Mapping[str, int]) -> SharedSlots:
+        """After a process gave back all slots but ``own``."""
+        return self.changed({job: slots.kept(process, own.get(job, 0)) for job, slots in self.caps.items()})
+
+    def has(self, process: str, jobs: Iterable[str]) -> bool:
+        """Whether a process has slots of these caps."""
+        return all(process in self.of(job).held for job in jobs)
+
+    def renewed(self, process: str, own: Mapping[str, int], now: int) -> SharedSlots:
+        """After a process, whose slots are in the record, renewed them."""
+        return self.changed({job: self.of(job).renewed(process, own.get(job, 0), now) for job in {*self.caps, *own}})
+
+    def until(self, process: str) -> int:
+        """When the slots of a process are over (UTC ms); 0: it has none."""
+        return max((slots.held[process][1] for slots in self.caps.values() if process in slots.held), default=0)
+
+    def room(self, cap: ConcurrencyCap) -> int:
+        """For how many runs of a cap's line a message may be sent."""
+        sent = sum(len(slots.sent) for slots in self.caps.values())
+        return max(min(self.of(cap.job).room(cap.most), MOST_SENT - sent), 0)
+
     def body(self) -> dict[str, Any]:
-        """As JSON-able values; the reverse is ``parse_slots``."""
+        """As JSON-able values; the reverse is ``parse_slots``. What a process has ends at one time, the latest of its slots."""
+        held: dict[str, tuple[int, dict[str, int]]] = {}
+        for job, slots in self.caps.items():
+            for name, (count, until) in slots.held.items():
+                latest, counts = held.get(name, (0, {}))
+                held[name] = max(until, latest), {**counts, job: count}
         return {
-            "held": {name: list(one) for name, one in self.held.items()},
-            "sent": dict(self.sent),
-            "line": self.has_line,
+            "held": {name: list(one) for name, one in held.items()},
+            "sent": {job: dict(slots.sent) for job, slots in self.caps.items() if slots.sent},
+            "lines": [job for job, slots in self.caps.items() if slots.has_line],
         }
 
 
-def parse_slots(body: Mapping[str, Any]) -> CapSlots:
+def parse_slots(body: Mapping[str, Any]) -> SharedSlots:
     """Raises what garbage raises."""
-    return CapSlots(
-        held={str(name): (int(count), int(until)) for name, (count, until) in body["held"].items()},
-        sent={str(run): int(until) for run, until in body["sent"].items()},
-        has_line=bool(body["line"]),
+    held: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for name, (until, counts) in body["held"].items():
+        for job, count in counts.items():
+            held[job][str(name)] = int(count), int(until)
+    sent = {job: {str(run): int(until) for run, until in runs.items()} for job, runs in body["sent"].items()}
+    lines = {*body["lines"]}
+    return SharedSlots(
+        {
+            job: CapSlots(held=held.get(job, {}), sent=sent.get(job, {}), has_line=job in lines)
+            for job in sorted({*held, *sent, *lines})
+        }
     )

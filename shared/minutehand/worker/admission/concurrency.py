@@ -17,9 +17,9 @@ from functools import partial
 
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError
-from minutehand.fires.lines import change_slots, line_up
+from minutehand.fires.lines import change_cap, line_up
 from minutehand.state.lease import SKEW, lease_end
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, SlotHold, caps_of
+from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, SlotHold, SlotRequest, caps_of
 from minutehand.worker.context import Done, WorkerContext
 from minutehand.worker.slots import pause
 from minutehand.worker.stages import Action, InFlightMessage, Outcome, ReadyRun, ReceivedMessage
@@ -34,40 +34,54 @@ _Outcomes = dict[InFlightMessage, Outcome]
 
 def hold_slots(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[ReadyRun | Outcome]:
     """For each run of a batch: itself, if it has a slot of each of its caps, or the outcome of its message."""
-    wanted: dict[ConcurrencyCap, list[ReadyRun]] = defaultdict(list)
+    wanted: dict[str, list[tuple[ReadyRun, SlotRequest]]] = defaultdict(list)  # by the record of the caps
     for each in ready:
-        if not each.in_flight.slots:  # else it asked before, with others
-            for cap in caps_of(each.governance or each.received.governance, each.spec.job):
-                wanted[cap].append(each)
+        if each.in_flight.slots:  # it asked before, with others
+            continue
+        caps = caps_of(each.governance or each.received.governance, each.spec.job)
+        for record in dict.fromkeys(cap.record for cap in caps):
+            shared = tuple(cap for cap in caps if cap.record == record)
+            wanted[record].append((each, SlotRequest(run=str(each.message.run), lined=each.message.lined, caps=shared)))
     outcomes: _Outcomes = {}
-    for cap in sorted(wanted, key=lambda one: one.id):
-        going = [each for each in wanted[cap] if each.in_flight not in outcomes]
+    for record in sorted(wanted):
+        going = [(each, request) for each, request in wanted[record] if each.in_flight not in outcomes]
         if going:
-            outcomes |= _ask(worker, cap, going)  # what they have of other caps goes back when they are finished
+            outcomes |= _ask(worker, going)  # what they have of other records goes back when they are finished
     return [outcomes.get(each.in_flight, each) for each in ready]
 
 
-def _ask(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRun]) -> _Outcomes:
-    """Ask for the slots of one cap; the outcomes of those that get none."""
-    runs = [(str(each.message.run), each.message.lined) for each in ready]
+def _ask(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, SlotRequest]]) -> _Outcomes:
+    """Ask for the slots of caps that share a record; the outcomes of those that get none."""
+    requests = [request for _, request in asking]
     try:
-        got, process = worker.slots.take(cap, runs, worker.name, worker.services, worker.clock)
-    except Exception as problem:  # noqa: BLE001 (any failure: the cap says what follows)
-        error = f"{type(problem).__name__}: {problem}"
-        log.warning("slots.unread", extra={"cap": cap.id, "runs": len(runs), "strict": cap.strict, "error": error})
-        if cap.strict:
-            return _kept(worker, ready, "slots_unread")
-        for each in ready:
-            each.in_flight.uncapped = True
-        return {}
-    refused = []
-    for each in ready:
+        refused, process = worker.slots.take(requests, worker.name, worker.services, worker.clock)
+    except Exception as problem:  # noqa: BLE001 (any failure: the caps say what follows)
+        return _unread(worker, asking, problem)
+    waiting: dict[ConcurrencyCap, list[ReadyRun]] = defaultdict(list)
+    for each, request in asking:
         each.in_flight.asked = True
-        if str(each.message.run) in got:
-            each.in_flight.slots = (*each.in_flight.slots, SlotHold(cap, process))
+        if request.run in refused:
+            waiting[refused[request.run]].append(each)
         else:
-            refused.append(each)
-    return _in_line(worker, cap, refused) if refused else {}
+            each.in_flight.slots += tuple(SlotHold(cap, process) for cap in request.caps)
+    outcomes: _Outcomes = {}
+    for cap, ready in waiting.items():
+        outcomes |= _in_line(worker, cap, ready)
+    return outcomes
+
+
+def _unread(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, SlotRequest]], problem: Exception) -> _Outcomes:
+    """Without their slots runs start, but those with a cap that is strict."""
+    cap, error = asking[0][1].caps[0], f"{type(problem).__name__}: {problem}"
+    ids = {"cap": cap.id, "runs": len(asking), "strict": cap.strict, "error": error}
+    log.warning("slots.unread", extra=ids)
+    strict = []
+    for each, request in asking:
+        if any(cap.strict for cap in request.caps):
+            strict.append(each)
+        else:
+            each.in_flight.uncapped = True
+    return _kept(worker, strict, "slots_unread")
 
 
 def _kept(worker: WorkerContext, ready: Sequence[ReadyRun], why: str) -> _Outcomes:
@@ -86,7 +100,7 @@ def _in_line(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRu
         log.warning("line.not_joined", extra={"cap": cap.id, "runs": len(ready), "error": str(problem)})
         return _kept(worker, ready, "line_unwritten")
     try:  # a slot may have come free meanwhile, whose worker found nobody in the line
-        change_slots(cap, CapSlots.lined_up, services, clock, pause=partial(pause, services, worker.name))
+        change_cap(cap, CapSlots.lined_up, services, clock, pause=partial(pause, services, worker.name))
     except MinutehandError as problem:  # then the ticker does
         log.warning("line.not_looked_at", extra={"cap": cap.id, "error": str(problem)})
     return {each.in_flight: Outcome(action=Action.POSTPONED, message=each.message, why=NO_SLOT) for each in ready}
@@ -126,6 +140,6 @@ def _drop_reservation(worker: WorkerContext, received: ReceivedMessage, run: str
         return
     for cap in caps_of(governance, spec.job):
         try:
-            change_slots(cap, lambda slots: slots.without([run]), worker.services, worker.clock)
+            change_cap(cap, lambda slots: slots.without([run]), worker.services, worker.clock)
         except MinutehandError as problem:  # then it is free when its time is over
             log.warning("slots.not_dropped", extra={"cap": cap.id, "error": str(problem)})

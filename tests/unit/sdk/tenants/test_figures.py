@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from minutehand import Context, Registry, Retry, Settings, Tenants
 from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.fires.lines import change_slots
+from minutehand.fires.lines import change_cap
 from minutehand.state.tenants.slots import ConcurrencyCap
 from minutehand.testing import Harness
 
@@ -94,7 +94,7 @@ def test_slots_in_use_are_told_by_limit(harness: Harness) -> None:
     for job, number in (("*", 3), ("plain", 2)):
         cap = ConcurrencyCap(tenant="acme", job=job, most=5)
         runs = [(f"r{n}", False) for n in range(number)]
-        change_slots(cap, lambda slots, runs=runs: slots.taken("w", 0, runs, 5, clock())[0], services, clock)  # type: ignore[misc]
+        change_cap(cap, lambda slots, runs=runs: slots.taken("w", 0, runs, 5, clock())[0], services, clock)  # type: ignore[misc]
     told = {"concurrent_runs": 3, "concurrent_runs:plain": 2, "concurrent_runs:other": 0}
     assert harness.tenants.figures("acme").slots == told
     harness.advance(minutes=2)

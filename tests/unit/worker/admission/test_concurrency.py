@@ -189,7 +189,7 @@ def test_a_lease_that_was_not_answered_keeps_its_slot_until_it_is_over() -> None
 
 
 def test_runs_of_a_batch_are_asked_for_together_and_given_back_together() -> None:
-    """At most 0.3 writes of slots for a run, with batches of ten."""
+    """0.2 writes of slots for a run, with batches of ten, however many caps the tenant has."""
     world, faults = Capped(limits={"concurrent_runs": 50, "concurrent_runs:note": 50}), Faults()
     worker, jobs = world.hand("w", faults)
     world.submit(100)
@@ -197,7 +197,7 @@ def test_runs_of_a_batch_are_asked_for_together_and_given_back_together() -> Non
         world.take(worker)
         jobs.end(10)
     assert world.ended() == {"SUCCEEDED": 100}
-    assert faults.verbs().count("write_record") == 40, "two caps, each taken and given back once for ten runs"
+    assert faults.verbs().count("write_record") == 20, "of both caps together, taken and given back once for ten runs"
 
 
 def test_a_tenant_without_caps_costs_no_request_more() -> None:

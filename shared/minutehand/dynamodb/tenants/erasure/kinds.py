@@ -156,7 +156,10 @@ def _shared_record(row: Row, tenant: str) -> Finding | None:
     elif key == "~progress":  # of the auditor, which then begins its step anew
         body = {name: "" if _names(json.dumps(value), tenant) else value for name, value in body.items()}
     elif row["owner"] == schedule_owner(EVERYBODY, SLOTS):
-        body["sent"] = {run: until for run, until in body["sent"].items() if not run.startswith(f"{tenant}/")}
+        body["sent"] = {
+            job: {run: until for run, until in runs.items() if not run.startswith(f"{tenant}/")}
+            for job, runs in body["sent"].items()
+        }
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     if _names(text, tenant):
         return Keep(Kept.UNKNOWN)
