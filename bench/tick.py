@@ -21,7 +21,8 @@ from itertools import count, islice
 from typing import Any
 
 from minutehand.concurrency.pools import RequestStats
-from minutehand.domain.names import one_off_ref, schedule_owner, shard_of
+from minutehand.domain.agenda_layout import AgendaLayout
+from minutehand.domain.names import one_off_ref, schedule_owner
 from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.dynamodb.rows import run_row, to_item
 from minutehand.fires.plan import WINDOWS, shift_of
@@ -36,6 +37,7 @@ from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud
 
 SHARDS = 16
+LAYOUT = AgendaLayout(shards=SHARDS)
 DUE = 1_795_240_800_000  # 2026-11-21T06:00:00Z, the top of an hour
 MINUTE = 60_000
 GROWTH = (100, 1_000, 10_000, 100_000)
@@ -86,7 +88,7 @@ def cloud_of(case: Case, fires: int, *, latency: float = 0.0) -> StubbedCloud:
         return StubbedCloud(entries=list(_one_offs(case, fires)), run=_submitted(case), latency=latency)
     entries, revisions = [], {}
     for owner in islice(_owners(case), fires // case.fires_each):
-        shard = shard_of(owner, SHARDS)
+        shard = LAYOUT.shard_of(owner)
         entries.append(
             AgendaEntry(shard=shard, due=case.due, kind=EntryKind.CHAIN, id=f"{owner}#1", after=case.due - 1)
         )
@@ -116,9 +118,7 @@ def revision(owner: str, shard: int, case: Case) -> Item:
 def _one_offs(case: Case, fires: int) -> Iterator[AgendaEntry]:
     for number in range(fires):
         ref = one_off_ref("bench", f"{number:032d}")
-        yield AgendaEntry(
-            shard=shard_of(ref.owner, SHARDS), due=case.due, kind=EntryKind.RUN, id=str(ref), created_at=1
-        )
+        yield AgendaEntry(shard=LAYOUT.shard_of(ref.owner), due=case.due, kind=EntryKind.RUN, id=str(ref), created_at=1)
 
 
 def _submitted(case: Case) -> Item:

@@ -286,8 +286,8 @@ def _notified(deployment: Deployment) -> bool:
 def _crowd(deployment: Deployment) -> None:
     """Put more entries than one invocation takes, of schedules that do not exist: the ticker removes these."""
     agenda, now = connect(deployment.settings).agenda, system_clock()
-    for shard in range(agenda.shards()):
-        ids = (f"{deployment.scheduler.tenant}/nobody-{number}#1" for number in range(_CROWD // agenda.shards()))
+    for shard in range(agenda.layout().shards):
+        ids = (f"{deployment.scheduler.tenant}/nobody-{number}#1" for number in range(_CROWD // agenda.layout().shards))
         agenda.put([AgendaEntry(shard=shard, due=now, kind=EntryKind.CHAIN, id=of) for of in ids])
     _tick(deployment)
 

@@ -11,7 +11,8 @@ from minutehand.domain.history.archive_keys import tenant_prefix
 from minutehand.domain.job_catalogue import OWNER as CATALOGUE
 from minutehand.domain.names import check_tenant
 from minutehand.domain.tenants.certificate import CERTIFICATES
-from minutehand.domain.tenants.profile import INSTALLATION
+from minutehand.domain.tenants.profile import SHARED
+from minutehand.dynamodb.agenda import CONFIG
 
 from .storage.queues import InstallationQueues
 from .storage.store import ARCHIVED, BATCH, DELETE, INBOX, PAYLOADS, READ, RESULTS, SCAN, InstallationStore
@@ -62,8 +63,8 @@ class TenantKeys:
 
     @property
     def profiles(self) -> Sequence[str]:
-        """Its own, and the installation's, whose defaults and grants hold for every tenant."""
-        return () if self.tenant is None else (self.tenant, INSTALLATION)
+        """Its own, those of tiers, and the installation's, whose defaults and grants hold for every tenant."""
+        return () if self.tenant is None else (self.tenant, f"{SHARED}*")
 
     @property
     def audit(self) -> Sequence[str]:
@@ -117,6 +118,9 @@ def allow_scheduling(
 def allow_governing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     """Allow the calls of ``Tenants`` about profiles and API keys, of all tenants and of the installation, each change with its line."""
     store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:PutItem", *DELETE), SCAN)
+    store.allow(
+        grantee, "agenda", ("dynamodb:GetItem", "dynamodb:PutItem"), keys=(CONFIG["shard"],)
+    )  # weights, own shards
     store.allow_lines(grantee)
     store.allow_key(grantee)
 

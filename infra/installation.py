@@ -11,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
+from minutehand.domain.agenda_layout import MOST_SHARDS
 from minutehand.domain.names import check_flag, check_name, check_tenant, check_whole
 from minutehand.domain.queue import LOW_SHARE, MOST_LOW_SHARE, MOST_STRIPES
 from minutehand.errors import InvalidInput
@@ -67,8 +68,8 @@ class InstallationSettings:
                 f"its queues could be mistaken for another installation's {WORK.suffix} queues",
                 "leave that word out",
             )
-        if not 1 <= self.shards <= 1024:
-            raise InvalidInput("shards", self.shards, "is out of range", "use 1 to 1024")
+        if not 1 <= self.shards <= MOST_SHARDS:
+            raise InvalidInput("shards", self.shards, "is out of range", f"use 1 to {MOST_SHARDS}")
         if not 1 <= self.stripes <= MOST_STRIPES:
             raise InvalidInput("stripes", self.stripes, "is out of range", f"use 1 to {MOST_STRIPES}")
         check_flag("priorities", self.priorities)

@@ -6,13 +6,13 @@ import sys
 from array import array
 from typing import Any
 
-from minutehand.domain.names import schedule_owner, shard_of
+from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.dynamodb.rows import entry_row, shard_key, to_item
 from minutehand.ticker.tick import tick
 
 from bench.stub import StubbedCloud, dump
-from bench.tick import CASES, DUE, MINUTE, SHARDS, revision, stubbed
+from bench.tick import CASES, DUE, LAYOUT, MINUTE, SHARDS, revision, stubbed
 from bench.weighed.scale import peak, say
 
 
@@ -23,7 +23,7 @@ class Streamed(StubbedCloud):
         super().__init__()
         self._numbers = {shard_key(shard): array("L") for shard in range(SHARDS)}
         for number in range(fires):
-            self._numbers[shard_key(shard_of(_owner(number), SHARDS))].append(number)
+            self._numbers[shard_key(LAYOUT.shard_of(_owner(number)))].append(number)
 
     def _query(self, asked: Any) -> bytes:
         shard, most = asked["ExpressionAttributeValues"][":0"]["S"], asked["Limit"]
@@ -37,7 +37,7 @@ class Streamed(StubbedCloud):
         return dump(answer)
 
     def _revision(self, owner: str) -> bytes:
-        return dump(revision(owner, shard_of(owner, SHARDS), CASES[0]))
+        return dump(revision(owner, LAYOUT.shard_of(owner), CASES[0]))
 
 
 def _owner(number: int) -> str:

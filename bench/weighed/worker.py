@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from minutehand.domain.names import shard_of
-
 from bench.stub import StubbedCloud, dump
-from bench.tick import SHARDS, Case, revision
+from bench.tick import LAYOUT, Case, revision
 from bench.weighed.scale import peak, say
 from bench.work import Work, leased, message, run_all
 
@@ -19,7 +17,7 @@ class Streamed(StubbedCloud):
 
     def _revision(self, owner: str) -> bytes:
         sample = Case(WORK.name, "0 * * * *", payload=WORK.payload)
-        found = revision(owner, shard_of(owner, SHARDS), sample) | {"job": {"S": WORK.job}}
+        found = revision(owner, LAYOUT.shard_of(owner), sample) | {"job": {"S": WORK.job}}
         return dump(found) if "schedule-" in owner else b""
 
 

@@ -41,7 +41,7 @@ class AuditorFunction(Construct):
             environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name, **store.archive_environment},
         )
         store.allow(self.function, "schedules", READ, WRITE, SCAN)
-        store.allow(self.function, "revisions", READ, DELETE)
+        store.allow(self.function, "revisions", READ, WRITE, DELETE)
         store.allow(self.function, "tenants", ("dynamodb:BatchGetItem",))  # runs of suspended ones are not sent again
         store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
         store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)

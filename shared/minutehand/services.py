@@ -64,11 +64,11 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         return TableClient(dynamodb, settings.table(each.suffix), backoff=backoff, pool=pool())
 
     tables = DynamoTables({each: table(each) for each in TABLES}, batched=settings.claim_by == "partiql")
-    tenants = RowTenants(tables)
+    tenants, agenda = RowTenants(tables), RowAgenda(tables, shards=settings.shards, clock=system_clock)
     return Services(
         schedules=RowSchedules(tables, tenants),
         ledger=RowLedger(tables, retention=retention),
-        agenda=RowAgenda(tables, shards=settings.shards),
+        agenda=agenda,
         work=SqsWorkQueue(
             sqs,
             settings.queue("work"),
@@ -77,6 +77,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             stripes=striped(settings.stripes),
             prioritised=prioritised(settings.priorities),
             low_age=settings.low_age * SECOND,
+            weight_of=agenda.weight_of,
             pool=pool(),
         ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),

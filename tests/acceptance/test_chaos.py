@@ -77,7 +77,7 @@ def behind(
     mischief = FaultInjector("process", 1, CALM, journal, Post())
     with Proxy(cloud.endpoint, mischief) as proxy:
         services = connect(replace(settings, endpoint=proxy.url), backoff=BatchBackoff(rounds=rounds))
-        services.agenda.shards()
+        services.agenda.layout()
         mischief.chances = replace(CALM, held=0.02, **({always: 1.0} if always else {}))
         yield mischief, services, journal
 

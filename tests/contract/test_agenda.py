@@ -183,14 +183,14 @@ def _put_item(engine: Engine, key: str) -> None:
 
 
 def test_the_number_of_shards_comes_from_the_settings_first(services: Services) -> None:
-    assert services.agenda.shards() == 4
+    assert services.agenda.layout().shards == 4
 
 
 @pytest.mark.parametrize(("wanted", "then"), [(8, 8), (2, 4)])
 def test_the_number_of_shards_only_grows(engine: Engine, wanted: int, then: int) -> None:
     first = engine.services
-    assert first.agenda.shards() == 4
+    assert first.agenda.layout().shards == 4
     second = engine.again(shards=wanted)
-    assert second.agenda.shards() == then
-    assert first.agenda.shards() in (4, then), "may be known from before"
-    assert first.agenda.shards(fresh=True) == then
+    assert second.agenda.layout().shards == then
+    assert first.agenda.layout().shards in (4, then), "may be known from before"
+    assert first.agenda.layout(fresh=True).shards == then

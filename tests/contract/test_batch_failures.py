@@ -412,7 +412,7 @@ def test_single_calls_say_so_while_a_service_is_away(away: Services) -> None:
         lambda: away.ledger.read(a_run().ref),
         lambda: lease_of(away, a_run()),
         lambda: away.ledger.submit(a_one_off()),
-        away.agenda.shards,
+        away.agenda.layout,
         lambda: away.agenda.due(0, upto=NOON, after=None, limit=1),
         lambda: away.agenda.fail(an_entry()),
         lambda: away.work.receive(most=1, wait=0, visibility=1),
@@ -441,7 +441,7 @@ def test_a_throttled_table_makes_fires_late_and_loses_none(cloud: Engine, seed: 
         assert cloud.services.schedules.arm(
             a_head(name=name), expected=0, previous=None, revision=revision, entry=entry
         )
-    cloud.services.agenda.shards()
+    cloud.services.agenda.layout()
 
     def some(number: int, items: Sequence[Any]) -> set[int]:
         return {place for place in range(len(items)) if chance.random() < 0.6}

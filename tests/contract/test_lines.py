@@ -32,7 +32,9 @@ def test_a_line_is_a_partition_that_no_shard_shows(services: Services) -> None:
         "in the order in which they were due"
     )
     assert {(entry.shard, entry.kind, entry.tenant) for entry in page.entries} == {(CAP.line, EntryKind.RUN, "acme")}
-    shards = [services.agenda.due(shard, upto=FAR, after=None, limit=10) for shard in range(services.agenda.shards())]
+    shards = [
+        services.agenda.due(shard, upto=FAR, after=None, limit=10) for shard in range(services.agenda.layout().shards)
+    ]
     assert not any(page.entries for page in shards)
     assert all(is_in_line(CAP, run, services) for run in runs)
     assert not is_in_line(CAP, a_one_off("another"), services)
@@ -50,7 +52,9 @@ def test_a_run_whose_message_is_on_its_way_is_in_line(services: Services) -> Non
 def test_the_timer_of_a_line_is_one_entry_of_a_shard(services: Services) -> None:
     for _ in range(2):
         look_after_line(CAP, services, NOON, NOON)
-    pages = [services.agenda.due(shard, upto=FAR, after=None, limit=10) for shard in range(services.agenda.shards())]
+    pages = [
+        services.agenda.due(shard, upto=FAR, after=None, limit=10) for shard in range(services.agenda.layout().shards)
+    ]
     (entry,) = [entry for page in pages for entry in page.entries]
     assert (entry.kind, entry.id, entry.tenant) == (EntryKind.LINE, CAP.id, "acme")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from aws_cdk.assertions import Template
-from minutehand import Registry, Scheduler, Settings
+from minutehand import Registry, Scheduler, Settings, Tenants
 from minutehand.auditor.audit import audit
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.times import DAY
@@ -32,13 +32,15 @@ def test_the_auditor_may_remove_what_a_retention_is_over_of(template: Template, 
     owner.delete_schedule("deleted")
     run = owner.submit("j", LARGE, delay=200 * 86_400)
     services.payloads.put(parse_run_id("acme/~nobody#once"), "[1]")
+    Tenants(settings=local_settings).create("acme", limits={"agenda_shards": 2})
     with enforced(statements(template, "JobsAuditorRole"), local_settings) as needed:
         report = audit(connect(local_settings), clock=later, segments=1, removes=True)
     assert (report.failed, report.retired, report.revisions, report.removed) == (0, 1, 2, 3)
+    assert report.resharded == 1, "the chain of the schedule that is kept"
     assert owner.get_schedule("kept").payload == LARGE | {"n": 2}
     assert owner.get_run(run.id).payload == LARGE
     assert owner.create_schedule("deleted", "j", "0 0 1 1 *").revision == 3
-    assert {need.resource for need in needed if need.action == "dynamodb:DeleteItem"} == {"revisions"}
+    assert {need.resource for need in needed if need.action == "dynamodb:DeleteItem"} == {"revisions", "agenda"}
 
 
 def test_it_deletes_from_the_agenda_the_history_and_the_revisions_alone(template: Template) -> None:

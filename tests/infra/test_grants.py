@@ -193,7 +193,7 @@ def test_who_may_not_prompt_submits_all_the_same_and_leaves_the_sending_to_the_t
         changes(acme, local_settings)
         run = acme.submit("j", {})
     services = connect(local_settings)
-    shards = range(services.agenda.shards())
+    shards = range(services.agenda.layout().shards)
     entries = {entry.id for shard in shards for page in due_pages(shard, services) for entry in page.entries}
     assert run.id in entries
 
@@ -302,6 +302,8 @@ def test_who_governs_changes_profiles_and_nothing_else(
     with enforced(grants.governing, local_settings) as needed:
         tenants.create("acme", jobs=["j"])
         tenants.set("acme", note="x")
+        tenants.create("~gold", limits={"schedules": 3})
+        tenants.set("acme", tier="gold", limits={"weight": 2, "agenda_shards": 1})
         tenants.suspend("acme")
         tenants.suspend("acme", note="why")
         tenants.resume("acme")
@@ -320,6 +322,10 @@ def test_who_governs_changes_profiles_and_nothing_else(
     assert allowed - {need.action for need in needed} <= {
         "dynamodb:GetItem"
     }  # of the audit, after a refused transaction
+    assert is_allowed(Need("dynamodb:PutItem", "agenda", ("config",)), grants.governing)
+    assert not is_allowed(Need("dynamodb:PutItem", "agenda", ("0001",)), grants.governing), (
+        "no entry of anybody's chain"
+    )
 
 
 def test_nobody_deletes_from_the_ledger(grants: Grants) -> None:

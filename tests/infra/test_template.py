@@ -327,7 +327,7 @@ def test_the_undertaker_notes_what_fails_on_its_schedule_and_makes_none(template
     changes = {"dynamodb:UpdateItem"}
     assert actions(template, "undertaker", "StoreSchedules") == changes | {"dynamodb:GetItem"}
     assert "dynamodb:PutItem" not in actions(template, "undertaker", "StoreRevisions")
-    assert actions(template, "undertaker", "StoreAgenda") == {"dynamodb:PutItem"}
+    assert actions(template, "undertaker", "StoreAgenda") == {"dynamodb:PutItem", "dynamodb:GetItem"}
     assert "JobsStoreBucket" not in json.dumps(statements(template, "undertaker"))
 
 

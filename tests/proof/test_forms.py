@@ -117,7 +117,7 @@ def test_every_item_of_a_release_is_read(there: Installation, kept: dict[str, li
     answer = schedules.revisions(keys)
     assert len(answer.found) + len(answer.frozen) == len(keys)
     assert answer.broken == {}
-    pages = [agenda.due(shard, upto=FAR, after=None, limit=1_000) for shard in range(agenda.shards())]
+    pages = [agenda.due(shard, upto=FAR, after=None, limit=1_000) for shard in range(agenda.layout().shards)]
     assert [key for page in pages for key in page.broken] == []
     cap = ConcurrencyCap(tenant="delta", job="work", most=1)
     (lined,) = agenda.due(cap.line, upto=FAR, after=None, limit=1_000).entries

@@ -27,6 +27,7 @@ from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.lane_mutants import LANE_MUTANTS
 from tests.support.limit_mutants import LIMIT_MUTANTS
+from tests.support.place_mutants import PLACE_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.slot_mutants import SLOT_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
@@ -63,6 +64,12 @@ BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("windo
 MOVED = ("tests/unit/owner/runs/test_reschedule.py", "tests/proof/test_moved.py")
 TRANSACTIONS = ("tests/unit/worker/execution/test_transactions.py", "tests/contract/test_transactions.py")
 DECLARED = ("tests/unit/daemon/test_declarations.py",)
+PLACES = (
+    "tests/unit/domain/test_agenda_layout.py",
+    "tests/unit/owner/test_placed_tenants.py",
+    "tests/unit/sdk/tenants/test_tiers.py",
+    "tests/unit/sqs/test_message_groups.py",
+)
 REGISTRY = (
     "tests/unit/worker/admission/test_suspended.py",
     "tests/unit/dynamodb/test_tenants.py",
@@ -1117,6 +1124,7 @@ MUTANTS = (
     *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
     *(Mutant(*each) for each in SCHEMA_MUTANTS),
     *(Mutant(*each, REGISTRY) for each in TENANT_MUTANTS),
+    *(Mutant(*each, PLACES) for each in PLACE_MUTANTS),
     *(Mutant(*each, LIMITS) for each in LIMIT_MUTANTS),
     *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
     *(Mutant(*each, LANES) for each in LANE_MUTANTS),

@@ -21,7 +21,7 @@ from minutehand.auditor.progress import read_progress, write_progress
 from minutehand.auditor.repairs import GRACE, is_behind, is_stuck, resend, tidy
 from minutehand.auditor.retention import retire_all
 from minutehand.domain.audit import role
-from minutehand.domain.names import RunRef, fire_ref, shard_of
+from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.run import EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Head, Revision, ScheduleState
 from minutehand.domain.times import DAY, HOUR
@@ -56,6 +56,7 @@ class AuditReport:
     resent: int = 0  # runs waiting or running long past their time: sent again
     quarantined: int = 0  # entries that were moved aside, are needed, and wait for an operator
     tidied: int = 0  # entries of closed revisions that lay beyond their end: removed
+    resharded: int = 0  # chains that went to another shard, because the layout of the agenda has changed
     failed: int = 0  # schedules that could not be audited
     stopped: int = 0  # 1: its time was over before it was through; the next audit continues there
     removed: int = 0  # large payloads that nothing needs any more: removed
@@ -99,7 +100,8 @@ class _Audit:
         self._until = None if budget is None else clock() + budget
         self._progress, self._version = read_progress(services)
         self.context = FireContext(services=services, clock=clock, caller=role("auditor"))
-        self.shards = services.agenda.shards(fresh=True)
+        self.layout = services.agenda.layout(fresh=True)
+        self.shards = self.layout.shards
         self.report = AuditReport()
         self.removes = False
 
@@ -145,7 +147,9 @@ class _Audit:
         return True
 
     def _tidy(self, shard: int) -> bool:
-        self.report.tidied += tidy(shard, self.context)
+        tidied, resharded = tidy(shard, self.layout, self.context)
+        self.report.tidied += tidied
+        self.report.resharded += resharded
         return True
 
     def _check_segment(self) -> bool:
@@ -228,7 +232,7 @@ class _Audit:
     def check_pauses(self, heads: Sequence[Head]) -> int:
         """Put the entries again that should have ended pauses by now; how many. Putting an entry that is there changes nothing."""
         due = [head for head in heads if head.resume_at is not None and head.resume_at < self._clock() - GRACE]
-        ends = [entry for head in due if (entry := resume_entry(head, shard_of(head.owner, self.shards))) is not None]
+        ends = [entry for head in due if (entry := resume_entry(head, self.layout.shard_of(head.owner))) is not None]
         for entry in ends:
             log.error("audit.rearmed", extra={"entry": entry.key})
         return len(self._services.agenda.put(ends)) if ends else 0

@@ -1,10 +1,11 @@
-"""What an audit does about a finding: send a run again, remove entries beyond the end of their revision."""
+"""What an audit does about a finding: send a run again, remove entries beyond the end of their revision, move others to their shard."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import suppress
 
+from minutehand.domain.agenda_layout import AgendaLayout
 from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE
@@ -19,6 +20,7 @@ from minutehand.worker.admission.admit import freeze_of
 
 log = logging.getLogger(__name__)
 
+_MOST_MOVED = 1_000  # chains of a shard in one audit: each is a transaction; the next audit moves more
 GRACE = 5 * MINUTE  # how long past its time a run may wait before it is sent again
 
 
@@ -56,9 +58,12 @@ def is_behind(revision: Revision, upto: int, services: Services) -> bool:
     return False
 
 
-def tidy(shard: int, context: FireContext) -> int:
-    """Remove the entries of a shard that lie beyond the end of their revision; how many. Raises Unavailable."""
-    services, removed = context.services, 0
+def tidy(shard: int, layout: AgendaLayout, context: FireContext) -> tuple[int, int]:
+    """Remove the entries of a shard that lie beyond the end of their revision, and move chains that belong into another shard.
+
+    How many of each: chains move when their tenant gets shards of its own, or the agenda more. Raises Unavailable.
+    """
+    services, removed, moved = context.services, 0, 0
     for page in due_pages(shard, services):
         keyed = []
         for entry in page.entries:
@@ -73,5 +78,7 @@ def tidy(shard: int, context: FireContext) -> int:
                 withdraw_beyond(revision, context)
                 log.info("audit.tidied", extra={"entry": entry.key})
                 moot.append(entry)
+            elif revision is not None and moved < _MOST_MOVED and (home := layout.shard_of(revision.owner)) != shard:
+                moved += services.schedules.move(revision, entry, home)
         removed += len(services.agenda.remove(moot)) if moot else 0
-    return removed
+    return removed, moved

@@ -146,11 +146,6 @@ def parse_run_id(run_id: object) -> RunRef:
     return RunRef(found[1], found[2])
 
 
-def shard_of(owner: str, shards: int) -> int:
-    """The shard of an owner: the same in every process and release, evenly distributed."""
-    return zlib.crc32(owner.encode()) % shards
-
-
 def stripe_of(run: RunRef, stripes: int) -> int:
     """The stripe of its queue for a run's messages: the same for every message and every sender."""
     return zlib.crc32(str(run).encode()) % stripes if stripes > 1 else 0

@@ -2,42 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from minutehand.domain.agenda_layout import AgendaLayout, parse_places
 from minutehand.domain.run import AgendaEntry
-from minutehand.domain.times import stamp
-from minutehand.dynamodb.rows import entry_of, entry_row, shard_key
+from minutehand.domain.times import MINUTE, SECOND, stamp
+from minutehand.dynamodb.rows import entry_of, entry_row, reads, shard_key
 from minutehand.dynamodb.tables import AGENDA, Row, RowQuery, RowTables, RowWrite, begins_with
-from minutehand.errors import TooNew, Unreadable
+from minutehand.errors import MinutehandError, TooNew, Unavailable, Unreadable
 from minutehand.ports.agenda import DuePage
-from minutehand.state.transition import Absent, Compare, Plus, any_of
+from minutehand.ports.services import Clock
+from minutehand.state.transition import Absent, Compare, Plus, all_of, any_of
 
+log = logging.getLogger(__name__)
+
+BELIEVED = 5 * MINUTE  # how long a process that is no ticker goes by the layout that it has read
+_AGAIN = 10 * SECOND  # before it is read again for a weight, if that failed
 CONFIG = {"shard": "config", "entry": "config"}
 LOCK = "lock"  # sorts after every entry, as the keys of all other items do
 _QUARANTINED = "quarantined#"
 
 
 class RowAgenda:
-    """The agenda in the rows of a table. ``shards`` is the number that the settings ask for."""
+    """The agenda in the rows of a table. ``shards`` is the number of common ones that the settings ask for."""
 
-    def __init__(self, tables: RowTables, *, shards: int) -> None:
-        self._tables, self._wanted = tables, shards
-        self._known: int | None = None
+    def __init__(self, tables: RowTables, *, shards: int, clock: Clock) -> None:
+        self._tables, self._wanted, self._clock = tables, shards, clock
+        self._known: tuple[int, AgendaLayout] | None = None  # with the instant (UTC ms) before it was read
+        self._unread = 0  # when (UTC ms) it could not be read for a weight
 
-    def shards(self, *, fresh: bool = False) -> int:
-        if self._known is None or fresh:
-            self._known = self._read_shards()
-        return self._known
+    def layout(self, *, fresh: bool = False) -> AgendaLayout:
+        now, known = self._clock(), self._known
+        if known is not None and not fresh and 0 <= now - known[0] < BELIEVED:
+            return known[1]
+        try:
+            found = self._read_layout()
+        except Unavailable as problem:
+            if known is None or fresh:
+                raise
+            log.warning(
+                "layout.unread", extra={"error": str(problem)}
+            )  # an older one leads to shards that tickers read
+            found = known[1]
+        self._known = now, found
+        return found
 
-    def _read_shards(self) -> int:
-        """The number in the config item; made from the settings on first use, raised if the settings ask for more."""
-        config = self._tables.get("shards", AGENDA, **CONFIG)
-        present = int(config["shards"]) if config else 0
-        if present >= self._wanted:
-            return present
-        row, is_less = CONFIG | {"shards": self._wanted}, any_of(Absent("shards"), Compare("shards", "<", self._wanted))
-        put = RowWrite(table=AGENDA, row=row, only_if=is_less, kind="put")
-        return self._wanted if self._tables.write("raise_shards", put)[0] else self._read_shards()
+    def weight_of(self, tenant: str) -> int:
+        """For how many tenants a tenant counts; one while the layout cannot be read: its messages are sent all the same."""
+        now = self._clock()
+        if self._known is None and 0 <= now - self._unread < _AGAIN:
+            return 1
+        try:
+            return self.layout().weight_of(tenant)
+        except MinutehandError:
+            self._unread = now
+            return 1
+
+    def _read_layout(self) -> AgendaLayout:
+        """What the config item says; made from the settings on first use, with more shards if the settings ask for more."""
+        while True:
+            config = self._tables.get("layout", AGENDA, **CONFIG)
+            present = layout_of(config) if config else None
+            layout = (present or AgendaLayout(shards=0)).grown(self._wanted)
+            if layout == present or self._tables.write("raise_shards", layout_put(layout, present))[0]:
+                return layout
 
     def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:
         is_free = any_of(Absent("until"), Compare("until", "<", now), Compare("holder", "=", holder))
@@ -81,6 +111,22 @@ class RowAgenda:
     def quarantined(self, shard: int) -> Sequence[str]:
         rows = self._tables.rows("quarantined", begins_with(AGENDA, shard_key(shard), _QUARANTINED))
         return [row["entry"].removeprefix(_QUARANTINED) for row in rows]
+
+
+@reads("layout of the agenda")
+def layout_of(row: Mapping[str, Any]) -> AgendaLayout:
+    """The layout in the config item. Raises Unreadable, TooNew."""
+    return AgendaLayout(shards=int(row["shards"]), places=parse_places(row.get("places")))
+
+
+def layout_put(layout: AgendaLayout, present: AgendaLayout | None) -> RowWrite:
+    """The write of a layout in place of the one that was read; None: there was none."""
+    row = {**CONFIG, "shards": layout.shards, "places": layout.places_as_text()}
+    if present is None:
+        return RowWrite(table=AGENDA, row=row, only_if=Absent("shards"), kind="put")
+    places = present.places_as_text()
+    is_same = Absent("places") if places is None else Compare("places", "=", places)
+    return RowWrite(table=AGENDA, row=row, only_if=all_of(Compare("shards", "=", present.shards), is_same), kind="put")
 
 
 def entry_put(entry: AgendaEntry) -> RowWrite:

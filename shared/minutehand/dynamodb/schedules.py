@@ -25,7 +25,7 @@ from minutehand.domain.schedule import (
     freeze_key,
     is_freeze,
 )
-from minutehand.dynamodb.agenda import entry_put
+from minutehand.dynamodb.agenda import entry_delete, entry_put
 from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.records import dead_put, record_write
 from minutehand.dynamodb.rows import readable, reads
@@ -135,6 +135,12 @@ class RowSchedules:
         row, is_same = head_row(head), Compare("version", "=", expected)
         move = RowWrite(table=SCHEDULES, row=row, only_if=is_same) if expected else put_new(SCHEDULES, row)
         return transact(self._tables, verb, [move, *more], f"the change of {head.owner}", line)
+
+    def move(self, revision: Revision, entry: AgendaEntry, shard: int) -> bool:
+        key, is_there = _key(revision.owner, revision.number), Compare("entry", "=", entry.key)
+        moved = RowWrite(table=REVISIONS, row=key | {"shard": shard}, only_if=Absent("active_until"))
+        writes = [moved, entry_put(replace(entry, shard=shard)), replace(entry_delete(entry), only_if=is_there)]
+        return self._tables.transact("move", writes, f"the move of {revision.id} to another shard")
 
     def complete(self, line: AuditLineRow, *, revision: int, to: ScheduleState) -> bool:
         name, now = line.schedule, line.at

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from minutehand.domain.message import Message, reading
-from minutehand.domain.names import shard_of
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
 from minutehand.errors import Unavailable
 from minutehand.fires.claim import message_of, send
@@ -183,7 +182,7 @@ def line_up(cap: ConcurrencyCap, messages: Sequence[tuple[Message, str]], servic
 
 def look_after_line(cap: ConcurrencyCap, services: Services, due: int, now: int) -> None:
     """Let the ticker look at a line. Raises Unavailable."""
-    shard = shard_of(cap.id, services.agenda.shards())
+    shard = services.agenda.layout().shard_of(cap.id)
     entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.LINE, id=cap.id, created_at=now)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable(f"the agenda did not accept the timer of the line of {cap.id}")

@@ -79,6 +79,7 @@ def _holds(services: Services) -> HoldLog | None:
 def _entries(services: Services) -> list[AgendaEntry]:
     """The entries that are due next, of every shard."""
     pages = (
-        services.agenda.due(shard, upto=FAR, after=None, limit=_ENTRIES) for shard in range(services.agenda.shards())
+        services.agenda.due(shard, upto=FAR, after=None, limit=_ENTRIES)
+        for shard in range(services.agenda.layout().shards)
     )
     return [entry for page in pages for entry in page.entries]

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from minutehand.domain.agenda_layout import AgendaLayout
 from minutehand.domain.audit import AuditAct
-from minutehand.domain.tenants.editing import checked_size
-from minutehand.domain.tenants.limits import TenantLimits
-from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
+from minutehand.domain.tenants.editing import checked_profile
+from minutehand.domain.tenants.limits import NO_LIMITS, TenantLimits
+from minutehand.domain.tenants.profile import SHARED, TenantProfile, TenantState
 from minutehand.errors import AlreadyExists, Conflict, InvalidInput
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext
 
 _RACES = 5  # changes that others may make meanwhile
-_TOLD = ("jobs", "queue", "note", "limits")  # fields whose values the audit's line has
+_TOLD = ("jobs", "tier", "queue", "note", "limits")  # fields whose values the audit's line has
 
 Edit = Callable[[TenantProfile], TenantProfile]
 
@@ -23,15 +24,18 @@ Edit = Callable[[TenantProfile], TenantProfile]
 def create(profile: TenantProfile, context: FireContext) -> TenantProfile:
     """Put the first profile of a tenant. Raises AlreadyExists, Unavailable."""
     now, store = context.clock(), context.services.tenants
-    made = replace(checked_size(profile), version=1, created_at=now, updated_at=now)
-    present = store.profile(profile.tenant)
+    made = replace(checked_profile(profile), version=1, created_at=now, updated_at=now)
+    _check_tier(None, made, context)
     line = line_of(AuditAct.CREATE_TENANT, profile.tenant, context, **_detail(None, made))
-    if present is not None or not store.put(made, expected=0, line=line):
-        present = present or store.profile(profile.tenant)
+    for _ in range(_RACES):
+        present = store.profile(profile.tenant)
         if present is not None and present.is_erased:
             raise AlreadyExists(f"tenant={profile.tenant!r} was erased: its name is not used again; choose another one")
-        raise AlreadyExists(f"tenant={profile.tenant!r} has a profile already; change it with set")
-    return made
+        if present is not None:
+            raise AlreadyExists(f"tenant={profile.tenant!r} has a profile already; change it with set")
+        if store.put(made, expected=0, line=line, layout=_layout(None, made, context)):
+            return made
+    raise _raced(profile.tenant)
 
 
 def change(
@@ -64,16 +68,17 @@ def change(
         after, now = edit(present), context.clock()
         if after == present:
             return present
+        _check_tier(present, after, context)
         made = replace(after, version=present.version + 1, created_at=present.created_at or now, updated_at=now)
         line = line_of(act, tenant, context, reason=reason, **_detail(present, made), **detail)
-        if store.put(made, expected=present.version, line=line):
+        if store.put(made, expected=present.version, line=line, layout=_layout(present, made, context)):
             return made
-    raise Conflict(f"tenant={tenant!r}: others changed its profile {_RACES} times meanwhile; try again")
+    raise _raced(tenant)
 
 
 def suspend(tenant: str, note: str | None, context: FireContext) -> TenantProfile:
     """Accept and start nothing of a tenant. Raises InvalidInput for the installation, Conflict, Unavailable."""
-    if tenant == INSTALLATION:
+    if tenant.startswith(SHARED):
         remedy = "suspend single tenants, or stop the workers"
         raise InvalidInput("tenant", tenant, "cannot be suspended", remedy)
 
@@ -90,6 +95,35 @@ def resume(tenant: str, context: FireContext) -> TenantProfile:
         return profile if profile.accepts else replace(profile, state=TenantState.ACTIVE, suspension_note=None)
 
     return change(tenant, AuditAct.RESUME_TENANT, edit, context)
+
+
+def _raced(tenant: str) -> Conflict:
+    return Conflict(
+        f"tenant={tenant!r}: others changed its profile, or the layout of the agenda, {_RACES} times meanwhile; try again"
+    )
+
+
+def _check_tier(before: TenantProfile | None, after: TenantProfile, context: FireContext) -> None:
+    """Raises InvalidInput for a new tier without a profile, with which the tenant would have no limits by a slip of the pen."""
+    if after.tier is None or (before is not None and before.tier == after.tier):
+        return
+    name = f"{SHARED}{after.tier}"
+    if context.services.tenants.profile(name) is None:
+        remedy = f"give it one first: `minutehand tenants create {name!r} --limit …`"
+        raise InvalidInput("tier", after.tier, "has no profile", remedy)
+
+
+def _layout(
+    before: TenantProfile | None, after: TenantProfile, context: FireContext
+) -> tuple[AgendaLayout, AgendaLayout] | None:
+    """The layout of the agenda before and after a change of a profile; None if it stays. Raises InvalidInput, Unavailable."""
+    limits = after.limits
+    had = NO_LIMITS if before is None else before.limits
+    if (had.weight, had.agenda_shards) == (limits.weight, limits.agenda_shards):
+        return None
+    present = context.services.agenda.layout(fresh=True)
+    layout = present.placed(after.tenant, limits.agenda_shards or 0, limits.weight or 1)
+    return None if layout == present else (present, layout)
 
 
 def _as_json(value: object) -> object:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from minutehand.domain.agenda_layout import AgendaLayout
 from minutehand.domain.run import AgendaEntry
 
 
@@ -22,10 +23,10 @@ class DuePage:
 class Agenda(Protocol):
     """The durable to-do list of the tickers: entries by shard and due time, and a lock for each shard."""
 
-    def shards(self, *, fresh: bool = False) -> int:
-        """The number of shards, from the config item, which is made from the settings on first use.
+    def layout(self, *, fresh: bool = False) -> AgendaLayout:
+        """The shards, and what tenants have of their own, from the config item, which is made from the settings on first use.
 
-        The number only grows, so that a cached one still leads to a shard that tickers read. Tickers read it ``fresh``.
+        What a process has read it believes for five minutes; tickers read it ``fresh``. Raises Unavailable.
         """
 
     def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:

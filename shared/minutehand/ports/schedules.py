@@ -101,6 +101,12 @@ class ScheduleStore(Protocol):
     def note(self, note: IncidentChange) -> bool:
         """Write a change. False, and nothing is written, if the head has moved, the revision to close is not open, or the line exists."""
 
+    def move(self, revision: Revision, entry: AgendaEntry, shard: int) -> bool:
+        """One transaction: an open revision and the entry of its chain go to another shard of the agenda.
+
+        False, and nothing is written, if the entry was handled meanwhile, or the revision is closed.
+        """
+
     def complete(self, line: AuditLineRow, *, revision: int, to: ScheduleState) -> bool:
         """An ACTIVE head whose current ``revision`` has no further fire becomes COMPLETED or DELETED; False if it is another.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from minutehand.aws import BatchBackoff, Client
 from minutehand.concurrency.pools import RequestPool
+from minutehand.domain.agenda_layout import group_of
 from minutehand.domain.message import DeadLetter, encode_letter
 from minutehand.domain.policies import Priority
 from minutehand.domain.queue import MOST_STRIPES, PLAIN, Stripe, lanes, stripes_of_part
@@ -45,7 +46,8 @@ class SqsWorkQueue:
 
     A tenant is a message group, so that SQS keeps one tenant's backlog from delaying other tenants. ``name`` is the default queue's
     name, from which those of declared queues and of stripes are derived. ``stripes`` has the number of stripes of queues with more
-    than one, ``prioritised`` the queues with lanes. Batches are sent over ``pool``.
+    than one, ``prioritised`` the queues with lanes, ``weight_of`` for how many message groups a tenant counts. Batches are sent over
+    ``pool``.
     """
 
     def __init__(
@@ -58,12 +60,13 @@ class SqsWorkQueue:
         stripes: Mapping[str | None, int] = _UNSTRIPED,
         prioritised: Collection[str | None] = (),
         low_age: int = DAY,
+        weight_of: Callable[[str], int] = lambda _: 1,
         pool: RequestPool | None = None,
     ) -> None:
         self._client, self._name, self._backoff = client, name, backoff
         self._pool = pool or RequestPool()
         self._consumes, self._striped, self._prioritised = consumes, stripes, frozenset(prioritised)
-        self.low_age = low_age
+        self.low_age, self._weight_of = low_age, weight_of
         self._queues: dict[Stripe, NamedQueue] = {}
 
     @property
@@ -91,7 +94,7 @@ class SqsWorkQueue:
     def send(self, messages: Sequence[OutgoingMessage]) -> Sequence[bool]:
         accepted = [False] * len(messages)
         left = {
-            stripe: [_entry(place, messages[place]) for place in places]
+            stripe: [self._entry(place, messages[place]) for place in places]
             for stripe, places in by_stripe(messages, self._striped, self._prioritised).items()
         }
         for _ in self._client.rounds(self._backoff):
@@ -99,6 +102,19 @@ class SqsWorkQueue:
             if not left:
                 break
         return accepted
+
+    def _entry(self, index: int, outgoing: OutgoingMessage) -> dict[str, Any]:
+        message = outgoing.message
+        entry: dict[str, Any] = {
+            "Id": str(index),
+            "MessageBody": message.encode(),
+            "DelaySeconds": outgoing.delay,
+            "MessageGroupId": group_of(message.run, self._weight_of(message.run.tenant)),
+        }
+        if message.trace:
+            trace = {"DataType": "String", "StringValue": message.trace}
+            entry["MessageSystemAttributes"] = {"AWSTraceHeader": trace}
+        return entry
 
     def _send(self, left: Mapping[Stripe, _Entries], accepted: list[bool]) -> dict[Stripe, _Entries]:
         """Send all entries once, and return those to repeat. Raises Misconfigured if the default queue does not exist.
@@ -248,20 +264,6 @@ def _raise_unless_gone(operation: str, answer: dict[str, Any]) -> None:
     for failed in answer.get("Failed", []):
         if str(failed.get("Code", "")).rpartition(".")[2] not in GONE:
             raise Unavailable(f"{operation}: {failed.get('Code')}: {failed.get('Message')}")
-
-
-def _entry(index: int, outgoing: OutgoingMessage) -> dict[str, Any]:
-    message = outgoing.message
-    entry: dict[str, Any] = {
-        "Id": str(index),
-        "MessageBody": message.encode(),
-        "DelaySeconds": outgoing.delay,
-        "MessageGroupId": message.run.tenant,
-    }
-    if message.trace:
-        trace = {"DataType": "String", "StringValue": message.trace}
-        entry["MessageSystemAttributes"] = {"AWSTraceHeader": trace}
-    return entry
 
 
 def _size(entry: dict[str, Any]) -> int:

@@ -144,7 +144,7 @@ def tick(
     """
     spread = spread or FanOutConfig()
     report, throttled_before = TickReport(now=clock()), spread.stats.throttled
-    count = services.agenda.shards(fresh=True)
+    count = services.agenda.layout(fresh=True).shards
     if any(shard >= count for shard in spread.only or ()):
         raise InvalidInput("shards", spread.only, f"is beyond the agenda's {count}", "let the ticker cut its groups")
     first = report.now // MINUTE % count  # so that a tick that runs out of time does not always starve the same shards

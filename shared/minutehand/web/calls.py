@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Request
 from starlette.responses import Response
 
-from minutehand.domain.tenants.profile import INSTALLATION
+from minutehand.domain.tenants.profile import SHARED
 from minutehand.errors import InvalidInput
 from minutehand.sdk.scheduler import Scheduler
 from minutehand.sdk.tenants.tenants import Tenants
@@ -192,10 +192,14 @@ Operation = Annotated[OperatorCall, Depends(operator_call)]
 
 def _holder(
     tenant: Annotated[
-        str, Path(pattern=HOLDER_PATTERN, description="a tenant, or `~installation` for the defaults of all")
+        str,
+        Path(
+            pattern=HOLDER_PATTERN,
+            description="a tenant, `~gold` for the tier `gold`, or `~installation` for the defaults of all",
+        ),
     ],
 ) -> str:
-    return tenant if tenant == INSTALLATION else name_of_url(tenant)
+    return tenant if tenant.startswith(SHARED) else name_of_url(tenant)
 
 
 def _name(name: Annotated[str, Path(pattern=NAME_PATTERN, description="of the schedule, with `~` for `/`")]) -> str:

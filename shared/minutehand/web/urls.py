@@ -15,7 +15,7 @@ from minutehand.errors import InvalidInput
 _DOTS = (".", "..")
 NAME_PATTERN = r"^(!\.\.?|[A-Za-z0-9._:@~-]{1,200})$"  # of a name's segment
 TENANT_PATTERN = r"^(!\.\.?|[A-Za-z0-9._-]{1,64})$"
-HOLDER_PATTERN = r"^(~installation|!\.\.?|[A-Za-z0-9._-]{1,64})$"
+HOLDER_PATTERN = r"^(!\.\.?|~?[A-Za-z0-9._-]{1,64})$"
 RUN_PATTERN = "^[A-Za-z0-9_-]{1,800}$"
 
 

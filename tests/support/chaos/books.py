@@ -38,13 +38,13 @@ class Books:
                 memory.put_revision(head.owner, revision.number, revision)
         for row in self._rows():
             memory.put_row(RunRef(row["owner"], row["key"]), row)
-        for shard in range(self._services.agenda.shards(fresh=True)):
+        for shard in range(self._services.agenda.layout(fresh=True).shards):
             self._copy_entries(shard, memory)
         return memory
 
     def quarantined(self) -> list[str]:
         """Entries that were moved aside."""
-        shards = range(self._services.agenda.shards(fresh=True))
+        shards = range(self._services.agenda.layout(fresh=True).shards)
         return [key for shard in shards for key in self._services.agenda.quarantined(shard)]
 
     def _copy_entries(self, shard: int, memory: Memory) -> None:

@@ -195,7 +195,11 @@ class ChaosRun:
     def _audited(self, when: str) -> list[str]:
         """What the auditor had to repair."""
         report = run_auditor(self.settings)
-        wrong = {name: value for name, value in vars(report).items() if value and name not in ("schedules", "tidied")}
+        wrong = {
+            name: value
+            for name, value in vars(report).items()
+            if value and name not in ("schedules", "tidied", "resharded")
+        }
         return [f"auditor, {when}: {name}={value}" for name, value in wrong.items()]
 
     def _write_timeline(self, evidence: Evidence, verdict: Verdict) -> None:

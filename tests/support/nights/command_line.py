@@ -45,7 +45,7 @@ class NightProbe:
 
     def _dynamodb_get_item(self, given: Mapping[str, Any]) -> dict[str, Any]:
         if given["Key"].get("entry", {}).get("S") == CONFIG["entry"]:
-            return {"Item": {"shards": {"N": str(self._night.memory.connect().agenda.shards(fresh=True))}}}
+            return {"Item": {"shards": {"N": str(self._night.memory.connect().agenda.layout(fresh=True).shards)}}}
         return {}
 
     def _sts_get_caller_identity(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -254,7 +254,7 @@ def test_an_entry_that_fails_is_not_the_tickers_fault(used: Settings) -> None:
 
 def chain_entry(settings: Settings, name: str) -> AgendaEntry:
     agenda = connect(settings).agenda
-    shards = range(agenda.shards())
+    shards = range(agenda.layout().shards)
     (entry,) = (
         entry
         for shard in shards

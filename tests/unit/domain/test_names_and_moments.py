@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.names import check_name, fire_ref, is_text, one_off_ref, parse_run_id, schedule_owner, shard_of
+from minutehand.domain.names import check_name, fire_ref, is_text, one_off_ref, parse_run_id, schedule_owner
 from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.times import STAMP_DIGITS, from_ms, stamp, to_ms
 from minutehand.errors import InvalidInput
@@ -37,25 +37,6 @@ def test_no_two_owners_are_alike(tenant: str, name: str, other: str, other_name:
 def test_whatever_is_no_run_id_is_refused_by_name(text: str) -> None:
     with contextlib.suppress(InvalidInput):
         assert str(parse_run_id(text)) == text
-
-
-@given(NAMES, st.integers(1, 1_024))
-def test_a_shard_is_one_of_them_and_always_the_same(name: str, shards: int) -> None:
-    shard = shard_of(f"acme/{name}", shards)
-    assert 0 <= shard < shards
-    assert shard_of(f"acme/{name}", shards) == shard
-
-
-def test_shards_are_filled_evenly() -> None:
-    counts = [0] * 16
-    for number in range(16_000):
-        counts[shard_of(f"acme/report-{number}", 16)] += 1
-    assert 800 < min(counts) <= max(counts) < 1_200
-
-
-def test_shards_stay_where_they_are_from_release_to_release() -> None:
-    """And from process to process: a hash of Python's own would differ in each."""
-    assert [shard_of(f"acme/s{n}", 16) for n in range(6)] == [2, 4, 14, 8, 11, 13]
 
 
 @given(TIMES, TIMES)

@@ -25,6 +25,7 @@ FULL = TenantProfile(
         Grant(to="app:alice@acme", can=("operator", "submit"), jobs=("report.*",)),
         Grant(to="iam:*", can=("viewer",)),
     ),
+    tier="gold",
     queue="bulk",
     note="Acme Ltd.",
     suspension_note="unpaid",

@@ -255,7 +255,7 @@ def test_the_ticker_takes_a_group_of_shards_and_refuses_garbage(
     stack.registry.job("note")(lambda ctx, payload: None)
     for number in range(20):
         stack.scheduler.create_schedule(f"s{number}", "note", "rate(1 minute)")
-    stack.services.agenda.shards(fresh=True)
+    stack.services.agenda.layout(fresh=True)
     late = ManualClock(datetime.now(UTC) + timedelta(minutes=5))
     monkeypatch.setattr("functions.ticker.handler.system_clock", late)
     capsys.readouterr()

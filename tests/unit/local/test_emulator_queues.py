@@ -11,6 +11,8 @@ from typing import Any
 
 import boto3
 import pytest
+from minutehand.domain.agenda_layout import group_of
+from minutehand.domain.names import one_off_ref
 from minutehand.local.cloud import LocalCloud
 from minutehand.local.emulator_queues import IN_FLIGHT, RECENT, SILENT, FairQueue, play_fair_queues
 from minutehand.local.engine import FAIR_QUEUES
@@ -192,3 +194,17 @@ def test_messages_without_a_group_are_tenants_of_their_own() -> None:
     queue.now += 1
     queue.send("quiet")
     assert queue.take(1) == [None]
+
+
+def test_of_two_noisy_tenants_one_of_weight_three_has_three_times_as_much_in_flight() -> None:
+    queue = Played()
+    runs = [one_off_ref("heavy", str(number)) for number in range(200)]
+    queue.send("light", 200)  # it comes first
+    for run in runs:
+        queue.send(group_of(run, 3))
+    taken = list[str | None]()
+    for _ in range(20):
+        queue.now += 1
+        taken += queue.take(6)
+    in_flight = Counter((group or "").partition("#")[0] for group in taken[-80:])
+    assert in_flight == {"heavy": 60, "light": 20}

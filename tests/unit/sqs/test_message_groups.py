@@ -1,4 +1,4 @@
-"""The message group of every message that is sent is the run's tenant: SQS's fair queues tell tenants by it."""
+"""The message group of every message is the run's tenant, or one of as many as it has weight: fair queues tell tenants by it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Any
 
 import boto3
 import minutehand
-from minutehand import Scheduler
+from minutehand import Scheduler, Tenants
 from minutehand.domain.message import decode
+from minutehand.dynamodb.agenda import RowAgenda
 from minutehand.local.cloud import LocalCloud, reached_by_this_process
 from minutehand.services import connect, system_clock
+from minutehand.testing import Memory
 from minutehand.testing.cloud import fresh_settings
 from minutehand.ticker.tick import tick
+
+from tests.support.scenes.world import Faults, fails
 
 SENDERS = {
     "sqs/queues.py": 2,
@@ -65,3 +69,29 @@ def test_messages_are_sent_nowhere_else() -> None:
             if name in ("send_message", "send_message_batch"):
                 found[str(module.relative_to(root))] += 1
     assert found == SENDERS
+
+
+def test_a_tenant_of_weight_three_is_three_message_groups(local_cloud: LocalCloud) -> None:
+    with reached_by_this_process(local_cloud.environment):
+        settings = fresh_settings(local_cloud)
+        Tenants(settings=settings).create("acme", limits={"weight": 3})
+        for tenant in ("acme", "other"):
+            scheduler = Scheduler(tenant, settings=settings)
+            for _ in range(30):
+                scheduler.submit("report")
+        earlier = Scheduler("acme", settings=settings, clock=lambda: system_clock() - AGO)
+        earlier.create_schedule("s", "report", EVERY)
+        tick(connect(settings), clock=system_clock, holder="test")
+        found = Counter(_received(settings.prefix))
+    assert {group for group, tenant in found if tenant == "other"} == {"other"}
+    assert {group for group, tenant in found if tenant == "acme"} == {"acme#0", "acme#1", "acme#2"}
+    assert found["other", "other"] == 30
+
+
+def test_a_message_is_sent_though_no_weight_can_be_read() -> None:
+    memory = Memory(system_clock)
+    faults = Faults().at("layout", before=fails, times=None)
+    agenda = memory.connect(faults).agenda
+    assert isinstance(agenda, RowAgenda)
+    assert [agenda.weight_of("acme") for _ in range(9)] == [1] * 9
+    assert faults.verbs().count("layout") == 2, "one call and its repetition, and then none for ten seconds"

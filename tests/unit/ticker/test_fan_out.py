@@ -168,7 +168,7 @@ def test_a_shard_that_there_is_not_is_refused() -> None:
     world.tick()
     with pytest.raises(InvalidInput, match="shards"):
         world.tick(world.process(faults), spread=FanOutConfig(only=(1, 4)))
-    assert faults.verbs() == ["shards"]
+    assert faults.verbs() == ["layout"]
 
 
 # Threads.

@@ -96,7 +96,7 @@ def test_an_idle_tick_makes_one_query_a_shard() -> None:
     far(world, expression="0 18 * * *")
     services = world.process(faults)
     report = world.tick(services)
-    assert faults.verbs() == ["shards", *["due"] * 4]
+    assert faults.verbs() == ["layout", *["due"] * 4]
     assert (report.shards, report.behind, report.handled.entries) == (4, 0, 0)
 
 
@@ -266,7 +266,7 @@ def test_every_shard_comes_first_at_times() -> None:
     for _ in range(4):
         faults = Faults()
         world.tick(world.process(faults), budget=0)
-        assert faults.verbs() == ["shards"] or faults.verbs()[:2] == ["shards", "raise_shards"]
+        assert faults.verbs() == ["layout"] or faults.verbs()[:2] == ["layout", "raise_shards"]
         order = Faults()
         far_world = world.process(order)
         seen: list[int] = []

@@ -20,9 +20,16 @@ app = typer.Typer(
 )
 
 TenantName = Annotated[
-    str, typer.Argument(metavar="TENANT", help=f"Name of the tenant; '{INSTALLATION}': the defaults and grants of all.")
+    str,
+    typer.Argument(
+        metavar="TENANT",
+        help=f"Name of the tenant; '~gold': the tier gold; '{INSTALLATION}': the defaults and grants of all.",
+    ),
 ]
 Jobs = Annotated[list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable.")]
+TierOf = Annotated[
+    str | None, typer.Option(help="Tier whose jobs, queue and limits count where it has none of its own.")
+]
 QueueOf = Annotated[str | None, typer.Option(help="Queue of runs for which neither job nor caller names one.")]
 Note = Annotated[str | None, typer.Option(help="Text for people: whose it is.")]
 Limit = Annotated[
@@ -43,6 +50,7 @@ _COLUMNS = (
     Column("state"),
     Column("jobs", drop=2, cut=24, show=lambda tenant: "" if tenant.jobs is None else ", ".join(tenant.jobs) or "none"),
     Column("grants", drop=3, show=lambda tenant: str(len(tenant.grants))),
+    Column("tier", drop=5),
     Column("queue", drop=4),
     Column("note", drop=1, cut=24, show=lambda tenant: tenant.suspension_note or tenant.note or ""),
 )
@@ -78,12 +86,14 @@ def create(
     shell: Shell,
     tenant: TenantName,
     jobs: Jobs = None,
+    tier: TierOf = None,
     queue: QueueOf = None,
     note: Note = None,
     limit: Limit = None,
 ) -> None:
     """Give a tenant a profile. Without --jobs it may run those of the installation, or all."""
-    _show(shell, shell.tenants.create(tenant, jobs=jobs, queue=queue, note=note, limits=typed_limits(limit or ())))
+    limits = typed_limits(limit or ())
+    _show(shell, shell.tenants.create(tenant, jobs=jobs, tier=tier, queue=queue, note=note, limits=limits))
 
 
 @app.command("set")
@@ -91,6 +101,7 @@ def set_(
     shell: Shell,
     tenant: TenantName,
     jobs: Jobs = None,
+    tier: TierOf = None,
     queue: QueueOf = None,
     note: Note = None,
     limit: Limit = None,
@@ -102,17 +113,21 @@ def set_(
         bool, typer.Option("--default-jobs", help="The jobs of the installation, or all, instead of a list.")
     ] = False,
     no_jobs: Annotated[bool, typer.Option("--no-jobs", help="It may run no job at all.")] = False,
+    no_tier: Annotated[bool, typer.Option("--no-tier", help="It is of no tier.")] = False,
     default_queue: Annotated[bool, typer.Option("--default-queue", help="The queue of the installation.")] = False,
     no_note: Annotated[bool, typer.Option("--no-note", help="Remove the note.")] = False,
 ) -> None:
     """Change the given parts of a tenant's profile; a tenant without one gets one. All processes follow within 5 s."""
     _one_of("jobs", jobs=jobs, default_jobs=default_jobs, no_jobs=no_jobs)
+    _one_of("tier", tier=tier, no_tier=no_tier)
     _one_of("queue", queue=queue, default_queue=default_queue)
     _one_of("note", note=note, no_note=no_note)
-    given: dict[str, Any] = {"jobs": jobs or None, "queue": queue, "note": note}
+    given: dict[str, Any] = {"jobs": jobs or None, "tier": tier, "queue": queue, "note": note}
     given = {name: value for name, value in given.items() if value is not None}
     if default_jobs or no_jobs:
         given["jobs"] = [] if no_jobs else None
+    if no_tier:
+        given["tier"] = None
     if default_queue:
         given["queue"] = None
     if no_note:

@@ -8,11 +8,13 @@ from difflib import get_close_matches
 
 from minutehand.domain.names import check_tenant
 from minutehand.domain.tenants.access import OF_INSTALLATION, Role, Verb
+from minutehand.domain.tenants.limits import PLACED
 from minutehand.domain.tenants.profile import (
     ALL,
     INSTALLATION,
     MAX_GRANTS,
     MAX_PATTERNS,
+    SHARED,
     Grant,
     TenantProfile,
     checked_jobs,
@@ -24,8 +26,45 @@ MAX_TEXT = 16_000  # characters of all jobs and grants of a profile: it is read 
 
 
 def checked_holder(tenant: object) -> str:
-    """Whose profile: a tenant's name, or INSTALLATION."""
-    return INSTALLATION if tenant == INSTALLATION else check_tenant(tenant)
+    """Whose profile: a tenant's name, INSTALLATION, or ``~`` and the name of a tier."""
+    if isinstance(tenant, str) and tenant.startswith(SHARED):
+        check_tenant(tenant.removeprefix(SHARED))
+        return tenant
+    return check_tenant(tenant)
+
+
+def checked_tier(tier: object) -> str:
+    """The name of a tier, without ``~``."""
+    name = check_tenant(tier, "tier")
+    if f"{SHARED}{name}" == INSTALLATION:
+        remedy = "name a tier, e.g. 'gold': the installation's defaults count for all tenants"
+        raise InvalidInput("tier", tier, "is the installation", remedy)
+    return name
+
+
+def checked_profile(profile: TenantProfile) -> TenantProfile:
+    """The profile, if what it has is for whose it is, and it is not too large."""
+    if profile.is_shared:
+        whose = (
+            "the installation"
+            if profile.tenant == INSTALLATION
+            else f"the tier {profile.tenant.removeprefix(SHARED)!r}"
+        )
+        for name in PLACED:
+            if getattr(profile.limits, name) is not None:
+                remedy = "set it of single tenants"
+                raise InvalidInput(f"limits.{name}", getattr(profile.limits, name), f"is not for {whose}", remedy)
+        if profile.tier is not None:
+            raise InvalidInput("tier", profile.tier, f"is not for {whose}", "give it to single tenants")
+        if profile.grants and profile.tenant != INSTALLATION:
+            remedy = f"grant it for single tenants, or for all: tenant {INSTALLATION!r}"
+            raise InvalidInput("tenant", profile.tenant, "is a tier, which has no grants", remedy)
+    texts = [*(profile.jobs or ()), *(text for grant in profile.grants for text in (grant.to, *grant.can, *grant.jobs))]
+    size = sum(map(len, texts))
+    if size > MAX_TEXT:
+        remedy = f"use at most {MAX_TEXT:,} characters for all jobs and grants, e.g. with patterns"
+        raise InvalidInput("tenant", profile.tenant, f"would have a profile of {size:,} characters", remedy)
+    return profile
 
 
 def checked_grant(tenant: str, to: object, can: object, jobs: object) -> Grant:
@@ -70,7 +109,7 @@ def with_grant(profile: TenantProfile, grant: Grant) -> TenantProfile:
         raise InvalidInput(
             "to", grant.to, f"would be grant {MAX_GRANTS + 1}", f"use at most {MAX_GRANTS}; use patterns"
         )
-    return checked_size(replace(profile, grants=(*rest, replace(grant, can=can))))
+    return checked_profile(replace(profile, grants=(*rest, replace(grant, can=can))))
 
 
 def without_grant(
@@ -112,14 +151,4 @@ def with_jobs(
         raise InvalidInput(
             "add_jobs", list(add), f"makes {len(jobs)} jobs", f"use at most {MAX_PATTERNS}; use patterns"
         )
-    return checked_size(replace(profile, jobs=jobs))
-
-
-def checked_size(profile: TenantProfile) -> TenantProfile:
-    """The profile, if it is not too large."""
-    texts = [*(profile.jobs or ()), *(text for grant in profile.grants for text in (grant.to, *grant.can, *grant.jobs))]
-    size = sum(map(len, texts))
-    if size > MAX_TEXT:
-        remedy = f"use at most {MAX_TEXT:,} characters for all jobs and grants, e.g. with patterns"
-        raise InvalidInput("tenant", profile.tenant, f"would have a profile of {size:,} characters", remedy)
-    return profile
+    return checked_profile(replace(profile, jobs=jobs))

@@ -30,7 +30,10 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "breaker_percent": (1, 100),
     "concurrent_runs": (1, MOST),
     "concurrency_strict": (0, 1),
+    "weight": (1, 10),
+    "agenda_shards": (0, 512),
 }
+PLACED = ("weight", "agenda_shards")  # those that are in the layout of the agenda too: of single tenants alone
 _JOB = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
 
 
@@ -67,6 +70,8 @@ class TenantLimits:
     concurrency_strict: int | None = (
         None  # 1: no run starts while its slots cannot be read or written; 0 and default: runs start
     )
+    weight: int | None = None  # for how many tenants it counts where SQS shares a queue out; default: one
+    agenda_shards: int | None = None  # of its own; 0 and default: it shares the common ones
     # The same of single jobs, each as ``concurrent_runs:JOB`` where limits are given. In a tenant's profile: of its own runs of the
     # job; in the installation's: of all tenants' runs together.
     job_caps: Mapping[str, int] = field(default_factory=dict)
@@ -77,6 +82,11 @@ class TenantLimits:
             return self
         found: dict[str, Any] = default._numbers() | self._numbers()
         return TenantLimits(**found, job_caps=self.job_caps)
+
+    def in_tier(self, tier: TenantLimits) -> TenantLimits:
+        """With its tier's where there is none of its own. Those of jobs are of each tenant, too."""
+        found: dict[str, Any] = tier._numbers() | self._numbers()
+        return TenantLimits(**found, job_caps={**tier.job_caps, **self.job_caps})
 
     def given(self) -> dict[str, LimitValue]:
         """Those that are set, by name."""

@@ -14,7 +14,8 @@ from functools import lru_cache
 from minutehand.domain.tenants.limits import NO_LIMITS, TenantLimits
 from minutehand.errors import InvalidInput
 
-INSTALLATION = "~installation"  # stands for a tenant in the profile of the installation; `~` is in no tenant's name
+SHARED = "~"  # before the name of a tier, where a profile names its tenant; in no tenant's name
+INSTALLATION = "~installation"  # stands for a tenant in the profile of the installation
 ALL = "*"  # a pattern that matches every job
 MAX_GRANTS = 100  # of a profile
 MAX_PATTERNS = 100  # jobs of a profile or a grant
@@ -54,12 +55,13 @@ class Grant:
 class TenantProfile:
     """A tenant, as its operators declare it."""
 
-    tenant: str  # its name, or INSTALLATION
+    tenant: str  # its name, INSTALLATION, or ``~`` and the name of a tier
     state: TenantState = TenantState.ACTIVE
     jobs: tuple[str, ...] | None = (
         None  # names and patterns of the jobs that it may run; None: those of the installation, or all
     )
     grants: tuple[Grant, ...] = ()
+    tier: str | None = None  # whose jobs, queue and limits count where the tenant has none of its own
     queue: str | None = None  # declared queue of runs for which neither job nor caller names one; None: the default one
     limits: TenantLimits = NO_LIMITS  # its own; the installation's count where it has none
     note: str | None = None  # whose it is
@@ -67,6 +69,11 @@ class TenantProfile:
     version: int = 0  # of the stored row; 0: not stored
     created_at: int = 0  # UTC ms
     updated_at: int = 0  # UTC ms
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is no tenant's, but holds what is common to many: the installation's, or a tier's."""
+        return self.tenant.startswith(SHARED)
 
     @property
     def accepts(self) -> bool:
@@ -87,10 +94,11 @@ class TenantProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class Governance:
-    """What holds for one tenant at one moment: its profile and the installation's."""
+    """What holds for one tenant at one moment: its profile, its tier's and the installation's."""
 
     tenant: str
     own: TenantProfile | None = None  # None: it has none
+    tier: TenantProfile | None = None  # None: it has none, or that has no profile
     installation: TenantProfile | None = None
     read_at: int = 0  # UTC ms
     _decided: dict[tuple[str, bool], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -107,22 +115,24 @@ class Governance:
 
     @property
     def profile(self) -> TenantProfile:
-        """The tenant's profile, with the installation's jobs, queue and limits where it has none of its own.
+        """The tenant's profile, with jobs, queue and limits of its tier, then the installation's, where it has none of its own.
 
-        The installation is never suspended.
+        Tiers and the installation are never suspended.
 
         So to suspend a tenant, or to give it a first grant, does not widen what it may run.
         """
-        own, default = self.own or TenantProfile(tenant=self.tenant), self.installation
-        if default is None:
-            return own
-        jobs = default.jobs if own.jobs is None else own.jobs
-        return replace(own, jobs=jobs, queue=own.queue or default.queue, limits=self.limits)
+        found = self.own or TenantProfile(tenant=self.tenant)
+        for default in (self.tier, self.installation):
+            if default is not None:
+                jobs = default.jobs if found.jobs is None else found.jobs
+                found = replace(found, jobs=jobs, queue=found.queue or default.queue)
+        return replace(found, limits=self.limits)
 
     @property
     def limits(self) -> TenantLimits:
-        """The tenant's limits, and the installation's for what it has none of its own."""
+        """The tenant's limits, with its tier's, then the installation's, for what it has none of its own."""
         own = NO_LIMITS if self.own is None else self.own.limits
+        own = own if self.tier is None else own.in_tier(self.tier.limits)
         return own if self.installation is None else own.with_defaults(self.installation.limits)
 
     @property

@@ -1,6 +1,7 @@
 """Profiles of tenants in the rows of their table, and what a process remembers of them.
 
     <tenant>         #profile    its profile
+    ~<tier>          #profile    a tier's: the defaults of the tenants whose profiles name it
     ~installation    #profile    the installation's: the defaults of tenants without a profile, and grants that count for all
 
 Workers read profiles in the batches in which they read revisions; see ``RowSchedules.revisions``.
@@ -12,12 +13,15 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any
 
+from minutehand.domain.agenda_layout import AgendaLayout
 from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.tenants.limits import NO_LIMITS, stored_limits
-from minutehand.domain.tenants.profile import INSTALLATION, Governance, Grant, TenantProfile, TenantState
+from minutehand.domain.tenants.profile import INSTALLATION, SHARED, Governance, Grant, TenantProfile, TenantState
 from minutehand.domain.times import SECOND
+from minutehand.dynamodb.agenda import layout_put
 from minutehand.dynamodb.audit import transact
 from minutehand.dynamodb.rows import present, readable, reads
 from minutehand.dynamodb.tables import TENANTS, Row, RowTables, RowWrite, TableRow
@@ -32,7 +36,7 @@ PROFILE = "#profile"
 _ALONG = 2 * SECOND
 _EARLY = 4 * SECOND  # age from which one thread reads it anew while the others go on with what is known
 _MOST = 10_000  # profiles that a process remembers
-_TEXTS = ("queue", "note", "suspension_note")  # attributes named as the fields
+_TEXTS = ("tier", "queue", "note", "suspension_note")  # attributes named as the fields
 _NUMBERS = ("version", "created_at", "updated_at")  # likewise
 
 
@@ -50,7 +54,7 @@ class RowTenants:
     def __init__(self, tables: RowTables) -> None:
         self._tables = tables
         self._known: dict[str, _Known] = {}  # by tenant; single operations of a dict need no lock
-        self._composed: dict[str, tuple[_Known, _Known, Governance]] = {}  # by tenant, with what it was made of
+        self._composed: dict[str, tuple[tuple[_Known, ...], Governance]] = {}  # by tenant, with what it was made of
         self._reading: set[str] = set()  # tenants whose profiles some thread reads early
 
     # What holds for a tenant.
@@ -71,29 +75,44 @@ class RowTenants:
             self._reading.discard(tenant)
 
     def _read(self, tenant: str, now: int) -> Governance:
-        keys = keys_of(dict.fromkeys((tenant, INSTALLATION)))
-        rows, unread = self._tables.read_across("governance", keys)
-        if unread:
-            raise Unavailable(f"the profile of tenant {tenant!r} could not be read; try again")
-        profiles = {row["tenant"]: profile_of(row) for _, row in rows}
-        found = self._learn({name: profiles.get(name) for name in (tenant, INSTALLATION)}, now)
-        return self._joined(tenant, found[tenant], found[INSTALLATION])
+        known = self._known.get(tenant)
+        asked = (tenant, INSTALLATION, *(() if known is None else _tier_of(known)))
+        while True:
+            rows, unread = self._tables.read_across("governance", keys_of(dict.fromkeys(asked)))
+            if unread:
+                raise Unavailable(f"the profile of tenant {tenant!r} could not be read; try again")
+            profiles = {row["tenant"]: profile_of(row) for _, row in rows}
+            found = self._learn({name: profiles.get(name) for name in asked}, now)
+            tier = _tier_of(found[tenant])
+            if all(name in found for name in tier):
+                return self._joined(tenant, *(found[name] for name in (tenant, INSTALLATION, *tier)))
+            asked = (tenant, INSTALLATION, *tier)  # the profile names a tier that this process did not know of
 
     def _believed(self, tenant: str, now: int, longest: int = BELIEVED) -> Governance | None:
         """What holds by what was read at most so many ms ago."""
         own, installation = self._known.get(tenant), self._known.get(INSTALLATION)
-        if own is None or installation is None or not 0 <= now - min(own.at, installation.at) <= longest:
+        if own is None or installation is None:
             return None
-        return self._joined(tenant, own, installation)
+        tier = [self._known.get(name) for name in _tier_of(own)]
+        parts = [own, installation, *(part for part in tier if part is not None)]
+        if None in tier or not 0 <= now - min(part.at for part in parts) <= longest:
+            return None
+        return self._joined(tenant, *parts)
 
-    def _joined(self, tenant: str, own: _Known, installation: _Known) -> Governance:
+    def _joined(self, tenant: str, own: _Known, installation: _Known, tier: _Known | None = None) -> Governance:
         """One object as long as nothing is read anew: who derives something from it may remember that."""
+        parts = (own, installation) if tier is None else (own, installation, tier)
         known = self._composed.get(tenant)
-        if known is not None and known[0] is own and known[1] is installation:
-            return known[2]
-        at = min(own.at, installation.at)
-        made = Governance(tenant=tenant, own=own.profile, installation=installation.profile, read_at=at)
-        self._composed[tenant] = own, installation, made
+        if known is not None and len(known[0]) == len(parts) and all(map(is_, known[0], parts)):
+            return known[1]
+        made = Governance(
+            tenant=tenant,
+            own=own.profile,
+            tier=None if tier is None else tier.profile,
+            installation=installation.profile,
+            read_at=min(part.at for part in parts),
+        )
+        self._composed[tenant] = parts, made
         return made
 
     def _learn(self, profiles: Mapping[str, TenantProfile | None], at: int) -> dict[str, _Known]:
@@ -114,7 +133,9 @@ class RowTenants:
 
     def along(self, tenants: Collection[str], now: int) -> list[TableRow]:
         """The keys to read with a batch, so that ``governed`` knows what holds for these tenants."""
-        wanted = sorted({*tenants, INSTALLATION}) if tenants else []
+        known_ones = (known for name in tenants if (known := self._known.get(name)) is not None)
+        tiers = {name for known in known_ones for name in _tier_of(known)}
+        wanted = sorted({*tenants, *tiers, INSTALLATION}) if tenants else []
         due = [name for name in wanted if (known := self._known.get(name)) is None or not 0 <= now - known.at < _ALONG]
         return keys_of(due)
 
@@ -154,14 +175,29 @@ class RowTenants:
         rows = self._tables.scan("profiles", TENANTS, only=Compare("item", "=", PROFILE))
         return readable(rows, profile_of, "tenant.unreadable")
 
-    def put(self, profile: TenantProfile, *, expected: int, line: AuditLineRow | None = None) -> bool:
+    def put(
+        self,
+        profile: TenantProfile,
+        *,
+        expected: int,
+        line: AuditLineRow | None = None,
+        layout: tuple[AgendaLayout, AgendaLayout] | None = None,
+    ) -> bool:
         only_if = Compare("version", "=", expected) if expected else Absent("tenant")
         stored = replace(profile, version=expected + 1)
-        write = RowWrite(table=TENANTS, row=profile_row(stored), only_if=only_if, kind="put")
+        writes = [RowWrite(table=TENANTS, row=profile_row(stored), only_if=only_if, kind="put")]
+        if layout is not None:
+            writes.append(layout_put(layout[1], layout[0]))
         self._forget(profile.tenant)
-        done = transact(self._tables, "put_profile", [write], f"the profile of {profile.tenant}", line)
+        done = transact(self._tables, "put_profile", writes, f"the profile of {profile.tenant}", line)
         self._forget(profile.tenant)  # another thread may have read it meanwhile
         return done
+
+
+def _tier_of(known: _Known) -> tuple[str, ...]:
+    """The name of the profile of the tier of a tenant; none if it has none."""
+    tier = None if known.profile is None else known.profile.tier
+    return () if tier is None else (f"{SHARED}{tier}",)
 
 
 # Rows.

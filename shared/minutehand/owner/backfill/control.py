@@ -23,7 +23,6 @@ from typing import Any
 
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.message import Message
-from minutehand.domain.names import shard_of
 from minutehand.domain.run import TERMINAL, WAITING, AgendaEntry, EntryKind, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE, SECOND
@@ -156,7 +155,7 @@ def _created(backfill: StoredBackfill, context: FireContext) -> StoredBackfill:
 def _put_entry(backfill: StoredBackfill, context: FireContext) -> AgendaEntry:
     """Let the ticker look at a backfill at once. No other entry of it has that key: others are at whole minutes."""
     agenda, now = context.services.agenda, context.clock()
-    shard, identity = shard_of(backfill.owner, agenda.shards()), f"{backfill.owner}#{backfill.id}"
+    shard, identity = agenda.layout().shard_of(backfill.owner), f"{backfill.owner}#{backfill.id}"
     entry = AgendaEntry(
         shard=shard, due=now | 1, kind=EntryKind.BACKFILL, id=identity, after=backfill.created, created_at=now
     )

@@ -20,7 +20,7 @@ from enum import Enum
 
 from minutehand.domain.audit import AuditAct, AuditLineRow
 from minutehand.domain.message import reading
-from minutehand.domain.names import RunRef, aside_ref, shard_of
+from minutehand.domain.names import RunRef, aside_ref
 from minutehand.domain.payload import is_same_content
 from minutehand.domain.policies import Overrides, Priority
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
@@ -91,7 +91,7 @@ def _is_same_time(existing: RunRow, run: RunRow, compared: SameTime) -> bool:
 
 def entry_of(run: RunRow, services: Services, now: int) -> AgendaEntry:
     """The entry with which a run waits. No two of a run that was rescheduled are equal, so removing one leaves the others."""
-    shard, identity = shard_of(run.ref.owner, services.agenda.shards()), str(run.ref)
+    shard, identity = services.agenda.layout().shard_of(run.ref.owner), str(run.ref)
     if run.ref.is_one_off and run.revision:
         identity += f"#{run.revision}"
     priority = Overrides.parse(run.overrides).priority or Priority.NORMAL

@@ -10,7 +10,7 @@ from typing import Any
 
 from minutehand.concurrency.rate_limits import SOON
 from minutehand.domain.audit import AuditAct
-from minutehand.domain.names import schedule_owner, shard_of
+from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import AgendaEntry
 from minutehand.domain.schedule import ChangeKind, ClosedBy, Definition, Head, Revision, ScheduleState, settled
 from minutehand.errors import AlreadyExists, MinutehandError
@@ -186,7 +186,7 @@ def _plan(
         tenant=call.tenant,
         name=call.name,
         number=head.revision + 1 if head else 1,
-        shard=shard_of(owner, services.agenda.shards()),
+        shard=services.agenda.layout().shard_of(owner),
         definition=definition,
         active_from=t0,
         anchor=anchor,  # a rate keeps its phase while its rule stays, so that a daily rate still fires if it is updated twice a day

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from minutehand.domain.agenda_layout import AgendaLayout
 from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.tenants.profile import Governance, TenantProfile
 from minutehand.domain.times import SECOND
@@ -27,9 +28,17 @@ class TenantStore(Protocol):
     def profiles(self) -> Iterator[TenantProfile]:
         """All profiles, the installation's included, in any order; one that cannot be read is logged and left out."""
 
-    def put(self, profile: TenantProfile, *, expected: int, line: AuditLineRow | None = None) -> bool:
+    def put(
+        self,
+        profile: TenantProfile,
+        *,
+        expected: int,
+        line: AuditLineRow | None = None,
+        layout: tuple[AgendaLayout, AgendaLayout] | None = None,
+    ) -> bool:
         """One transaction: put a profile, with ``version`` one more than expected, in place of the stored one, and the line of the act.
 
-        False, and nothing is written, if the stored version is not ``expected`` (0: there is no profile yet). This process goes by
-        the new profile at once, the others within 5 s. Raises Unavailable.
+        With ``layout``, the layout of the agenda as it was read, and as it will be, the latter as well. False, and nothing is
+        written, if the stored version is not ``expected`` (0: there is no profile yet), or the layout is another one by now. This
+        process goes by the new profile at once, the others within 5 s. Raises Unavailable.
         """

@@ -55,7 +55,7 @@ class HealthMethods(SchedulerBase):
         Raises Unavailable, Misconfigured (a role of one tenant may not read the agenda).
         """
         self._permit_some(Verb.READ_INSTALLATION)
-        found = survey_ticks(self._services, self._clock(), shards=self._services.agenda.shards(), limit=_READ)
+        found = survey_ticks(self._services, self._clock(), shards=self._services.agenda.layout().shards, limit=_READ)
         return TickerStatus(
             state=found.state,
             behind=timedelta(milliseconds=found.behind),

@@ -21,6 +21,7 @@ class Tenant:
         Sequence[str] | None
     )  # names and patterns of the jobs that it may run; None: those of the installation, or all
     grants: Sequence[Grant]  # who may do what
+    tier: str | None  # whose jobs, queue and limits count where it has none of its own
     queue: (
         str | None
     )  # of runs for which neither job nor caller names one; None: the installation's, or the default queue
@@ -39,6 +40,7 @@ def tenant_view(profile: TenantProfile) -> Tenant:
         state=profile.state,
         jobs=profile.jobs,
         grants=profile.grants,
+        tier=profile.tier,
         queue=profile.queue,
         limits=profile.limits.given(),
         note=profile.note,

@@ -15,7 +15,8 @@ from minutehand.domain.tenants.access import Role, Verb, allowance, without_admi
 from minutehand.domain.tenants.editing import (
     checked_grant,
     checked_holder,
-    checked_size,
+    checked_profile,
+    checked_tier,
     with_grant,
     with_jobs,
     without_grant,
@@ -72,9 +73,15 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         return tenant_view(found)
 
     def list(self) -> Sequence[Tenant]:
-        """All profiles, by name, that of the installation first. Reads the whole table of profiles. Raises Forbidden, Unavailable."""
+        """All profiles, by name, those of the installation and of tiers first. Reads the whole table of profiles.
+
+        Raises Forbidden, Unavailable.
+        """
         self._permit(Verb.READ_TENANT, INSTALLATION)
-        found = sorted(self._services.tenants.profiles(), key=lambda each: (each.tenant != INSTALLATION, each.tenant))
+        found = sorted(
+            self._services.tenants.profiles(),
+            key=lambda each: (each.tenant != INSTALLATION, not each.is_shared, each.tenant),
+        )
         return [tenant_view(profile) for profile in found]
 
     # Changes.
@@ -84,19 +91,24 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         tenant: str,
         *,
         jobs: Sequence[str] | None = None,
+        tier: str | None = None,
         queue: str | None = None,
         note: str | None = None,
         limits: Mapping[str, LimitValue | None] = _NONE,
     ) -> Tenant:
         """Give a tenant a profile. Work of a tenant without one is accepted too, with the defaults of the installation.
 
-        ``jobs`` are names and patterns (``report.*``) of the jobs that it may run; None: those of the installation, or all. ``queue`` is
-        for runs for which neither job nor caller names one. ``limits`` are numbers by name, as ``{"runs_per_second": 10}``, and
-        the word of ``highest_priority``; what it does not have is as the installation has it. Raises InvalidInput, AlreadyExists,
-        Forbidden, Unavailable.
+        ``~gold`` as the tenant is the profile of the tier ``gold``, for the tenants with ``tier="gold"``. What a tenant does not have
+        is as its tier has it, then as the installation has it.
+
+        ``jobs`` are names and patterns (``report.*``) of the jobs that it may run; None: the default, or all. ``queue`` is for runs for
+        which neither job nor caller names one. ``limits`` are numbers by name, as ``{"runs_per_second": 10}``, and the word of
+        ``highest_priority``. Raises InvalidInput (a tier without a profile), AlreadyExists, Forbidden, Unavailable.
         """
         holder = checked_holder(tenant)
-        profile = TenantProfile(tenant=holder, jobs=_jobs(jobs), queue=_queue(queue), note=_note(note))
+        profile = TenantProfile(
+            tenant=holder, jobs=_jobs(jobs), tier=_tier(tier), queue=_queue(queue), note=_note(note)
+        )
         profile = replace(profile, limits=with_limits(NO_LIMITS, limits))
         self._permit(Verb.MANAGE_TENANTS, holder)
         return tenant_view(acts.create(profile, self._context))
@@ -108,6 +120,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         jobs: Sequence[str] | None = UNSET,
         add_jobs: Sequence[str] = (),
         remove_jobs: Sequence[str] = (),
+        tier: str | None = UNSET,
         queue: str | None = UNSET,
         note: str | None = UNSET,
         limits: Mapping[str, LimitValue | None] = _NONE,
@@ -122,7 +135,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """
         holder, expected = checked_holder(tenant), _version(expected_version)
         with_limits(NO_LIMITS, limits)  # refused before anything is read
-        given = {"jobs": (jobs, _jobs), "queue": (queue, _queue), "note": (note, _note)}
+        given = {"jobs": (jobs, _jobs), "tier": (tier, _tier), "queue": (queue, _queue), "note": (note, _note)}
         new: dict[str, Any] = {name: check(value) for name, (value, check) in given.items() if value is not UNSET}
         more, less = checked_jobs(add_jobs, "add_jobs"), checked_jobs(remove_jobs, "remove_jobs")
         if "jobs" in new and (more or less):
@@ -131,7 +144,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         self._permit(Verb.MANAGE_TENANTS, holder)
 
         def edit(profile: TenantProfile) -> TenantProfile:
-            after = checked_size(replace(profile, limits=with_limits(profile.limits, limits), **new))
+            after = checked_profile(replace(profile, limits=with_limits(profile.limits, limits), **new))
             return with_jobs(after, self._default_jobs(holder), more, less) if more or less else after
 
         return tenant_view(acts.change(holder, AuditAct.SET_TENANT, edit, self._context, expected=expected))
@@ -265,7 +278,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """What would hold for the tenant of a changed profile. Raises Unavailable."""
         if changed.tenant == INSTALLATION:
             return Governance(tenant=INSTALLATION, installation=changed)
-        installation = self._services.tenants.profile(INSTALLATION)
+        installation = self._services.tenants.profile(INSTALLATION)  # a tier has no grants, for which this is asked
         return Governance(tenant=changed.tenant, own=changed, installation=installation)
 
     @property
@@ -281,6 +294,10 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
 
 def _jobs(jobs: object) -> tuple[str, ...] | None:
     return None if jobs is None else tuple(dict.fromkeys(checked_jobs(jobs)))
+
+
+def _tier(tier: object) -> str | None:
+    return None if tier is None else checked_tier(tier)
 
 
 def _queue(queue: object) -> str | None:

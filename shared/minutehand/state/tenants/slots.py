@@ -78,10 +78,13 @@ class SlotHold:
 
 def caps_of(governance: Governance, job: str) -> tuple[ConcurrencyCap, ...]:
     """The caps of a job of a tenant, in the order in which everybody asks them: who is refused by the narrower takes none of the wider."""
-    own, installation = governance.own, governance.installation
-    limits, strict = governance.limits, bool(governance.limits.concurrency_strict)
+    installation, limits, strict = (
+        governance.installation,
+        governance.limits,
+        bool(governance.limits.concurrency_strict),
+    )
     found = [
-        (governance.tenant, job, None if own is None else own.limits.job_caps.get(job)),
+        (governance.tenant, job, limits.job_caps.get(job)),
         (governance.tenant, ALL, limits.concurrent_runs),
         (EVERYBODY, job, None if installation is None else installation.limits.job_caps.get(job)),
     ]
@@ -104,7 +107,7 @@ def cap_named(identity: str, governance: Governance) -> ConcurrencyCap:
     elif job == ALL:
         most = limits.concurrent_runs
     else:
-        most = None if governance.own is None else governance.own.limits.job_caps.get(job)
+        most = limits.job_caps.get(job)
     return ConcurrencyCap(tenant=tenant, job=job, most=most, strict=bool(limits.concurrency_strict))
 
 

@@ -168,7 +168,7 @@ class Memory:
         return Services(
             schedules=RowSchedules(tables, tenants),
             ledger=RowLedger(tables, retention=self._retention),
-            agenda=RowAgenda(tables, shards=self._shards),
+            agenda=RowAgenda(tables, shards=self._shards, clock=self._clock),
             work=MemoryWorkQueue(
                 calls,
                 self.stripes,

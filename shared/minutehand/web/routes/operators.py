@@ -40,6 +40,7 @@ class ProfileRequest(ApiBody):
     """What a tenant may run."""
 
     jobs: list[str] | None = _JOBS
+    tier: str | None = Field(None, pattern=NAME, description="whose jobs, queue and limits count where it has none")
     queue: str | None = Field(None, pattern=NAME, description="of runs for which neither job nor caller names one")
     note: str | None = Field(None, description="whose it is")
     limits: dict[str, float | str | None] = Field(
@@ -92,7 +93,7 @@ class RevokeRequest(ApiBody):
 
 @router.get("/tenants", responses=answers(views.items_model(TENANT.model)))
 def list_tenants(call: Operation) -> Response:
-    """All profiles, by name, that of the installation first. A tenant without a profile is not among them."""
+    """All profiles, by name, those of the installation and of tiers first. A tenant without a profile is not among them."""
     return call.answer({"items": call.tenants.list()})
 
 

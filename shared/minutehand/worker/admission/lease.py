@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from minutehand.domain.message import Message
-from minutehand.domain.names import RunRef, shard_of
+from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Delivery, Isolation
 from minutehand.domain.run import MISSED, AgendaEntry, EntryKind, FailedAttemptRow, RunRow
 from minutehand.errors import Unavailable
@@ -161,7 +161,7 @@ def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
 def _leave_watch(worker: WorkerContext, message: Message, token: str) -> AgendaEntry:
     """Leave a watch entry before an at-most-once lease: if this worker vanishes, the run is found and declared LOST."""
     now, agenda = worker.clock(), worker.services.agenda
-    shard = shard_of(message.run.owner, agenda.shards())
+    shard = agenda.layout().shard_of(message.run.owner)
     due = takeable_at(lease_end(now))
     entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.WATCH, id=f"{message.run}#{token}", created_at=now)
     if entry.key not in agenda.put([entry]):

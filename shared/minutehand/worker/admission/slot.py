@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from minutehand.domain.message import reading
-from minutehand.domain.names import shard_of
 from minutehand.domain.run import AgendaEntry, EntryKind, RunState
 from minutehand.errors import Unavailable
 from minutehand.fires.claim import message_of, send
@@ -119,7 +118,7 @@ def send_for(owner: str, pairs: Sequence[RunHolder], services: Services, clock: 
 
 def look_after(owner: str, pair: RunHolder, services: Services, now: int) -> None:
     """Leave an entry for a run that is in the line now. Raises Unavailable: then its message must stay."""
-    shard = shard_of(owner, services.agenda.shards())
+    shard = services.agenda.layout().shard_of(owner)
     entry = AgendaEntry(shard=shard, due=next_look(now), kind=EntryKind.SLOT, id=f"{owner}#{pair.key}", created_at=now)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable("the agenda did not accept the entry of a run that has to wait for its turn")

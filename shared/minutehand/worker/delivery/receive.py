@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TypedDict, TypeVar
 
 from minutehand.domain.message import GARBAGE, Message, decode
-from minutehand.domain.names import RunRef, shard_of
+from minutehand.domain.names import RunRef
 from minutehand.domain.run import AgendaEntry, EntryKind, RunRow
 from minutehand.domain.schedule import Revision, freeze_key
 from minutehand.domain.times import SECOND
@@ -162,7 +162,7 @@ def _send(worker: WorkerContext, order: Message, at: int) -> bool:
     now = worker.clock()
     if at - now <= MAX_DELAY:
         return worker.services.work.send([outgoing(order, at, now, worker.services.work)])[0]
-    shard = shard_of(order.run.owner, worker.services.agenda.shards())
+    shard = worker.services.agenda.layout().shard_of(order.run.owner)
     entry = AgendaEntry(
         shard=shard,
         due=at,

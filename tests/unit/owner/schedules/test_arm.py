@@ -48,7 +48,7 @@ def test_a_schedule_due_much_later_leaves_only_its_entry() -> None:
     world, faults = World(), Faults()
     world.owner(faults).create_schedule("s", "note", "0 18 * * *")
     assert (world.fires(), world.sent(), world.chain()) == ([], [], [6 * 3600])
-    assert faults.verbs() == ["head", "shards", "raise_shards", "register", "arm"], "a creation is one transaction"
+    assert faults.verbs() == ["head", "layout", "raise_shards", "register", "arm"], "a creation is one transaction"
     assert faults.profile_reads == 1, "and a read in five seconds"
 
 

@@ -166,7 +166,7 @@ def test_the_first_grant_of_a_tenant_may_be_another_s_where_the_installation_s_h
     ("call", "field"),
     [
         (lambda on: on.create("a/b"), "tenant"),
-        (lambda on: on.create("~other"), "tenant"),
+        (lambda on: on.create("~a/b"), "tenant"),
         (lambda on: on.create("a", jobs="report.*"), "jobs"),
         (lambda on: on.create("a", jobs=["re port"]), "jobs"),
         (lambda on: on.create("a", queue="Not A Queue"), "queue"),

@@ -511,7 +511,7 @@ def test_a_service_that_is_away_loses_nobody(policy: OverlapWord, verb: str) -> 
 def calls_of(world: World) -> list[str]:
     faults = Faults()
     one_message(world, faults)
-    return [verb for verb in faults.verbs() if verb not in ("receive", "revisions", "erase", "shards")]
+    return [verb for verb in faults.verbs() if verb not in ("receive", "revisions", "erase", "layout")]
 
 
 def test_a_schedule_whose_runs_may_overlap_pays_nothing() -> None:

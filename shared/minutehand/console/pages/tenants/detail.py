@@ -13,7 +13,7 @@ from minutehand.console.pages.tenants.index import FIELDS, home_of, profile_of
 from minutehand.console.pages.tenants.operators import front_of, holder_of, of_holder, operating
 from minutehand.console.parts import part
 from minutehand.domain.audit import Via
-from minutehand.domain.tenants.profile import INSTALLATION
+from minutehand.domain.tenants.profile import INSTALLATION, SHARED
 from minutehand.errors import InvalidInput, NotFound
 from minutehand.sdk.tenants.tenant_views import Tenant
 
@@ -35,16 +35,18 @@ ACTS: Mapping[str, TenantAct] = {
 def show(call: PageCall) -> Response:
     """The page of a tenant, which may have no profile."""
     holder = holder_of(call)
+    is_shared = holder.startswith(SHARED)
     return call.render(
         "tenants/detail.html",
         holder=holder,
+        is_shared=is_shared,
         profile=found(call, holder),
         installation=INSTALLATION,
         default=None if holder == INSTALLATION else found(call, INSTALLATION),
-        figures=None if holder == INSTALLATION else part(lambda: operating(call).figures(holder)),
+        figures=None if is_shared else part(lambda: operating(call).figures(holder)),
         of_holder=of_holder,
-        breakers=() if holder == INSTALLATION else operating(call).breakers(holder),
-        home=None if holder == INSTALLATION else home_of(call, holder),
+        breakers=() if is_shared else operating(call).breakers(holder),
+        home=None if is_shared else home_of(call, holder),
         done=call.param("done"),
         now=call.now,
     )
@@ -93,7 +95,7 @@ def edit(call: PageCall) -> Response:
     if profile is not None:
         given |= {"limited": "" if profile.jobs is None else "yes", "jobs": "\n".join(profile.jobs or ())}
         given |= {"limits": "\n".join(f"{name}={value}" for name, value in profile.limits.items())}
-        given |= {"queue": profile.queue or "", "note": profile.note or ""}
+        given |= {"tier": profile.tier or "", "queue": profile.queue or "", "note": profile.note or ""}
     return _form(call, holder, given, 0 if profile is None else profile.version, None)
 
 

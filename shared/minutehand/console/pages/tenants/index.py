@@ -59,7 +59,7 @@ def create(call: PageCall) -> Response:
     return call.go(of_holder(call, name, done="create"))
 
 
-FIELDS = ("limited", "jobs", "queue", "limits", "note", "reason")  # of the form
+FIELDS = ("limited", "jobs", "tier", "queue", "limits", "note", "reason")  # of the form
 
 
 def profile_of(call: PageCall, present: Iterable[str] = ()) -> dict[str, Any]:
@@ -68,6 +68,7 @@ def profile_of(call: PageCall, present: Iterable[str] = ()) -> dict[str, Any]:
     limited = form.get("limited", "") == "yes"
     return {
         "jobs": words_of(form.get("jobs", "")) if limited else None,
+        "tier": form.get("tier", "").strip() or None,
         "queue": form.get("queue", "").strip() or None,
         "note": form.get("note", "").strip() or None,
         "limits": dict.fromkeys((*NAMES, *present)) | typed_limits(words_of(form.get("limits", ""))),

@@ -6,7 +6,7 @@ import re
 
 from minutehand.console.calls import PageCall
 from minutehand.domain.audit import Via
-from minutehand.domain.tenants.profile import INSTALLATION
+from minutehand.domain.tenants.profile import SHARED
 from minutehand.sdk.tenants.tenants import Tenants
 from minutehand.web.calls import FrontDoor
 from minutehand.web.problems import RefusedRequest
@@ -37,12 +37,12 @@ def operating(call: PageCall) -> Tenants:
 def holder_of(call: PageCall) -> str:
     """The tenant that the address names, or the installation."""
     segment = str(call.request.path_params["holder"])
-    return segment if segment == INSTALLATION else name_of_url(segment)
+    return segment if segment.startswith(SHARED) else name_of_url(segment)
 
 
 def of_holder(call: PageCall, holder: str, *more: str, **query: object) -> str:
     """The address of a page about a tenant."""
-    return call.address("tenant", holder if holder == INSTALLATION else name_in_url(holder), *more, **query)
+    return call.address("tenant", holder if holder.startswith(SHARED) else name_in_url(holder), *more, **query)
 
 
 def words_of(text: str) -> list[str]:
