@@ -96,6 +96,7 @@ LANES = (
 SLOTS = (
     "tests/unit/state/test_slots.py",
     "tests/unit/worker/admission/test_concurrency.py",
+    "tests/unit/fires/test_join.py",
 )
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
@@ -553,8 +554,8 @@ MUTANTS = (
     Mutant(
         "the entry goes although nothing was sent",
         "owner/runs/submit.py",
-        "if message is not None and send([message], services.work, context.clock)[0]:",
-        "if message is not None and send([message], services.work, context.clock):",
+        "if join_full(run, message, services, clock) or send([message], services.work, clock)[0]:",
+        "if join_full(run, message, services, clock) or send([message], services.work, clock):",
     ),
     Mutant(
         "a timer that goes unsent",

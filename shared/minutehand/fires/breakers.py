@@ -1,7 +1,7 @@
 """Circuit breakers as they are stored, and the ticker's part: fires of an open breaker stay in the agenda, but for its probes.
 
-    <tenant>/~breakers        ~breakers         the breakers of a tenant that fail or are open
-    ~minutehand/~breakers     ~open~<tenant>    that one of them is open: what a tick reads, before it knows of whom entries are
+    <tenant>/~breakers    ~breakers         the breakers of a tenant that fail or are open
+    ~minutehand/~marks    ~open~<tenant>    that one of them is open: see ``fires/marks.py``
 
 What is held back is missed, as in an outage: the schedule's catch-up policy decides when its turn comes. If breakers cannot be read or
 written, nothing is held back.
@@ -19,14 +19,15 @@ from minutehand.domain.message import reading
 from minutehand.domain.names import schedule_owner
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.errors import Unavailable
+from minutehand.fires.marks import TickMarks, marked, put_mark, remove_mark
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.tenants.breaker import TenantBreakers, parse_breakers
+from minutehand.state.tenants.marks import Mark
 
 log = logging.getLogger(__name__)
 
-INDEX = "~minutehand/~breakers"
-_OPEN, _WORD = "~open~", "~breakers"
+_WORD = "~breakers"
 _TRIES = 8  # writes of breakers that others keep writing
 
 Edit = Callable[[TenantBreakers], TenantBreakers]
@@ -49,7 +50,7 @@ def change_breakers(tenant: str, edit: Edit, services: Services) -> TenantBreake
         if after is before or after.jobs == before.jobs:
             return after
         if after.open and (not before.open or any(after.jobs[name].refused for name in after.open)):
-            _note(tenant, services)  # before it is open: a ticker drops what it finds no reason for
+            put_mark(Mark.OPEN, tenant, services)  # before it is open: a ticker drops what it finds no reason for
         if write_breakers(tenant, before, after, version, services):
             return after
     raise Unavailable(f"the breakers of tenant {tenant!r} were written by others {_TRIES} times")
@@ -75,10 +76,6 @@ def _owner(tenant: str) -> str:
     return schedule_owner(tenant, _WORD)
 
 
-def _note(tenant: str, services: Services) -> None:
-    services.records.write(Record(owner=INDEX, key=f"{_OPEN}{tenant}", version=1, body={}))
-
-
 def _tell(tenant: str, before: TenantBreakers, after: TenantBreakers) -> None:
     for job in sorted({*after.open} - {*before.open}):
         log.error("breaker.opened", extra={"tenant": tenant, "job": job})
@@ -86,26 +83,25 @@ def _tell(tenant: str, before: TenantBreakers, after: TenantBreakers) -> None:
         log.warning("breaker.closed", extra={"tenant": tenant, "job": job})
 
 
-def read_open(services: Services, *, tidy: bool = False) -> dict[str, TenantBreakers]:
+def read_open(services: Services, marks: TickMarks | None = None) -> dict[str, TenantBreakers]:
     """The breakers of all tenants that have an open one, or had until a tick ago. Raises Unavailable.
 
-    ``tidy`` removes what says so of those that have none.
+    With the ``marks`` of a tick those of tenants that have none are removed.
     """
     found = {}
-    for record in list(services.records.listed(INDEX, _OPEN)):
-        tenant = record.key.removeprefix(_OPEN)
+    for tenant in marked(Mark.OPEN, services) if marks is None else marks.of(Mark.OPEN):
         breakers, _ = read_breakers(tenant, services)
         found[tenant] = breakers
-        if tidy and not breakers.open:
-            services.records.remove(record)
+        if marks is not None and not breakers.open:
+            remove_mark(Mark.OPEN, tenant, services)
     return found
 
 
 class BreakerCheck:
     """What a tick lets through of tenants with an open breaker. Thread-safe."""
 
-    def __init__(self, services: Services, clock: Clock) -> None:
-        self._services, self._clock = services, clock
+    def __init__(self, services: Services, clock: Clock, marks: TickMarks) -> None:
+        self._services, self._clock, self._marks = services, clock, marks
         self._open: dict[str, TenantBreakers] = {}  # by tenant, once they were read
         self._is_read = False
         self._left: dict[tuple[str, str], int] = {}  # fires that are still let through, by tenant and job
@@ -177,7 +173,7 @@ class BreakerCheck:
 
     def _read(self) -> dict[str, TenantBreakers]:
         try:
-            return read_open(self._services, tidy=True)
+            return read_open(self._services, self._marks)
         except Exception as problem:  # noqa: BLE001 (any failure: nothing is held back)
             log.warning("breakers.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             return {}

@@ -153,12 +153,15 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
     result.missed = {ref for ref in result.fresh if runs[ref].missed}
     with tracing.span("send", context.trace, {"minutehand.runs": len(to_send)}):
         trace = tracing.header() or context.trace
-        messages = [fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send]
-        answered = send(messages, services.work, clock)
+        messages = {ref: fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send}
+        patient = [ref for ref in to_send if by_ref[ref].revision.definition.options.may_join_line]
+        lined = context.divert((messages[ref], runs[ref].job) for ref in patient)
+        to_send = [ref for ref in to_send if ref not in lined]
+        answered = send([messages[ref] for ref in to_send], services.work, clock)
     finished = clock()
     due = [finished if context.was_held(ref.tenant) else by_ref[ref].fire for ref in to_send]  # late on purpose
     counts.count_sends(due, answered, finished)
-    result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted}
+    result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted} | lined
     return result
 
 

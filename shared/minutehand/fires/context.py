@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from minutehand.concurrency.rate_limits import WriteBudget
 from minutehand.domain.audit import Caller, role
+from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import AgendaEntry, RunRow
 from minutehand.domain.schedule import Head, Revision
@@ -37,6 +38,8 @@ class FireContext:
     trace: str | None = None  # trace header that the messages carry
     most: Callable[[AgendaEntry], int | None] = lambda entry: None  # fires of a chain's entry; None: as many as are due
     was_held: Callable[[str], bool] = lambda tenant: False  # whether a circuit breaker held fires of a tenant until now
+    # Puts runs, by their messages and jobs, in lines of concurrency caps instead of sending them; those that are there.
+    divert: Callable[[Iterable[tuple[Message, str]]], frozenset[RunRef]] = lambda wanted: frozenset()
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
     caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts
 

@@ -15,16 +15,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import Enum
 
 from minutehand.domain.message import Message, reading
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
-from minutehand.errors import Unavailable
+from minutehand.domain.times import SECOND
+from minutehand.errors import MinutehandError, Unavailable
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FAR, FireContext, TickCounts, next_look
+from minutehand.fires.marks import mark_line, remove_mark
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
 from minutehand.state.lease import has_live_lease
+from minutehand.state.tenants.marks import Mark
 from minutehand.state.tenants.slots import (
     ALL,
     CapSlots,
@@ -39,9 +44,11 @@ from minutehand.state.tenants.slots import (
 log = logging.getLogger(__name__)
 
 TRIES = 12  # writes of slots that others keep writing
+SOON = SECOND  # ms before its time at which a run is as good as due
 PAGE = 100  # entries of a line that are read at once
 _PAGES = 10  # of entries whose runs have ended, before the rest is left to the next one who looks
 
+_Entry = tuple[AgendaEntry, RunRow]
 Edit = Callable[[SharedSlots], SharedSlots]
 Pause = Callable[[int], object]  # before try number 1, 2, …: lets others finish
 
@@ -76,18 +83,18 @@ def change_slots(
         if again:
             pause(again)
         before, version = read_shared(caps[0], services)
-        after, going = edit(before.current(clock())), list[tuple[AgendaEntry, RunRow]]()
+        after, going, early = edit(before.current(clock())), list[_Entry](), list[_Entry]()
         for cap in caps:
             slots, room = after.of(cap.job), after.room(cap)
             if slots.has_line and room:
-                chosen, has_line = _next_of(cap, slots.sent, room, services, clock)
-                slots = slots.fed([str(entry.run) for entry, _ in chosen], clock(), has_line=has_line)
-                after, going = after.changed({cap.job: slots}), going + chosen
-        if after == before:
-            return after
+                chosen = _next_of(cap, slots.sent, room, services, clock)
+                sent = [str(entry.run) for entry, _ in chosen.going]
+                after = after.changed({cap.job: slots.fed(sent, clock(), has_line=chosen.has_more)})
+                going, early = going + chosen.going, early + chosen.early
         record = Record(owner=caps[0].owner, key=caps[0].key, version=version + 1, body=after.body())
-        if services.records.write(record):
+        if after == before or services.records.write(record):
             _send_for(going, services, clock)
+            _send_for(early, services, clock, lined=False)
             return after
     raise Unavailable(f"the slots of {caps[0].record} were written by others {TRIES} times")
 
@@ -108,48 +115,70 @@ def change_cap(
     return change_slots([cap], of_cap, services, clock, pause=pause).of(cap.job)
 
 
-def _next_of(
-    cap: ConcurrencyCap, sent: Collection[str], room: int, services: Services, clock: Clock
-) -> tuple[list[tuple[AgendaEntry, RunRow]], bool]:
-    """Up to ``room`` entries of a line whose runs wait and have no message on its way; and whether there are more.
+@dataclass(frozen=True)
+class _Next:
+    """Of a line."""
 
-    Entries of runs that have ended are removed.
-    """
-    going, after, chosen = list[tuple[AgendaEntry, RunRow]](), None, {*sent}
+    going: list[_Entry]  # for which slots are kept
+    early: list[_Entry]  # that are not due: nobody is before them any more, and they are sent like others
+    has_more: bool
+
+
+def _next_of(cap: ConcurrencyCap, sent: Collection[str], room: int, services: Services, clock: Clock) -> _Next:
+    """Up to ``room`` entries of a line whose runs wait and have no message on its way. Those that are moot are removed."""
+    found: dict[_Turn, list[_Entry]] = {turn: [] for turn in _Turn}
+    going, early, after, chosen = found[_Turn.DUE], found[_Turn.EARLY], None, {*sent}
     for number in range(_PAGES):
         limit = PAGE if number else min(PAGE, room + len(sent) + 1)  # more only where the first ones have ended
         page = services.agenda.due(cap.line, upto=FAR, after=after, limit=limit)
         entries = [entry for entry in page.entries if str(entry.run) not in chosen]
         looked = services.ledger.look([entry.run for entry in entries])
-        over = []
+        moot, now = list[AgendaEntry](), clock()
         for entry in entries:
             run = looked.found.get(entry.run)
-            if str(entry.run) in chosen:  # of two messages
+            if str(entry.run) in chosen or entry.run in looked.unanswered:  # the former: of two messages
                 continue
-            if run is None or entry.run in looked.unanswered:
-                over += [] if entry.run in looked.unanswered else [entry]
-            elif run.state in WAITING or (not run.is_terminal and not has_live_lease(run, clock())):
-                going.append((entry, run))
+            if run is None or (turn := _turn_of(entry, run, now)) is _Turn.MOOT:
+                moot.append(entry)
+            elif turn is not _Turn.LATER:
+                found[turn].append((entry, run))
                 chosen.add(str(entry.run))
-            elif run.is_terminal:
-                over.append(entry)
-        if over:
-            services.agenda.remove(over)
-        if len(going) > room:
-            return going[:room], True
+        if moot:
+            services.agenda.remove(moot)
+        if len(going) > room or (early and len(going) == room):
+            return _Next(going[:room], [], has_more=True)
         after = page.last
         if after is None:
-            return going, False
-    return going, True
+            return _Next(going, early, has_more=False)
+    return _Next(going, early, has_more=True)
 
 
-def _send_for(going: Sequence[tuple[AgendaEntry, RunRow]], services: Services, clock: Clock) -> int:
+class _Turn(Enum):
+    """What an entry of a line is good for."""
+
+    DUE = "due"  # its run waits for a slot
+    EARLY = "early"  # its run is not due yet
+    LATER = "later"  # its run is under way: if its worker vanishes, this may be needed
+    MOOT = "moot"  # its run has ended, or is due later than it was, for which it has another entry or message
+
+
+def _turn_of(entry: AgendaEntry, run: RunRow, now: int) -> _Turn:
+    if run.is_terminal:
+        return _Turn.MOOT
+    if run.state in WAITING:
+        if run.not_before > max(entry.due, now):
+            return _Turn.MOOT
+        return _Turn.EARLY if run.not_before > now + SOON else _Turn.DUE
+    return _Turn.LATER if has_live_lease(run, now) else _Turn.DUE
+
+
+def _send_for(going: Sequence[_Entry], services: Services, clock: Clock, *, lined: bool = True) -> int:
     """Send the messages of runs, and remove their entries. What fails stays in the line, for the ticker."""
     if not going:
         return 0
     try:
         wanted = [(entry, message_of(run, services)) for entry, run in going]
-        messages = [(entry, replace(message, lined=True)) for entry, message in wanted if message is not None]
+        messages = [(entry, replace(message, lined=lined)) for entry, message in wanted if message is not None]
         accepted = send([message for _, message in messages], services.work, clock)
         gone = [entry for entry, message in wanted if message is None]
         gone += [entry for (entry, _), sent in zip(messages, accepted, strict=True) if sent]
@@ -181,11 +210,13 @@ def line_up(cap: ConcurrencyCap, messages: Sequence[tuple[Message, str]], servic
 
 
 def look_after_line(cap: ConcurrencyCap, services: Services, due: int, now: int) -> None:
-    """Let the ticker look at a line. Raises Unavailable."""
+    """Let the ticker look at a line, and know of it. Raises Unavailable."""
     shard = services.agenda.layout().shard_of(cap.id)
     entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.LINE, id=cap.id, created_at=now)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable(f"the agenda did not accept the timer of the line of {cap.id}")
+    with suppress(MinutehandError):  # then the ticker sends messages, which find no slot
+        mark_line(cap.id, services, now)
 
 
 def is_in_line(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
@@ -219,6 +250,7 @@ def look_at_line(entry: AgendaEntry, context: FireContext, counts: TickCounts) -
     counts.sent += len(slots.sent.keys() - known)
     left = services.agenda.due(cap.line, upto=FAR, after=None, limit=1)
     if not (slots.has_line or slots.sent or left.entries):
+        remove_mark(Mark.LINE, cap.id, services)
         return True
     later = replace(entry, due=next_look(clock()), failures=0)
     return later.due > entry.due and later.key in services.agenda.put([later])

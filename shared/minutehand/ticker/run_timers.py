@@ -6,10 +6,11 @@ submitter puts the entry before the run. The entry is removed last, so a crash b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from minutehand.domain.message import Message
+from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, AgendaEntry, RunRow
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
@@ -18,9 +19,12 @@ from minutehand.owner.runs.submit import ORPHAN_PATIENCE
 
 def send_waiting_run(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
     """Send the message of a run that waits. Returns whether the entry may be deleted."""
-    answer = _message_for(entry, context.services.ledger.read(entry.run), context)
+    run = context.services.ledger.read(entry.run)
+    answer = _message_for(entry, run, context)
     if not isinstance(answer, Message):
         return answer
+    if _divert([answer], {entry.run: run}, context):
+        return True
     accepted = send([answer], context.services.work, context.clock)
     counts.count_sends([answer.not_before], accepted, context.clock())
     return accepted[0]
@@ -53,12 +57,23 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, coun
             gone.append(entry)
         else:
             counts.left += 1
+    lined = _divert([message for _, message in going], {ref: runs.get(key) for key, ref in refs.items()}, context)
+    gone += [entry for entry, message in going if message.run in lined]
+    going = [(entry, message) for entry, message in going if message.run not in lined]
     accepted = send([message for _, message in going], context.services.work, context.clock)
     gone += [entry for (entry, _), sent in zip(going, accepted, strict=True) if sent]
     counts.count_sends([message.not_before for _, message in going], accepted, context.clock())
     counts.left += len(accepted) - sum(accepted)
     counts.remove(gone, context.services)
     return frozenset(runs)
+
+
+def _divert(
+    messages: Sequence[Message], runs: Mapping[RunRef, RunRow | None], context: FireContext
+) -> frozenset[RunRef]:
+    """Those that are in the line of a concurrency cap now: of one-offs, whose definitions need not be read."""
+    found = [(message, runs[message.run]) for message in messages if message.run.is_one_off]
+    return context.divert((message, run.job) for message, run in found if run is not None)
 
 
 def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -> Message | bool:

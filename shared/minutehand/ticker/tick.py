@@ -17,7 +17,9 @@ from minutehand.fires.backpressure import BackpressureCheck
 from minutehand.fires.breakers import BreakerCheck
 from minutehand.fires.chain import advance_chains
 from minutehand.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
+from minutehand.fires.join import LineCheck
 from minutehand.fires.lines import look_at_line
+from minutehand.fires.marks import TickMarks
 from minutehand.owner.backfill.control import look_after
 from minutehand.owner.schedules.stop import end_pause
 from minutehand.ports.agenda import DuePage
@@ -154,7 +156,8 @@ def tick(
     queue = ShardQueue(shards, spread, write_budget)
     with tracing.span("tick", trace):
         carried = tracing.header() or trace
-        breakers = BreakerCheck(services, clock)
+        marks = TickMarks(services)
+        breakers = BreakerCheck(services, clock, marks)
         context = FireContext(
             services=services,
             clock=clock,
@@ -162,6 +165,7 @@ def tick(
             write_budget=write_budget,
             most=breakers.most,
             was_held=breakers.holds,
+            divert=LineCheck(services, clock, marks).divert,
         )
         one = _Tick(context, breakers, report, queue, deadline=deadline, holder=holder)
         queue.go_through(one.run_shard)

@@ -30,6 +30,7 @@ from minutehand.errors import Conflict, KeyReused, MinutehandError, Unavailable
 from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import LOOKAHEAD, FireContext
+from minutehand.fires.join import join_full
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.records import Record
 from minutehand.ports.services import Services
@@ -116,11 +117,13 @@ def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
 
 
 def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
-    """Send the message now if the run is due before the next tick; if that fails, the ticker sends it."""
-    services = context.services
+    """Send the message now if the run is due before the next tick, or put it in line; if that fails, the ticker sends it."""
+    services, clock = context.services, context.clock
     try:
         message = message_of(run, services, context.trace)
-        if message is not None and send([message], services.work, context.clock)[0]:
+        if message is None:
+            return
+        if join_full(run, message, services, clock) or send([message], services.work, clock)[0]:
             services.agenda.remove([entry])
     except MinutehandError as problem:
         log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})

@@ -14,8 +14,10 @@ from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import NotFound
-from minutehand.fires.breakers import INDEX, read_breakers
+from minutehand.fires.breakers import read_breakers
+from minutehand.fires.marks import marked
 from minutehand.state.tenants.breaker import ALL
+from minutehand.state.tenants.marks import Mark
 from minutehand.testing.process import Hand, bury_all
 from minutehand.worker.breakers import Passage
 
@@ -113,7 +115,7 @@ def test_a_job_that_fails_for_hours_is_probed_once_a_minute_and_comes_back_by_th
     assert sums[-1] > 60 * 12, "and more than come new"
     assert world.open() == []
     world.tick()
-    assert list(world.services.records.listed(INDEX, "~open~")) == []
+    assert marked(Mark.OPEN, world.services) == []
     world.minutes(15)
     for n in range(world.schedules):
         runs = world.memory.runs(f"acme/s{n}")

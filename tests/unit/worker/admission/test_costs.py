@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from minutehand import Scheduler
+from minutehand.fires.marks import put_mark
+from minutehand.state.tenants.marks import Mark
 from minutehand.worker.context import WorkerContext
 
 from tests.support.scenes.capped import Capped, Lasting
@@ -85,10 +87,11 @@ def test_all_limits_together_cost_at_most_three_tenths_of_a_write_a_run(tell: St
 def test_a_tenant_without_limits_makes_the_requests_that_it_made_before_there_were_limits(
     tell: Story, others: dict[str, Any]
 ) -> None:
-    """Whatever others have. Its own profile, which is empty here, is read in any case."""
+    """Whatever others have, and although their runs wait in line. Its own profile, which is empty here, is read in any case."""
     world = Capped(limits={})
     for tenant, limits in others.items():
         world.tenants.set(tenant, limits=limits)
+        put_mark(Mark.LINE, f"{tenant}/~slots#~*", world.services)
     units, calls = story(world, tell)
     assert (units, calls) == story(Capped(limits={}), tell)
     assert not [verb for _, verb in calls if verb in ("write_record", "lease_tokens")]

@@ -19,6 +19,7 @@ from minutehand.domain.tenants.erasure import DataKind, ErasurePlace, Kept, Swee
 from minutehand.domain.times import STAMP_DIGITS
 from minutehand.dynamodb.tables import AGENDA, AUDIT, HISTORY, REVISIONS, RUNS, SCHEDULES, TENANTS, Row, TableDefinition
 from minutehand.state.lease import SKEW
+from minutehand.state.tenants.marks import MARKS, tenant_of_mark
 from minutehand.state.tenants.slots import EVERYBODY, SLOTS
 from minutehand.state.transition import Compare, Condition, all_of, any_of
 
@@ -144,10 +145,12 @@ def _is_at_hand(row: Row, now: int) -> bool:
 
 def _shared_record(row: Row, tenant: str) -> Finding | None:
     """A record of the whole installation. Each kind that may name a tenant says here how it forgets one."""
+    key = row["key"]
+    if row["owner"] == MARKS and tenant_of_mark(key) == tenant:
+        return Remove(DataKind.SHARED_RECORD)
     if "body" not in row or not _names(row["body"], tenant):
         return None
     body = json.loads(row["body"])
-    key = row["key"]
     if key.startswith("~aside~"):
         return Remove(DataKind.SHARED_RECORD)
     if key.startswith("~worker~"):
