@@ -166,7 +166,7 @@ class WorkerProcess:
         return "it is stopping" if self._stopping.is_set() else self._queue_problem
 
     def _report(self, done: Sequence[Done]) -> None:
-        for lane, slots in Counter(received.delivery.lane for received, _ in done).items():
+        for lane, slots in Counter(received.delivery.slot for received, _ in done).items():
             self._slots.release(lane, slots)  # all at once: so the next poll asks for as many
         self._figures.done(done)
 
@@ -261,8 +261,8 @@ class WorkerProcess:
     def _aged(self, deliveries: Sequence[RawMessage]) -> list[RawMessage]:
         """Messages of the low lane, of which those that are old enough take normal slots."""
         since = system_clock() - self._services.work.low_age
-        found = [replace(each, lane=Priority.NORMAL) if 0 < each.sent_at <= since else each for each in deliveries]
-        self._slots.move(Priority.LOW, Priority.NORMAL, sum(each.lane is Priority.NORMAL for each in found))
+        found = [replace(each, aged=0 < each.sent_at <= since) for each in deliveries]
+        self._slots.move(Priority.LOW, Priority.NORMAL, sum(each.aged for each in found))
         return found
 
     def _start(self, deliveries: Sequence[RawMessage]) -> None:
@@ -271,7 +271,7 @@ class WorkerProcess:
         except Exception:  # the messages come back when their visibility ends; this worker goes on
             log.exception("worker.take_failed")
             for delivery in deliveries:
-                self._slots.release(delivery.lane)
+                self._slots.release(delivery.slot)
             return
         if not started:  # it can do no more now
             self._stopping.wait(_PAUSE)

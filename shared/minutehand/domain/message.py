@@ -78,6 +78,9 @@ class Message:
     lined: bool = False  # it has waited in the line of a concurrency cap: it goes before those that have not
     queue: str | None = field(default=None, compare=False)  # where it is sent to; its text does not say
     priority: Priority = field(default=Priority.NORMAL, compare=False)  # likewise, whose lane there
+    since: int | None = field(
+        default=None, compare=False
+    )  # likewise: UTC ms since which its run could start; None: not_before
     later: Mapping[str, Any] = field(default_factory=dict, compare=False)  # fields of a later release, kept unchanged
 
     def encode(self) -> str:

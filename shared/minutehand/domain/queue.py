@@ -33,8 +33,6 @@ LOW_SHARE = 10  # percent of the workers of a queue with lanes that low runs kee
 MOST_LOW_SHARE = 50  # percent
 PLAIN = (Priority.NORMAL,)  # the lanes of a queue that has none but its own
 
-_LOW_PART = "_low"  # in no queue's name
-
 _NAME = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
 
 
@@ -214,22 +212,27 @@ def prioritised_text(queues: Collection[str | None]) -> str | None:
     return ",".join(sorted(name or DEFAULT_QUEUE for name in queues)) or None
 
 
-def held_part(queue: str | None, priority: Priority) -> str | None:
-    """The name of what backpressure holds back by itself: a queue (None: the default one), or the low lane of one.
+def held_part(queue: str | None, lane: Priority) -> str | None:
+    """The name of what backpressure holds back by itself: a lane of a queue (None: the default one). The normal lane has the queue's.
 
-    A low lane that is full holds nobody back who is more urgent.
+    A lane that is full holds back nothing of the others.
     """
-    return f"{queue or DEFAULT_QUEUE}{_LOW_PART}" if priority is Priority.LOW else queue
+    return queue if lane is Priority.NORMAL else f"{queue or DEFAULT_QUEUE}_{lane}"
+
+
+def part_named(part: str | None) -> tuple[str | None, Priority]:
+    """The reverse of ``held_part``."""
+    queue, _, lane = (part or DEFAULT_QUEUE).partition("_")  # in no queue's name
+    return declared_name(queue), Priority(lane or Priority.NORMAL)
 
 
 def stripes_of_part(
     part: str | None, stripes: Mapping[str | None, int], prioritised: Collection[str | None]
 ) -> list[Stripe]:
-    """The SQS queues of such a part. A queue without lanes is not divided: both of its names are all of it."""
-    is_low = part is not None and part.endswith(_LOW_PART)
-    queue = declared_name(part.removesuffix(_LOW_PART)) if part is not None and is_low else part
+    """The SQS queues of such a part. A queue without lanes is not divided: each of its names is all of it."""
+    queue, lane = part_named(part)
     found = stripes_of(queue, stripes.get(queue, 1), priorities=queue in prioritised)
-    return [stripe for stripe in found if queue not in prioritised or (stripe.priority is Priority.LOW) == is_low]
+    return [stripe for stripe in found if queue not in prioritised or stripe.priority is lane]
 
 
 def is_queue(name: object) -> bool:

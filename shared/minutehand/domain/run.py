@@ -11,7 +11,6 @@ from typing import Literal
 
 from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Priority
-from minutehand.domain.queue import held_part
 from minutehand.domain.times import DAY, SECOND, from_ms, stamp
 from minutehand.values import value
 
@@ -129,6 +128,11 @@ class RunRow:
         return of_chain and self.created_at - self.due > MISSED
 
     @property
+    def waits_since(self) -> int:
+        """UTC ms since which it could start for the first time; a fire of a backfill could not before it was created."""
+        return self.due if self.backfill is None else self.created_at
+
+    @property
     def lateness(self) -> int | None:
         """Milliseconds from due to start; None before the start."""
         return None if self.started_at is None else self.started_at - self.due
@@ -186,11 +190,6 @@ class AgendaEntry:
     queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown
     job: str | None = None  # chain: the name of its job
     priority: Priority = Priority.NORMAL  # chain and run: of its runs, as far as that is known
-
-    @property
-    def lane(self) -> str | None:
-        """The part of its queue that backpressure holds back by itself."""
-        return held_part(self.queue, self.priority)
 
     @cached_property
     def key(self) -> str:

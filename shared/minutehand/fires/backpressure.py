@@ -4,12 +4,15 @@
 
 A queue that is held is held for the tenants whose own runs wait in it: a tenant whose last due runs have started goes on, and one of which
 nothing is known sends a few entries a tick. Beyond ``Limits.full`` the queue is held for all.
-Each queue is checked once a tick, when an entry for it is due, and its low lane by itself, so that low runs that wait hold back nothing
-that is more urgent. The hold log is written before an entry is held back, and a plan reads the
-log before it skips missed fires (``ExcusedPeriods``): so no ticker takes a fire that was held back for a missed one. If a depth cannot be
+Each queue is checked once a tick, when an entry for it is due, and each of its lanes by itself (``held_part``), so that what waits in one
+holds back nothing of the others. A low entry that has aged is judged by the lane that it takes, the normal one; while its own lane is
+held, its chain goes no further than what has aged (``upto``).
+The hold log is written before an entry is held back, and a plan reads the log before it skips missed fires (``RecentHolds``): so no ticker
+takes a fire that was held back for a missed one. If a depth cannot be
 read or the log cannot be written, the entries are sent: sending is always correct. Held entries do not change, so a crash here only makes
 runs late; of two tickers that decide at the same time, one writes the log and the other reads it.
-Entries of chains and single runs are held. The messages of a backfill are bounded by its concurrency, and other timers send none.
+Entries of chains and single runs are held. The messages of a backfill are bounded by its concurrency, and other timers send none. An owner
+who submits a low run leaves it to the ticker while its lane is held (``RecentHolds.keeps``).
 """
 
 from __future__ import annotations
@@ -17,15 +20,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
+from typing import NamedTuple
 
-from minutehand.domain.queue import DEFAULT_QUEUE
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import DEFAULT_QUEUE, held_part, part_named
 from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Revision, freeze_key
 from minutehand.domain.times import SECOND
+from minutehand.errors import MinutehandError
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
+from minutehand.ports.work_queue import WorkQueue
 from minutehand.state.backpressure import (
     UNSTARTED,
     HoldLog,
@@ -39,6 +46,7 @@ from minutehand.state.backpressure import (
     reason_to_hold,
     standing,
 )
+from minutehand.state.lanes import lane_for
 
 log = logging.getLogger(__name__)
 
@@ -52,72 +60,93 @@ _FRESH = 10 * SECOND  # the hold log is read again after this: fires count as mi
 
 
 class BackpressureCheck:
-    """The decisions of one tick about its queues. Thread-safe."""
+    """The decisions of one tick about its queues, by part (``held_part``). Thread-safe."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
-        self._held: dict[str | None, bool] = {}  # by queue, as far as they were checked
+        self._held: dict[str | None, bool] = {}  # by part, as far as they were checked
         self._full = set[str | None]()  # of these, those that are held for all tenants
-        self._standings: dict[tuple[str | None, str], Standing] = {}  # by held queue and tenant
+        self._standings: dict[tuple[str | None, str], Standing] = {}  # by held part and tenant
         # Entries that were let go of tenants of which nothing is known, likewise.
         self._unproven = Counter[tuple[str | None, str]]()
+        self._upto: dict[str, int] = {}  # UTC ms, by the key of an aged chain's entry whose own lane is held
         self._checking = threading.Lock()
 
     def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
         """The entries that may be handled now; the others are held back."""
-        named = {entry.lane for entry in entries if entry.kind in _SENT}
+        now, work = self._clock(), self._services.work
+        parts = {entry.key: parts_of(entry, now, work) for entry in entries if entry.kind in _SENT}
+        own = defaultdict[str | None, list[AgendaEntry]](list)
+        for entry in entries:
+            if entry.key in parts:
+                own[parts[entry.key].own].append(entry)
+        named = {part for each in parts.values() for part in each}
         if not named <= self._held.keys():
             with self._checking:
-                queues = named - self._held.keys()
-                held = self._full_queues(queues, entries) if queues and self._services.limits.depth else ()
-                self._held |= {queue: queue in held for queue in queues}
-        if not any(self._held.values()):
+                new = named - self._held.keys()
+                held = self._full_parts(new, own) if new and self._services.limits.depth else ()
+                self._held |= {part: part in held for part in new}
+        if not any(self._held[part] for part in named):
             return entries
         with self._checking:
-            self._judge([entry for entry in entries if entry.kind in _SENT and self._held[entry.lane]])
-            return [entry for entry in entries if entry.kind not in _SENT or self._may_go(entry)]
+            for part in named - self._full:
+                if self._held[part]:
+                    tenants = {entry.tenant for entry in entries if part in parts.get(entry.key, ())}
+                    self._judge(part, tenants, own[part])
+            return [entry for entry in entries if entry.key not in parts or self._admits(entry, parts[entry.key], now)]
 
-    def _may_go(self, entry: AgendaEntry) -> bool:
-        if not self._held[entry.lane]:
+    def upto(self, entry: AgendaEntry) -> int | None:
+        """UTC ms up to which the fires of an admitted chain may go now; None: as far as a plan goes."""
+        return self._upto.get(entry.key)
+
+    def _admits(self, entry: AgendaEntry, parts: EntryParts, now: int) -> bool:
+        if not self._may_go(parts.taken, entry.tenant):
+            return False
+        if parts.own != parts.taken and not self._may_go(parts.own, entry.tenant):
+            self._upto[entry.key] = now - self._services.work.low_age
+        return True
+
+    def _may_go(self, part: str | None, tenant: str) -> bool:
+        key = part, tenant
+        if not self._held[part]:
             return True
-        key = entry.lane, entry.tenant
-        if entry.lane in self._full or self._standings[key] is Standing.WAITS:
+        if part in self._full or self._standings[key] is Standing.WAITS:
             return False
         if self._standings[key] is Standing.FLOWS:
             return True
         self._unproven[key] += 1
         return self._unproven[key] <= self._services.limits.unproven
 
-    def _judge(self, entries: Sequence[AgendaEntry]) -> None:
-        """Find out what the tenants of these entries, for queues that are held, have waiting there, as far as it is not known."""
-        for queue in {entry.lane for entry in entries} - self._full:
-            own = [entry for entry in entries if entry.lane == queue]
-            asked = {entry.tenant for entry in own} - {tenant for of, tenant in self._standings if of == queue}
-            if not asked:
-                continue
-            found = dict.fromkeys(asked, Standing.UNKNOWN)
-            try:
-                found |= _standings(own, asked, self._services, self._clock())
-            except Exception as problem:  # noqa: BLE001 (any failure: who is not known to wait is not held)
-                log.warning("queue.tenants_not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
-            self._standings |= {(queue, tenant): standing for tenant, standing in found.items()}
-            waiting = sorted(tenant for tenant, standing in found.items() if standing is Standing.WAITS)
-            if waiting:
-                name = {"queue": queue or DEFAULT_QUEUE, "tenants": waiting[:_NAMED], "count": len(waiting)}
-                log.warning("queue.tenants_held", extra=name)
+    def _judge(self, part: str | None, tenants: Collection[str], own: Sequence[AgendaEntry]) -> None:
+        """Find out what these tenants have waiting in a part that is held, as far as it is not known, by its ``own`` entries."""
+        asked = {tenant for tenant in tenants if (part, tenant) not in self._standings}
+        if not asked:
+            return
+        found = dict.fromkeys(asked, Standing.UNKNOWN)
+        try:
+            found |= _standings(own, asked, self._services, self._clock())
+        except Exception as problem:  # noqa: BLE001 (any failure: who is not known to wait is not held)
+            log.warning("queue.tenants_not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
+        self._standings |= {(part, tenant): standing for tenant, standing in found.items()}
+        waiting = sorted(tenant for tenant, standing in found.items() if standing is Standing.WAITS)
+        if waiting:
+            name = {"queue": part or DEFAULT_QUEUE, "tenants": waiting[:_NAMED], "count": len(waiting)}
+            log.warning("queue.tenants_held", extra=name)
 
     @property
     def held(self) -> list[str]:
-        """Names of the queues that are held back."""
-        return sorted(queue or DEFAULT_QUEUE for queue, held in self._held.items() if held)
+        """Names of the parts that are held back."""
+        return sorted(part or DEFAULT_QUEUE for part, held in self._held.items() if held)
 
-    def _full_queues(self, queues: Collection[str | None], entries: Sequence[AgendaEntry]) -> Collection[str | None]:
-        """The queues that are held back from now on."""
+    def _full_parts(
+        self, parts: Collection[str | None], own: Mapping[str | None, Sequence[AgendaEntry]]
+    ) -> Collection[str | None]:
+        """The parts that are held back from now on."""
         try:
-            loads = self._services.work.load(queues)
+            loads = self._services.work.load(parts)
             for _ in range(2):  # if another ticker writes first, its log holds the same knowledge
                 hold_log, version = _read(self._services)
-                after = self._decide(hold_log, loads, entries)
+                after = self._decide(hold_log, loads, own)
                 record = Record(owner=OWNER, key=KEY, version=version + 1, body=after.body())
                 if after is hold_log or self._services.records.write(record):
                     break
@@ -127,31 +156,53 @@ class BackpressureCheck:
             log.warning("queues.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             return ()
         _log_changes(hold_log, after, loads)
-        for queue, stripes in loads.items():
+        for part, stripes in loads.items():
             load = full(stripes)
             if load is not None and load.depth >= self._services.limits.full:
-                self._full.add(queue)
-                log.warning("queue.full", extra={"queue": queue or DEFAULT_QUEUE, "depth": load.depth})
-        # The entries of a queue whose depth is unknown now are sent, although its period goes on: nothing would end the period.
-        return [queue for queue in queues if after.of(queue).now is not None and loads.get(queue)]
+                self._full.add(part)
+                log.warning("queue.full", extra={"queue": part or DEFAULT_QUEUE, "depth": load.depth})
+        # The entries of a part whose depth is unknown now are sent, although its period goes on: nothing would end the period.
+        return [part for part in parts if after.of(part).now is not None and loads.get(part)]
 
     def _decide(
-        self, hold_log: HoldLog, loads: dict[str | None, Sequence[QueueDepth]], entries: Sequence[AgendaEntry]
+        self,
+        hold_log: HoldLog,
+        loads: dict[str | None, Sequence[QueueDepth]],
+        own: Mapping[str | None, Sequence[AgendaEntry]],
     ) -> HoldLog:
         """The hold log with this tick's decisions; the same object if nothing changes."""
         services, now = self._services, self._clock()
-        for queue, stripes in loads.items():
-            held, load = hold_log.of(queue), full(stripes)
+        for part, stripes in loads.items():
+            held, load = hold_log.of(part), full(stripes)
             if load is None:
                 continue
             waits = patience(services.limits, held=held.now is not None)
-            age = _age(queue, entries, services, now, waits) if asks_for_age(stripes) else None
+            asks = asks_for_age(stripes, part_named(part)[1])
+            age = _age(own.get(part, ()), services, now, waits) if asks else None
             why = reason_to_hold(load, age, services.limits, held=held.now is not None)
             if why is not None and held.now is None:
-                hold_log = hold_log.with_(queue, held.begun(now, why, load.depth, age))
+                hold_log = hold_log.with_(part, held.begun(now, why, load.depth, age))
             elif why is None and held.now is not None:
-                hold_log = hold_log.with_(queue, held.ended(now))
+                hold_log = hold_log.with_(part, held.ended(now))
         return hold_log
+
+
+class EntryParts(NamedTuple):
+    """Parts of an entry's queue."""
+
+    taken: str | None  # that the run's message would take now
+    own: str | None  # of the run's priority
+
+
+def parts_of(entry: AgendaEntry, now: int, work: WorkQueue) -> EntryParts:
+    """The parts of its queue that an entry of a chain or a single run is judged by."""
+    lane = lane_for(entry.priority, entry.due, now, work.low_age)
+    return EntryParts(*(part_of(entry.queue, each, work) for each in (lane, entry.priority)))
+
+
+def part_of(queue: str | None, lane: Priority, work: WorkQueue) -> str | None:
+    """The part of a queue that a lane is; a queue without lanes is not divided."""
+    return held_part(queue, lane if lane in work.lanes_of(queue) else Priority.NORMAL)
 
 
 def _log_changes(before: HoldLog, after: HoldLog, loads: Iterable[str | None]) -> None:
@@ -165,12 +216,12 @@ def _log_changes(before: HoldLog, after: HoldLog, loads: Iterable[str | None]) -
             log.warning("queue.released", extra=name | {"held_since": was.since})
 
 
-def _age(queue: str | None, entries: Sequence[AgendaEntry], services: Services, now: int, waits: int) -> int | None:
-    """How long (ms) runs of the queue's schedules have waited that are due since ``waits`` ms; None unless most sampled ones do.
+def _age(own: Sequence[AgendaEntry], services: Services, now: int, waits: int) -> int | None:
+    """How long (ms) runs of a part's schedules have waited that are due since ``waits`` ms; None unless most sampled ones do.
 
     Read from the ledger, not from SQS: the oldest message of a queue may belong to a job that has been running for an hour.
     """
-    asked = _sampled([entry for entry in entries if entry.lane == queue], services, now)
+    asked = _sampled(own, services, now)
     waiting = []
     for revision in asked:
         last = last_fire(revision.owner, services, upto=now - waits)
@@ -257,16 +308,35 @@ def read_hold_log(services: Services) -> HoldLog:
     return _read(services)[0]
 
 
-class ExcusedPeriods:
-    """The periods in which fires were held back, read before missed fires are skipped and cached for _FRESH ms."""
+class RecentHolds:
+    """The hold log, cached for _FRESH ms. A plan reads it before missed fires are skipped, an owner before a low run is sent."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
         self._log, self._read_at = HoldLog(), -_FRESH
 
-    def of(self, queue: str | None) -> list[tuple[int, int | None]]:
-        """The periods of a queue (UTC ms), in order of time. Raises Unavailable."""
+    def excused(self, queue: str | None, priority: Priority) -> list[tuple[int, int | None]]:
+        """The periods (UTC ms), in order of time, in which fires were held back: of their lane, and of the normal one, which may take them.
+
+        Raises Unavailable.
+        """
+        hold_log = self._fresh()
+        periods = [each for part in {held_part(queue, priority), queue} for each in excused(hold_log.of(part))]
+        return sorted(periods, key=lambda each: each[0])
+
+    def keeps(self, entry: AgendaEntry) -> bool:
+        """Whether a low run waits in the agenda because its lane is held now. Raises nothing: what is not known is sent."""
+        part = part_of(entry.queue, entry.priority, self._services.work)
+        if part == entry.queue or entry.priority is not Priority.LOW:
+            return False
+        try:
+            return self._fresh().of(part).now is not None
+        except MinutehandError as problem:
+            log.info("queues.holds_unread", extra={"error": str(problem)})
+            return False
+
+    def _fresh(self) -> HoldLog:
         now = self._clock()
         if not 0 <= now - self._read_at < _FRESH:
             self._log, self._read_at = read_hold_log(self._services), now
-        return excused(self._log.of(queue))
+        return self._log

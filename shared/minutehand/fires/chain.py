@@ -12,7 +12,7 @@ from minutehand.domain.schedule import Revision
 from minutehand.domain.times import STAMP_DIGITS, from_ms
 from minutehand.errors import Unavailable
 from minutehand.fires.acts import completion_line
-from minutehand.fires.backpressure import ExcusedPeriods
+from minutehand.fires.backpressure import RecentHolds
 from minutehand.fires.claim import FireClaim, MaterialiseResult, materialise
 from minutehand.fires.context import FireContext, MissedFires, TickCounts
 from minutehand.fires.plan import LARGEST, ChainPlan, MissedResult, chain_entry, end_of, plan_chain, record_missed
@@ -56,7 +56,7 @@ class _PlannedEntry:
 
 def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: TickCounts) -> Iterable[_PlannedEntry]:
     """Read the revisions and plan each entry. An entry that cannot be planned stops no other."""
-    periods = ExcusedPeriods(context.services, context.clock)
+    holds = RecentHolds(context.services, context.clock)
     keys = []
     for entry in entries:
         try:
@@ -75,7 +75,7 @@ def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: 
             orphans.append(entry)
         else:
             try:
-                plan = _plan(answer.found[key], entry, context, periods)
+                plan = _plan(answer.found[key], entry, context, holds)
             except Exception as problem:  # noqa: BLE001 (an unreadable rule, or one of a later release: this entry's own failure)
                 counts.failed_at(entry, problem)
             else:
@@ -83,23 +83,24 @@ def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: 
     counts.remove(orphans, context.services)
 
 
-def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, periods: ExcusedPeriods) -> ChainPlan:
+def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, holds: RecentHolds) -> ChainPlan:
     """The entry's plan. Fires that the ticker held back were not missed, so the hold log is read before any fire is skipped."""
     now = context.clock()
     oldest = now - context.services.retention
-    most = context.most(entry)
+    most, upto = context.most(entry), context.upto(entry)
     make = partial(
         plan_chain,
         revision,
         after=entry.after,
         now=now,
         oldest=oldest,
-        ahead=context.ahead,
-        reach=context.reach,
+        ahead=context.ahead if upto is None else upto - now,
+        reach=context.reach if upto is None else upto - now,
         most=LARGEST if most is None else most,
     )
     plan = make()
-    if plan.passed and (excused := periods.of(chain_entry(revision, 0, 0).lane)):
+    following = chain_entry(revision, 0, 0)
+    if plan.passed and (excused := holds.excused(following.queue, following.priority)):
         return make(excused=excused)
     return plan
 

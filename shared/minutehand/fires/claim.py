@@ -42,11 +42,20 @@ def send(messages: Sequence[Message], work: WorkQueue, clock: Clock) -> list[boo
 
 
 def outgoing(message: Message, at: int, now: int, work: WorkQueue) -> OutgoingMessage:
-    """A message that is sent now, to be delivered near ``at`` (UTC ms), in the lane that it takes by then."""
-    lane = lane_for(message.priority, message.not_before, now, work.low_age)
-    if lane is not message.priority:
-        message = replace(message, priority=lane)
-    return OutgoingMessage(message, delay_for(at, message.start, now))
+    """A message that is sent now, to be delivered near ``at`` (UTC ms), in the lane that its run takes by now."""
+    delay, lane = delay_for(at, message.start, now), lane_of(message, now, work)
+    return OutgoingMessage(message if lane is message.priority else replace(message, priority=lane), delay)
+
+
+def lane_of(message: Message, now: int, work: WorkQueue) -> Priority:
+    """The lane that the run of a message takes at an instant (UTC ms)."""
+    since = message.not_before if message.since is None else message.since
+    return lane_for(message.priority, since, now, work.low_age)
+
+
+def due_of(message: Message, now: int, work: WorkQueue) -> int:
+    """When a message that is sent now should have been sent (UTC ms); now if its run has aged, which is late on purpose."""
+    return message.not_before if lane_of(message, now, work) is message.priority else now
 
 
 def sampled(ref: RunRef, trace: str | None) -> str | None:
@@ -74,6 +83,7 @@ def _message(run: RunRow, overrides: Overrides, queue: str | None, trace: str | 
         not_before=run.not_before,
         start=overrides.start or Start.PROMPT,
         priority=overrides.priority or Priority.NORMAL,
+        since=run.waits_since,
         fence=run.fence,
         trace=sampled(run.ref, trace),
         backfill=run.backfill,
@@ -159,7 +169,10 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
         to_send = [ref for ref in to_send if ref not in lined]
         answered = send([messages[ref] for ref in to_send], services.work, clock)
     finished = clock()
-    due = [finished if context.was_held(ref.tenant) else by_ref[ref].fire for ref in to_send]  # late on purpose
+    due = [  # what was held is late on purpose
+        finished if context.was_held(ref.tenant) else due_of(message, finished, services.work)
+        for ref, message in zip(to_send, messages, strict=True)
+    ]
     counts.count_sends(due, answered, finished)
     result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted} | lined
     return result

@@ -37,6 +37,8 @@ class FireContext:
     reach: int = REACH  # ms that a chain's plan may cover for a few fires more; at most ``ahead``: none
     trace: str | None = None  # trace header that the messages carry
     most: Callable[[AgendaEntry], int | None] = lambda entry: None  # fires of a chain's entry; None: as many as are due
+    upto: Callable[[AgendaEntry], int | None] = lambda entry: None  # UTC ms that its plan ends with; None: by ``ahead``
+    keeps: Callable[[AgendaEntry], bool] = lambda entry: False  # whether an owner leaves a single run to the ticker
     was_held: Callable[[str], bool] = lambda tenant: False  # whether a circuit breaker held fires of a tenant until now
     # Puts runs, by their messages and jobs, in lines of concurrency caps instead of sending them; those that are there.
     divert: Callable[[Iterable[tuple[Message, str]]], frozenset[RunRef]] = lambda wanted: frozenset()

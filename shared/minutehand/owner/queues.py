@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from minutehand.domain.policies import Priority
-from minutehand.domain.queue import Stripe, held_part
+from minutehand.domain.queue import PLAIN, Stripe, held_part
 from minutehand.domain.run import AgendaEntry
 from minutehand.errors import Misconfigured
 from minutehand.fires.backpressure import longest_wait, read_hold_log
@@ -58,9 +58,9 @@ def survey_queues(services: Services, now: int) -> list[FoundQueue]:
 
 
 def _of(name: str | None, holds: HoldLog) -> QueueHolds:
-    """The hold periods of a queue, or of its low lane if that alone is held back now."""
-    own, low = holds.of(name), holds.of(held_part(name, Priority.LOW))
-    return low if own.now is None and low.now is not None else own
+    """The hold periods of a queue, or of another of its lanes if that is held back now and the normal one is not."""
+    own, *others = (holds.of(held_part(name, lane)) for lane in sorted(Priority, key=lambda each: each not in PLAIN))
+    return next((each for each in (own, *others) if each.now is not None), own)
 
 
 def _waiting(stripes: Mapping[Stripe, QueueDepth | None]) -> bool:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.times import MINUTE, SECOND
-from minutehand.fires.backpressure import read_hold_log
+from minutehand.fires.backpressure import parts_of, read_hold_log
 from minutehand.fires.breakers import read_open
 from minutehand.fires.context import LOOKAHEAD
 from minutehand.ports.services import Services
@@ -78,7 +78,11 @@ def survey_ticks(services: Services, now: int, *, shards: int, limit: int) -> Ti
         failing += [entry for entry in page.entries if entry.failures]
         well = [entry for entry in page.entries if not entry.failures]
         chains = [entry for entry in well if entry.kind is EntryKind.CHAIN]
-        waiting += [entry for entry in chains if entry.queue not in held and entry.tenant not in broken]
+        waiting += [
+            entry
+            for entry in chains
+            if not held & {*parts_of(entry, now, services.work)} and entry.tenant not in broken
+        ]
     return TickerHealth(waiting=waiting, failing=failing, now=now)
 
 

@@ -30,6 +30,12 @@ class RawMessage:
     id: str = ""  # SQS's message id
     sent_at: int = 0  # UTC ms, by SQS's clock; 0: not known
     lane: Priority = Priority.NORMAL  # that it came by
+    aged: bool = False  # it came by the low lane and takes a normal slot
+
+    @property
+    def slot(self) -> Priority:
+        """The lane whose slot it takes in a worker process."""
+        return Priority.NORMAL if self.aged else self.lane
 
 
 class WorkQueue(Protocol):
@@ -44,6 +50,9 @@ class WorkQueue(Protocol):
     @property
     def lanes(self) -> Sequence[Priority]:
         """The lanes that this process knows of that queue, the most urgent first."""
+
+    def lanes_of(self, queue: str | None) -> Sequence[Priority]:
+        """The same of any queue; None: the default one."""
 
     def has_lanes(self) -> bool:
         """Whether that queue has lanes for high and low runs. A consumer must receive from all of them. Raises Unavailable."""

@@ -21,6 +21,7 @@ from minutehand.domain.tenants.access import Verb
 from minutehand.domain.tenants.limits import RateWord
 from minutehand.domain.tenants.suspension import not_served
 from minutehand.errors import InvalidInput, MinutehandError
+from minutehand.fires.backpressure import RecentHolds
 from minutehand.fires.context import FireContext
 from minutehand.jobs import Registry, default_registry, load
 from minutehand.owner.catalogue import KnownNames
@@ -80,6 +81,7 @@ class SchedulerBase(Lookups, Connected):
         self._strict = check_flag("strict", strict)
         self._patience = checked_patience(patience)
         self._known_names = KnownNames(services, clock)
+        self._holds = RecentHolds(services, clock)
         self._on_unknown: Callable[[str], None] = warn_unknown
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
         self._grants = JobGrants(services, clock, self._jobs, self._known_names)
@@ -118,7 +120,7 @@ class SchedulerBase(Lookups, Connected):
     def _context(self) -> FireContext:
         """Of one call: the lines of its acts share an id."""
         caller = self._caller if self._caller.call is not None else replace(self._caller, call=secrets.token_hex(8))
-        return FireContext(services=self._services, clock=self._clock, caller=caller)
+        return FireContext(services=self._services, clock=self._clock, keeps=self._holds.keeps, caller=caller)
 
     def _of_one_call(self, via: Via | None = None) -> Self:
         """A copy whose acts are all of one call."""

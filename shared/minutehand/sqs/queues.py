@@ -75,7 +75,10 @@ class SqsWorkQueue:
 
     @property
     def lanes(self) -> Sequence[Priority]:
-        return lanes(priorities=self._consumes in self._prioritised)
+        return self.lanes_of(self._consumes)
+
+    def lanes_of(self, queue: str | None) -> Sequence[Priority]:
+        return lanes(priorities=queue in self._prioritised)
 
     def has_lanes(self) -> bool:
         return all(self._is_there(Stripe(self._consumes, 0, lane)) for lane in Priority if lane not in PLAIN)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from minutehand.domain.policies import Priority
 from minutehand.domain.times import MINUTE, SECOND
 
 EASED = 0.5  # a hold ends below this part of its limit, so that it does not flap
@@ -108,9 +109,9 @@ def full(loads: Sequence[QueueDepth]) -> QueueDepth | None:
     return max(loads, key=lambda load: load.depth, default=None)
 
 
-def asks_for_age(loads: Sequence[QueueDepth]) -> bool:
-    """Whether enough messages wait that their age matters."""
-    return any(load.waiting >= FLOOR for load in loads)
+def asks_for_age(loads: Sequence[QueueDepth], lane: Priority) -> bool:
+    """Whether enough messages wait that their age matters. In a low lane, of which few are taken, any does."""
+    return any(load.waiting >= (1 if lane is Priority.LOW else FLOOR) for load in loads)
 
 
 def patience(limits: Limits, *, held: bool) -> int:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from minutehand.domain.message import Message
 from minutehand.domain.names import RunRef
 from minutehand.domain.run import WAITING, AgendaEntry, RunRow
-from minutehand.fires.claim import message_of, send
+from minutehand.fires.claim import due_of, message_of, send
 from minutehand.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
 from minutehand.owner.runs.submit import ORPHAN_PATIENCE
 
@@ -26,7 +26,8 @@ def send_waiting_run(entry: AgendaEntry, context: FireContext, counts: TickCount
     if _divert([answer], {entry.run: run}, context):
         return True
     accepted = send([answer], context.services.work, context.clock)
-    counts.count_sends([answer.not_before], accepted, context.clock())
+    now = context.clock()
+    counts.count_sends([due_of(answer, now, context.services.work)], accepted, now)
     return accepted[0]
 
 
@@ -62,7 +63,8 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, coun
     going = [(entry, message) for entry, message in going if message.run not in lined]
     accepted = send([message for _, message in going], context.services.work, context.clock)
     gone += [entry for (entry, _), sent in zip(going, accepted, strict=True) if sent]
-    counts.count_sends([message.not_before for _, message in going], accepted, context.clock())
+    now = context.clock()
+    counts.count_sends([due_of(message, now, context.services.work) for _, message in going], accepted, now)
     counts.left += len(accepted) - sum(accepted)
     counts.remove(gone, context.services)
     return frozenset(runs)

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from minutehand import tracing
 from minutehand.concurrency.rate_limits import SOON, WriteBudget
@@ -156,7 +157,7 @@ def tick(
     queue = ShardQueue(shards, spread, write_budget)
     with tracing.span("tick", trace):
         carried = tracing.header() or trace
-        marks = TickMarks(services)
+        marks, pressure = TickMarks(services), BackpressureCheck(services, clock)
         breakers = BreakerCheck(services, clock, marks)
         context = FireContext(
             services=services,
@@ -164,13 +165,14 @@ def tick(
             trace=carried,
             write_budget=write_budget,
             most=breakers.most,
+            upto=pressure.upto,
             was_held=breakers.holds,
             divert=LineCheck(services, clock, marks).divert,
         )
-        one = _Tick(context, breakers, report, queue, deadline=deadline, holder=holder)
+        one = _Tick(context, pressure, breakers, report, queue, deadline=deadline, holder=holder)
         queue.go_through(one.run_shard)
     report.groups, report.throttled = queue.handed, spread.stats.throttled - throttled_before
-    report.held, report.broken = one.pressure.held, breakers.tenants
+    report.held, report.broken = pressure.held, breakers.tenants
     return report
 
 
@@ -180,6 +182,7 @@ class _Tick:
     def __init__(
         self,
         context: FireContext,
+        pressure: BackpressureCheck,
         breakers: BreakerCheck,
         report: TickReport,
         queue: ShardQueue,
@@ -187,10 +190,10 @@ class _Tick:
         deadline: int,
         holder: str,
     ) -> None:
-        self._context, self._breakers, self._report, self._queue = context, breakers, report, queue
+        self._context, self._report, self._queue = context, report, queue
+        self._pressure, self._breakers = pressure, breakers
         self._services, self._clock = context.services, context.clock
         self._deadline, self._holder = deadline, holder
-        self.pressure = BackpressureCheck(context.services, context.clock)
         self._lock = threading.Lock()  # of the report
 
     def run_shard(self, shard: int) -> bool:
@@ -230,12 +233,13 @@ class _Tick:
     def _page(self, shard: int, after: str | None) -> DuePage:
         """The due entries that neither backpressure nor an open breaker holds back."""
         found = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
-        page = replace(found, entries=self._breakers.admit(self.pressure.admit(found.entries)))
+        page = replace(found, entries=self._breakers.admit(self._pressure.admit(found.entries)))
         with self._lock:
             self._report.handled.held += len(found.entries) - len(page.entries)
             if after is None and is_measured(self._report.now):
                 self._measure_ages(shard, found.entries)
-            oldest = next((entry for entry in page.entries if not entry.failures), None)
+            in_time = (entry for entry in page.entries if not entry.failures and self._pressure.upto(entry) is None)
+            oldest = next(in_time, None)
             if oldest is not None:
                 self._report.behind = max(self._report.behind, self._report.now - oldest.due)
         for key in page.newer:
@@ -260,12 +264,16 @@ class _Tick:
         cut, renew = False, self._clock() + LOCK // 2
         while True:
             entries = [e for e in page.entries if e.key not in failed]
-            handled = dispatch(sorted(entries, key=lambda e: e.priority.rank), self._context)  # of equal ones by time
-            failed |= {entry.key for entry, _ in handled.failures}
-            _count_failures(handled, self._services, self._clock)
-            cut = cut or handled.cut > 0
-            with self._lock:
-                self._report.handled.add(handled)
+            by_rank = groupby(sorted(entries, key=_rank), key=_rank)  # the most urgent first, and of equal ones by time
+            for place, (_, urgent) in enumerate(by_rank):
+                if place and self._is_over():
+                    return True
+                handled = dispatch(list(urgent), self._context)
+                failed |= {entry.key for entry, _ in handled.failures}
+                _count_failures(handled, self._services, self._clock)
+                cut = cut or handled.cut > 0
+                with self._lock:
+                    self._report.handled.add(handled)
             if (page.last is None and not cut) or self._is_over():
                 return True
             if self._clock() >= renew:
@@ -275,6 +283,10 @@ class _Tick:
             if page.last is None:
                 cut = False
             page = self._page(shard, page.last)
+
+
+def _rank(entry: AgendaEntry) -> int:
+    return entry.priority.rank
 
 
 def _count_failures(handled: TickCounts, services: Services, clock: Clock) -> None:

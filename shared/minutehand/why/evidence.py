@@ -18,7 +18,7 @@ from minutehand.domain.run import FAILED, WAITING, RunRow, RunState
 from minutehand.domain.schedule import Freeze, Head, Revision, ScheduleState, freeze_key
 from minutehand.domain.times import SECOND
 from minutehand.errors import Conflict, MinutehandError, Unavailable
-from minutehand.fires.backpressure import read_hold_log
+from minutehand.fires.backpressure import part_of, read_hold_log
 from minutehand.fires.breakers import read_breakers
 from minutehand.fires.context import find_revision
 from minutehand.fires.lines import line_of, read_slots
@@ -238,7 +238,7 @@ class EvidenceReader:
         if run is not None and run.state in FAILED:
             redriven = tried("redriven", lambda: self._row(replay_ref(run)))
         holds = depth = None
-        part = facts.part
+        part = part_of(facts.queue, facts.priority, self._services.work)
         if was_late(facts):
             holds = tried("log of held queues", lambda: read_hold_log(self._services).of(part))
         if run is not None and run.state in WAITING and run.not_before <= facts.now:

@@ -10,7 +10,6 @@ from minutehand.domain.audit import AuditLineRow
 from minutehand.domain.job_catalogue import JobCatalogue
 from minutehand.domain.names import RunRef
 from minutehand.domain.policies import Overrides, Priority
-from minutehand.domain.queue import held_part
 from minutehand.domain.run import AgendaEntry, FailedAttemptRow, RunRow
 from minutehand.domain.schedule import Freeze, Head, Revision
 from minutehand.domain.tenants.profile import Governance
@@ -93,11 +92,11 @@ class Facts:
         return None if self.defining is None else self.defining.definition.options.queue
 
     @property
-    def part(self) -> str | None:
-        """The part of the queue that backpressure holds back by itself."""
+    def priority(self) -> Priority:
+        """Of the run, or of the fire."""
         own = None if self.run is None else self.run.overrides
         of_schedule = Overrides() if self.defining is None else self.defining.definition.overrides
-        return held_part(self.queue, own_overrides(of_schedule, own).priority or Priority.NORMAL)
+        return own_overrides(of_schedule, own).priority or Priority.NORMAL
 
     @property
     def job(self) -> str | None:

@@ -1,19 +1,20 @@
-"""Backpressure and the ticker's order, by lane: low runs that wait hold nobody back who is more urgent."""
+"""Backpressure by lane: what waits in one holds back nothing of the others; what is low and held leaves the agenda when it has aged."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
+from minutehand.domain.options import CatchUpWord
 from minutehand.domain.policies import Priority
+from minutehand.domain.times import DAY, MINUTE
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.owner.queues import survey_queues
 from minutehand.state.backpressure import Limits
 from minutehand.testing import Memory
-from minutehand.testing.memory.calls import Detail, Hook
 
-from tests.support.scenes.world import World
+from tests.support.scenes.world import Faults, World, fails
 
 HIGH, NORMAL, LOW = Priority
 DEPTH = 10
@@ -23,13 +24,21 @@ DEPTH = 10
 class Laned(World):
     """The default queue has lanes, and is held at ten messages. Nobody works."""
 
+    low_age: int = DAY
+    limits: Limits = field(default_factory=lambda: Limits(depth=DEPTH, age=DAY))
+    catch_up: CatchUpWord = "latest"
+    sent_late: int = 0  # messages, as the ticks tell
+    behind: int = 0  # ms, the most that a tick tells
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.memory = Memory(self.clock, shards=1, prioritised=[None], limits=Limits(depth=DEPTH))
+        self.memory = Memory(self.clock, shards=1, prioritised=[None], limits=self.limits, low_age=self.low_age)
         self.services = self.memory.connect()
         self.scheduler = self.owner()
         for priority in Priority:
-            self.scheduler.create_schedule(str(priority), "note", "* * * * *", priority=priority)
+            self.scheduler.create_schedule(
+                str(priority), "note", "* * * * *", priority=priority, catch_up=self.catch_up
+            )
         self.wait(60)
 
     def crowd(self, priority: Priority) -> None:
@@ -40,7 +49,10 @@ class Laned(World):
         """What each tick held. The messages of some lanes are received and deleted."""
         held = []
         for _ in range(minutes):
-            held.append(list(self.tick().held))
+            report = self.tick()
+            held.append(list(report.held))
+            self.sent_late += report.handled.sent_late
+            self.behind = max(self.behind, report.behind)
             self.serve(serving)
             self.wait(60)
         return held
@@ -51,25 +63,44 @@ class Laned(World):
                 for message in more:
                     queue.delete(message.receipt)
 
+    def claimed(self) -> dict[Priority, int]:
+        return {priority: len(self.fires(f"acme/{priority}")) for priority in Priority}
 
-@pytest.mark.parametrize(
-    ("crowded", "held", "part"),
-    [(LOW, [LOW], "default_low"), (NORMAL, [HIGH, NORMAL], None), (HIGH, [HIGH, NORMAL], None)],
-)
-def test_a_full_low_lane_holds_low_runs_alone(crowded: Priority, held: list[Priority], part: str | None) -> None:
+    def sent_by(self, lane: Priority) -> int:
+        """Messages that are in a lane."""
+        return sum(len(queue) for stripe, queue in self.memory.stripes.items() if stripe.priority is lane)
+
+
+@pytest.mark.parametrize(("crowded", "part"), [(LOW, "default_low"), (NORMAL, None), (HIGH, "default_high")])
+def test_a_full_lane_holds_its_own_runs_alone(crowded: Priority, part: str | None) -> None:
     world = Laned()
     world.go_on(2, serving=list(Priority))
     world.crowd(crowded)
-    assert world.go_on(30, serving=set(Priority) - set(held))[-1] == [part or "default"]
-    claimed = {priority: len(world.fires(f"acme/{priority}")) for priority in Priority}
-    assert {priority for priority, number in claimed.items() if number < 20} == set(held)
-    assert min(claimed[priority] for priority in set(Priority) - set(held)) >= 30
+    others = set(Priority) - {crowded}
+    assert world.go_on(30, serving=others)[-1] == [part or "default"]
+    claimed = world.claimed()
+    assert claimed[crowded] < 20
+    assert min(claimed[priority] for priority in others) >= 30
     log = read_hold_log(world.services)
     assert log.of(part).now is not None
     assert set(log.queues) == {part}
     (queue,) = survey_queues(world.services, world.clock())
     assert queue.holds is not None
     assert queue.holds.now is not None, "and that is shown"
+
+
+@pytest.mark.parametrize("crowded", list(Priority))
+def test_a_queue_without_lanes_is_held_as_a_whole(crowded: Priority) -> None:
+    world = Laned()
+    world.memory = Memory(world.clock, shards=1, limits=Limits(depth=DEPTH))
+    world.services = world.memory.connect()
+    world.scheduler = world.owner()
+    for priority in Priority:
+        world.scheduler.create_schedule(str(priority), "note", "* * * * *", priority=priority)
+    world.go_on(2, serving=list(Priority))
+    world.crowd(crowded)
+    assert world.go_on(30, serving=[])[-1] == ["default"]
+    assert max(world.claimed().values()) < 20
 
 
 def test_no_catch_up_policy_passes_over_what_a_full_low_lane_held_back() -> None:
@@ -86,27 +117,89 @@ def test_no_catch_up_policy_passes_over_what_a_full_low_lane_held_back() -> None
     assert not [run for run in world.memory.runs("acme/low") if run.skipped_until is not None]
 
 
-class ClaimOrder(Hook):
-    """Notes the owners of the runs of each claim, in order."""
-
-    def __init__(self) -> None:
-        self.owners = list[str]()
-
-    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
-        if detail.verb == "claim":
-            self.owners += [str(getattr(item, "owner", item)) for item in detail.items]
-        return ()
+def test_how_long_low_runs_wait_holds_their_lane_although_they_are_few() -> None:
+    world = Laned(limits=Limits(depth=10**5, age=5 * MINUTE))
+    held = world.go_on(30, serving=[])
+    assert held[-1] == ["default_low"], "of the other lanes a thousand messages would have to wait"
+    assert read_hold_log(world.services).of("default_low").why == "age"
+    world.serve(list(Priority))
+    world.work()
+    assert world.go_on(1, serving=[]) == [[]]
 
 
-def test_a_ticker_that_is_behind_takes_the_most_urgent_of_a_page_first() -> None:
-    world = Laned()
-    for priority in Priority:
-        world.scheduler.delete_schedule(str(priority))
-    for number, priority in enumerate([LOW, NORMAL, HIGH]):
-        world.scheduler.create_schedule(f"late-{priority}", "note", f"{number} 18 * * *", priority=priority)
-    entries = [entry.priority for entry in world.memory.entries() if "late-" in entry.id]
-    assert entries == [LOW, NORMAL, HIGH], "by time"
-    world.wait(7 * 3600)
-    hook = ClaimOrder()
-    world.tick(world.process(hook))
-    assert hook.owners == ["acme/late-high", "acme/late-normal", "acme/late-low"]
+# What has aged.
+
+AGE = 30 * MINUTE
+
+
+@pytest.mark.parametrize("catch_up", ["all", "none"])
+def test_what_has_aged_in_the_agenda_is_sent_the_normal_way_while_the_low_lane_is_held(catch_up: CatchUpWord) -> None:
+    world = Laned(low_age=AGE, catch_up=catch_up)
+    world.go_on(2, serving=list(Priority))
+    world.scheduler.submit("note", "one-off", priority="low", delay=1_200)
+    world.crowd(LOW)
+    waiting = world.sent_by(LOW)
+    assert world.go_on(25, serving=[HIGH, NORMAL])[-1] == ["default_low"]
+    young, lies = world.claimed()[LOW], world.sent_by(LOW) - waiting
+    world.go_on(65, serving=[HIGH, NORMAL])
+    fires = [run for run in world.memory.runs("acme/low") if run.skipped_until is None]
+    age = [world.clock() - run.due for run in fires[young:]]
+    assert len(age) >= 40, "a minute after another, as each has waited for half an hour"
+    assert AGE <= min(age) <= AGE + 2 * MINUTE, "and nothing that is younger"
+    assert [run.due for run in fires] == [fires[0].due + n * MINUTE for n in range(len(fires))], "none is passed over"
+    assert world.sent_by(LOW) == waiting + lies, "none by the low lane"
+    assert not [entry for entry in world.memory.entries() if entry.id.startswith("acme/~")], "nor is the one-off held"
+    assert (world.sent_late, world.behind < 2 * MINUTE) == (0, True), "late on purpose: the ticker is not behind"
+    world.serve([LOW])
+    world.go_on(3, serving=list(Priority))
+    assert world.claimed()[LOW] >= 90, "and then all the rest"
+
+
+def test_what_has_aged_is_held_with_the_normal_lane() -> None:
+    world = Laned(low_age=AGE, catch_up="none")
+    world.go_on(2, serving=list(Priority))
+    world.crowd(LOW)
+    world.crowd(NORMAL)
+    assert world.go_on(90, serving=[HIGH])[-1] == ["default", "default_low"]
+    assert world.claimed()[LOW] < 20
+    world.serve([LOW])
+    assert world.go_on(30, serving=[HIGH, LOW])[-1] == ["default"]
+    assert world.claimed()[LOW] < 20, "the first of it would take the normal lane"
+    world.serve([NORMAL])
+    world.go_on(3, serving=list(Priority))
+    assert world.claimed()[LOW] >= 120
+    assert not [run for run in world.memory.runs("acme/low") if run.skipped_until is not None], "none is passed over"
+
+
+# What owners submit.
+
+
+def test_a_low_run_that_is_submitted_while_its_lane_is_held_waits_in_the_agenda() -> None:
+    world, calls = Laned(), Faults()
+    world.go_on(2, serving=list(Priority))
+    world.crowd(LOW)
+    world.go_on(15, serving=[HIGH, NORMAL])
+    before, owner = {lane: world.sent_by(lane) for lane in Priority}, world.owner(calls)
+    for priority in [*Priority, LOW, LOW]:
+        owner.submit("note", priority=priority)
+    assert {lane: world.sent_by(lane) - before[lane] for lane in Priority} == {HIGH: 1, NORMAL: 1, LOW: 0}
+    assert len([entry for entry in world.memory.entries() if entry.id.startswith("acme/~")]) == 3
+    assert [detail.verb for _, detail in calls.calls].count("record") == 1, "for all of them"
+    world.serve([LOW])
+    world.go_on(1, serving=[])
+    assert world.sent_by(LOW) >= 3
+    assert not [entry for entry in world.memory.entries() if entry.id.startswith("acme/~")]
+    world.wait(60)
+    owner.submit("note", priority="low")
+    assert not [entry for entry in world.memory.entries() if entry.id.startswith("acme/~")], "it is not held any more"
+
+
+def test_who_submits_nothing_low_reads_nothing_of_it_and_what_cannot_be_read_is_sent() -> None:
+    world, calls = Laned(), Faults().at("record", before=fails, times=None)
+    owner = world.owner(calls)
+    for priority in (HIGH, NORMAL):
+        owner.submit("note", priority=priority)
+    assert "record" not in calls.verbs()
+    owner.submit("note", priority="low")
+    assert "record" in calls.verbs()
+    assert not [entry for entry in world.memory.entries() if entry.id.startswith("acme/~")]

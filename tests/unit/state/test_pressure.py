@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from minutehand.domain.policies import Priority
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.state.backpressure import (
     FLOOR,
@@ -66,8 +67,10 @@ def test_the_fullest_stripe_decides() -> None:
     ]
     assert full(loads) == loads[1]
     assert full([]) is None
-    assert not asks_for_age(loads)
-    assert asks_for_age([*loads, QueueDepth(waiting=FLOOR, at_hand=0)])
+    for lane in Priority:
+        assert asks_for_age(loads, lane) is (lane is Priority.LOW), "of which few are taken"
+        assert asks_for_age([*loads, QueueDepth(waiting=FLOOR, at_hand=0)], lane)
+    assert not asks_for_age([QueueDepth(waiting=0, at_hand=9)], Priority.LOW)
     assert (patience(LIMITS, held=False), patience(LIMITS, held=True)) == (600_000, 300_000)
 
 

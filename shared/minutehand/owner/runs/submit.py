@@ -117,8 +117,13 @@ def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
 
 
 def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
-    """Send the message now if the run is due before the next tick, or put it in line; if that fails, the ticker sends it."""
+    """Send the message of a run that is due before the next tick, or put it in line.
+
+    If that fails, or its low lane is held back, the ticker sends it.
+    """
     services, clock = context.services, context.clock
+    if context.keeps(entry):
+        return
     try:
         message = message_of(run, services, context.trace)
         if message is None:

@@ -83,7 +83,10 @@ class MemoryWorkQueue:
 
     @property
     def lanes(self) -> Sequence[Priority]:
-        return lanes(priorities=self._consumes in self._prioritised)
+        return self.lanes_of(self._consumes)
+
+    def lanes_of(self, queue: str | None) -> Sequence[Priority]:
+        return lanes(priorities=queue in self._prioritised)
 
     def has_lanes(self) -> bool:
         def look() -> bool:

@@ -20,7 +20,7 @@ from minutehand.domain.run import AgendaEntry, EntryKind, RunRow
 from minutehand.domain.schedule import Revision, freeze_key
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable, Unreadable
-from minutehand.fires.claim import outgoing
+from minutehand.fires.claim import lane_of, outgoing
 from minutehand.ports.ledger import BatchReadResult
 from minutehand.ports.schedules import RevisionBatch, RevisionKey
 from minutehand.ports.work_queue import RawMessage
@@ -145,7 +145,8 @@ def _resent(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) 
     """Send the new order to the run's own queue. The message is deleted if it was accepted, and else comes back."""
     assert outcome.order is not None
     assert received.spec is not None
-    order = replace(outcome.order, queue=received.spec.queue, priority=received.spec.priority)
+    spec, since = received.spec, _waits_since(received)
+    order = replace(outcome.order, queue=spec.queue, priority=spec.priority, since=since)
     try:
         accepted = _send(worker, order, outcome.at)
     except Exception:  # the run is recorded; whatever it is, its message comes back
@@ -155,6 +156,12 @@ def _resent(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) 
         return replace(outcome, acknowledgement=Acknowledgement.DELETE)
     action = Action.KEPT if outcome.action is Action.POSTPONED else outcome.action
     return replace(outcome, action=action, acknowledgement=Acknowledgement.SHOW, at=outcome.otherwise)
+
+
+def _waits_since(received: ReceivedMessage) -> int | None:
+    """UTC ms since which its run could start for the first time; of a fire without a row that is its instant."""
+    run = received.in_flight.run or received.row
+    return received.in_flight.ref.instant if run is None else run.waits_since
 
 
 def _send(worker: WorkerContext, order: Message, at: int) -> bool:
@@ -170,7 +177,7 @@ def _send(worker: WorkerContext, order: Message, at: int) -> bool:
         id=str(order.run),
         created_at=now,
         queue=order.queue,
-        priority=order.priority,
+        priority=lane_of(order, at, worker.services.work),
     )
     return bool(worker.services.agenda.put([entry]))
 
