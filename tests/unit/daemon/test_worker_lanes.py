@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 from minutehand import Context, Registry, RunState, Scheduler
+from minutehand.daemon.figures import ProcessFigures
 from minutehand.daemon.worker_process import WorkerProcess
 from minutehand.domain.policies import Priority
 from minutehand.domain.times import DAY, HOUR
 from minutehand.services import system_clock
+from minutehand.signals.worker import WorkerFigures
 from minutehand.testing import Memory
+from minutehand.worker.stages import LeasedRun
 
 HIGH, NORMAL, LOW = Priority
 PATIENCE = 30.0  # seconds
@@ -123,6 +126,19 @@ def test_low_keeps_a_tenth_of_the_starts_and_high_the_most() -> None:
     assert 35 <= later["normal"] <= 45
 
 
+class LowWaits(ProcessFigures):
+    """Keeps the names of the figures of low waits."""
+
+    def __init__(self, jobs: Registry) -> None:
+        super().__init__()
+        self.waits, self._made = list[str](), WorkerFigures(lambda: jobs)
+
+    def started(self, leased: Sequence[LeasedRun]) -> None:
+        self.waits += [
+            each.name for each in self._made.of_starts(leased) if each.name == "LowWait" for _ in each.values
+        ]
+
+
 def test_a_low_message_that_is_a_day_old_takes_a_normal_slot() -> None:
     now = [system_clock()]
     scene = Scene(holds=True, clock=lambda: now[0])
@@ -130,10 +146,12 @@ def test_a_low_message_that_is_a_day_old_takes_a_normal_slot() -> None:
     scene.submit(LOW, 3)
     now[0] = system_clock()
     scene.submit(LOW, 2)
-    with working(scene, 10) as process:
+    figures = LowWaits(scene.jobs)
+    with working(scene, 10, figures=figures) as process:
         scene.wait_for_starts(5)
         assert process._slots._used[LOW] - process._slots._waiting[LOW] <= 3
         assert process._slots._used[NORMAL] >= 3
+    assert Counter(figures.waits) == {"LowWait": 5}, "by which way it came does not change"
 
 
 def test_a_process_that_is_told_of_no_lanes_takes_from_the_normal_one_alone() -> None:

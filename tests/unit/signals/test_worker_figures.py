@@ -184,6 +184,17 @@ def test_a_tenants_own_figures_are_those_by_job_of_all_its_jobs() -> None:
     assert (sum(started), sum(total)) == (2, 3)
 
 
+@pytest.mark.parametrize(("lane", "aged"), [(Priority.LOW, False), (Priority.LOW, True), (Priority.NORMAL, False)])
+def test_what_came_by_a_low_lane_has_a_wait_of_its_own_whichever_slot_it_takes(lane: Priority, aged: bool) -> None:
+    here = Measured()
+    here.world.scheduler.submit("note")
+    here.world.wait(3)
+    (delivery,) = here.world.services.work.receive(most=10, wait=0, visibility=HIDDEN)
+    worker = here.worker()
+    run_batch(worker, receive(worker, [replace(delivery, lane=lane, aged=aged)]))
+    assert here.take().get("LowWait") == ([3_000] if lane is Priority.LOW else None)
+
+
 def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:
     """By each state, action and start that there is."""
     here = Measured()

@@ -72,7 +72,12 @@ def test_what_is_urgent_has_the_share_of_writes_first() -> None:
     for number in range(40):
         world.scheduler.create_schedule(f"low-{number}", "note", "0 18 * * *", priority="low")
     world.scheduler.create_schedule("high", "note", "0 18 * * *", priority="high")
-    spread = FanOutConfig(writes=10, wait=lambda seconds: (waits.append(seconds), order.seen.append("wait")))
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        order.seen.append("wait")
+
+    spread = FanOutConfig(writes=10, wait=wait)
     world.tick(world.process(order), spread=spread)
     assert order.seen[0] == "claim high"
     assert order.seen.index("wait") > order.seen.index("send high"), "the rest has to"
