@@ -4,8 +4,8 @@ python -m bench priorities [arrivals flood] [--low 2000] [--high 600] [--arrival
 
 All runs last a second, in a queue with lanes. ``arrivals``: while ``--low`` low runs wait, a high one is submitted every two seconds.
 ``flood``: ``--low`` low and ``--high`` high runs wait at once; figures are of the time in which runs of both wait. Lateness is from the
-submission to the start. Low runs keep a tenth of the slots, so the last of n waits n seconds for each of these at the most. Exits with
-1 if a high run did not start.
+submission to the start. Low runs keep a tenth of the slots, so the last of n waits n seconds for each of these at the most: n divided by
+the low runs that start in a second beside the flood. Exits with 1 if a high run did not start.
 """
 
 from __future__ import annotations
@@ -82,10 +82,13 @@ def figures(began: Sequence[witness.Began], expected: int) -> dict[str, Any]:
     late = sorted(one.at - one.due for one in began if one.key == HIGH)
     span = [one.at for one in began if one.key == HIGH]
     both = [one for one in began if span and min(span) <= one.at <= max(span)]
+    low = sum(one.key == LOW for one in both)
     return {
         "high p50 s": round(percentile(late, 0.5) / 1e3, 2),
         "high p99 s": round(percentile(late, 0.99) / 1e3, 2),
-        "low's share of the starts": round(sum(one.key == LOW for one in both) / max(len(both), 1), 3),
+        "high longest s": round(max(late, default=0) / 1e3, 2),
+        "low's share of the starts": round(low / max(len(both), 1), 3),
+        "low a second": round(low / max((max(span) - min(span)) / 1e3, 0.001), 2) if span else 0.0,
         "high missing": expected - len(late),
     }
 

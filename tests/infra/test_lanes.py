@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from aws_cdk import Duration, Stack
 from aws_cdk.assertions import Template
-from minutehand.domain.queue import Queue
+from hypothesis import given
+from hypothesis import strategies as st
+from minutehand.domain.policies import Priority
+from minutehand.domain.queue import BATCH, MOST_LOW_SHARE, Queue
 from minutehand.errors import InvalidInput
 
 from infra import Minutehand
+from infra.roles.worker import WorkerSize
 from tests.support.stacks import JOBS
 from tests.support.templates import functions, sources
 
@@ -132,3 +136,24 @@ def test_the_functions_of_all_lanes_run_exactly_as_many(
     queue = Queue(name="a", concurrency=concurrency, stripes=stripes, priorities=True)
     assert queue.functions == (batch, functions)
     assert batch * functions * stripes == concurrency
+
+
+@given(
+    each=st.integers(6, 1_000),
+    stripes=st.integers(1, 5),
+    batch=st.integers(1, BATCH),
+    low_share=st.integers(1, MOST_LOW_SHARE),
+)
+def test_of_any_concurrency_the_lanes_functions_run_exactly_as_many_together(
+    each: int, stripes: int, batch: int, low_share: int
+) -> None:
+    """Odd numbers, too: each stripe's lanes have event sources whose maximum concurrencies are the queue's in sum."""
+    runs = min(each, 1_000 // stripes) * stripes
+    queue = Queue(name="a", concurrency=runs, stripes=stripes, batch=batch, priorities=True)
+    size = WorkerSize.of(queue)
+    lanes = {lane: size.of_lane(lane, low_share).max_concurrency or 0 for lane in Priority}
+    assert sum(lanes.values()) * size.batch * stripes == runs
+    assert size.batch <= batch
+    assert all(2 <= functions <= 1_000 for functions in lanes.values()), "what Lambda takes"
+    total = sum(lanes.values())
+    assert lanes[Priority.LOW] >= min(total * low_share // 100, total - 4), "low keeps its share"

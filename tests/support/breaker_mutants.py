@@ -66,8 +66,8 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the ticker sends what a breaker holds",
         "ticker/tick.py",
-        "entries=self._breakers.admit(self.pressure.admit(found.entries))",
-        "entries=self.pressure.admit(found.entries)",
+        "entries=self._breakers.admit(self._pressure.admit(found.entries))",
+        "entries=self._pressure.admit(found.entries)",
     ),
     (
         "the ticker sends all fires of an entry as a probe",

@@ -91,6 +91,10 @@ LANES = (
     "tests/unit/owner/test_priorities.py",
     "tests/unit/sqs/test_pressure_lanes.py",
     "tests/unit/daemon/test_worker_lanes.py",
+    "tests/unit/worker/delivery/test_aged_runs.py",
+    "tests/unit/ticker/test_urgent_first.py",
+    "tests/unit/signals/test_worker_figures.py",
+    "tests/unit/sdk/test_health.py",
     "tests/contract/test_lanes.py",
 )
 SLOTS = (
@@ -688,8 +692,9 @@ MUTANTS = (
     Mutant(
         "what is held back is taken off the agenda",
         "fires/backpressure.py",
-        "            return [entry for entry in entries if entry.kind not in _SENT or self._may_go(entry)]\n",
-        "            held = [entry for entry in entries if entry.kind in _SENT and not self._may_go(entry)]\n"
+        "            return [entry for entry in entries if entry.key not in parts or self._admits(entry, parts[entry.key], now)]\n",
+        "            sent = [entry for entry in entries if entry.key in parts]\n"
+        "            held = [entry for entry in sent if not self._admits(entry, parts[entry.key], now)]\n"
         "            self._services.agenda.remove(held)\n"
         "            return [entry for entry in entries if entry not in held]\n",
         PRESSURE,
@@ -711,7 +716,7 @@ MUTANTS = (
     Mutant(
         "a full queue is filled further by tenants whose runs start",
         "fires/backpressure.py",
-        "                self._full.add(queue)\n",
+        "                self._full.add(part)\n",
         "",
         PRESSURE,
     ),

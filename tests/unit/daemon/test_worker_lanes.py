@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -28,8 +28,13 @@ PATIENCE = 30.0  # seconds
 class Scene:
     """A queue with lanes; its job notes its start, and ends when it is let."""
 
-    def __init__(self, *, holds: bool = False, clock: Callable[[], int] = system_clock) -> None:
-        self.memory = Memory(clock, prioritised=[None], idle=lambda seconds: threading.Event().wait(min(seconds, 0.02)))
+    def __init__(self, *, holds: bool = False, clock: Callable[[], int] = system_clock, stripes: int = 1) -> None:
+        self.memory = Memory(
+            clock,
+            prioritised=[None],
+            stripes={None: stripes},
+            idle=lambda seconds: threading.Event().wait(min(seconds, 0.02)),
+        )
         self.jobs, self.starts = Registry(), list[str]()
         self.begun, self.may_end = threading.Semaphore(0), threading.Semaphore(0)
         self.scheduler = Scheduler(jobs=self.jobs, services=self.memory.connect(), clock=clock)
@@ -124,6 +129,26 @@ def test_low_keeps_a_tenth_of_the_starts_and_high_the_most() -> None:
         later = Counter(scene.starts[10:])
     assert 10 <= later["low"] <= 12
     assert 35 <= later["normal"] <= 45
+
+
+@pytest.mark.parametrize(("processes", "stripes"), [(1, 1), (1, 2), (2, 1), (2, 3)])
+@pytest.mark.parametrize("concurrency", [1, 2, 3, 5])
+def test_low_keeps_a_tenth_of_the_starts_of_processes_with_few_slots(
+    concurrency: int, processes: int, stripes: int
+) -> None:
+    scene = Scene(holds=True, stripes=stripes)
+    for priority in Priority:
+        scene.submit(priority, 200)
+    with ExitStack() as running:
+        there = [running.enter_context(working(scene, concurrency)) for _ in range(processes)]
+        scene.wait_for_starts(concurrency * processes)
+        for _ in range(120):
+            assert until(lambda: all(set(+one._slots._waiting) == set(Priority) for one in there))
+            scene.may_end.release()
+            scene.wait_for_starts(1)
+        later = Counter(scene.starts[concurrency * processes :][:120])
+    assert 12 <= later["low"] <= 30
+    assert later["high"] >= 40
 
 
 class LowWaits(ProcessFigures):

@@ -11,8 +11,10 @@ from minutehand.domain.policies import Priority
 from minutehand.domain.times import DAY, MINUTE
 from minutehand.fires.backpressure import read_hold_log
 from minutehand.owner.queues import survey_queues
+from minutehand.owner.ticker_health import TickerState
 from minutehand.state.backpressure import Limits
 from minutehand.testing import Memory
+from minutehand.why.answer import Cause
 
 from tests.support.scenes.world import Faults, World, fails
 
@@ -127,6 +129,23 @@ def test_how_long_low_runs_wait_holds_their_lane_although_they_are_few() -> None
     assert world.go_on(1, serving=[]) == [[]]
 
 
+@pytest.mark.parametrize("laned", [True, False])
+def test_why_names_the_lane_that_holds_a_fire(laned: bool) -> None:
+    world = Laned()
+    world.memory = Memory(world.clock, prioritised=[None] if laned else [], limits=Limits(depth=DEPTH))
+    world.services = world.memory.connect()
+    world.scheduler = world.owner()
+    for priority in (HIGH, LOW):
+        world.scheduler.create_schedule(str(priority), "note", "0 * * * *", priority=priority)
+    world.go_on(2, serving=list(Priority))
+    world.crowd(LOW)
+    world.go_on(65, serving=[HIGH])
+    fire = world.now().replace(minute=0, second=0)
+    causes = {priority: world.scheduler.why(str(priority), fire).causes for priority in (HIGH, LOW)}
+    assert Cause.HELD_QUEUE in causes[LOW]
+    assert (Cause.HELD_QUEUE in causes[HIGH]) is not laned
+
+
 # What has aged.
 
 AGE = 30 * MINUTE
@@ -150,6 +169,8 @@ def test_what_has_aged_in_the_agenda_is_sent_the_normal_way_while_the_low_lane_i
     assert world.sent_by(LOW) == waiting + lies, "none by the low lane"
     assert not [entry for entry in world.memory.entries() if entry.id.startswith("acme/~")], "nor is the one-off held"
     assert (world.sent_late, world.behind < 2 * MINUTE) == (0, True), "late on purpose: the ticker is not behind"
+    world.tick()
+    assert world.scheduler.ticker().state is TickerState.ON_TIME
     world.serve([LOW])
     world.go_on(3, serving=list(Priority))
     assert world.claimed()[LOW] >= 90, "and then all the rest"
