@@ -170,8 +170,7 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
         answered = send([messages[ref] for ref in to_send], services.work, clock)
     finished = clock()
     due = [  # what was held is late on purpose
-        finished if context.was_held(ref.tenant) else due_of(message, finished, services.work)
-        for ref, message in zip(to_send, messages, strict=True)
+        finished if context.was_held(ref.tenant) else due_of(messages[ref], finished, services.work) for ref in to_send
     ]
     counts.count_sends(due, answered, finished)
     result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted} | lined
