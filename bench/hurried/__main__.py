@@ -9,6 +9,7 @@ from minutehand.cli import main
 from minutehand.domain.times import SECOND
 
 import functions.worker.batch  # noqa: F401 (so that its constants are replaced too)
+from bench.hurried.messages import FOLDER, count_messages
 
 
 def hurry(lease: float, skew: float = 1.0) -> None:
@@ -32,4 +33,6 @@ def hurry(lease: float, skew: float = 1.0) -> None:
 
 if __name__ == "__main__":
     hurry(float(os.environ["HURRY_LEASE"]))
+    if FOLDER in os.environ:
+        count_messages(os.environ[FOLDER])
     main()
