@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,11 +14,12 @@ from minutehand.domain.tenants.limits import JOB_CAP, LimitValue, RateWord, Tena
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import Misconfigured
 from minutehand.fires.backpressure import is_unstarted, last_fire
+from minutehand.fires.context import FAR
 from minutehand.fires.lines import slots_of
 from minutehand.ports.services import Clock, Services
 from minutehand.settings import Settings
 from minutehand.state.backpressure import UNSTARTED
-from minutehand.state.tenants.slots import ALL, CapSlots
+from minutehand.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
 
 _MINUTES = 5
 _MOST_MINUTES = 60
@@ -53,6 +54,8 @@ class TenantFigures:
     )  # counted against ``schedules``, as of the last count; None: not counted, as there is no such limit
     fires_per_hour: int | None  # the same: of all these, each in its densest hour
     slots: Mapping[str, int]  # in use or kept for runs of a line, by limit, of the tenant's own concurrency caps
+    lines: Mapping[str, int]  # runs that wait in line for a slot, by limit, as far as they were counted
+    lines_longer: Sequence[str]  # limits of whose lines more runs wait than were counted
 
 
 class FigureMethods:
@@ -88,6 +91,8 @@ class FigureMethods:
         )
         sampled = [_waits(head, services, now) for head in _active(name, services)]
         limits = services.tenants.governance(name, now).limits
+        slots = _slots(name, limits, services, now)
+        lines, longer = _lines(name, slots, services)
         rates = [rate for word in RateWord if (rate := limits.rate(word)) is not None]
         is_counted = limits.schedules is not None or limits.fires_per_hour is not None
         stored = services.usage.count(name) if is_counted else None
@@ -111,16 +116,40 @@ class FigureMethods:
             tokens={f"{rate.word}_per_second": services.usage.left(name, rate, now) for rate in rates},
             schedules=None if stored is None else stored.schedules,
             fires_per_hour=None if stored is None else stored.fires_per_hour,
-            slots=_used(name, limits, services, now),
+            slots={limit: each.used() for limit, (_, each) in slots.items()},
+            lines=lines,
+            lines_longer=longer,
         )
 
 
-def _used(tenant: str, limits: TenantLimits, services: Services, now: int) -> dict[str, int]:
-    """Slots of the tenant's own caps that are not free, by limit: one query."""
+def _slots(tenant: str, limits: TenantLimits, services: Services, now: int) -> dict[str, tuple[str, CapSlots]]:
+    """Job and slots of the tenant's own caps, by limit: one read."""
     names = {} if limits.concurrent_runs is None else {ALL: "concurrent_runs"}
     names |= {job: f"{JOB_CAP}{job}" for job in limits.job_caps}
     found = slots_of(tenant, services) if names else {}
-    return {name: found.get(job, CapSlots()).current(now).used() for job, name in names.items()}
+    return {name: (job, found.get(job, CapSlots()).current(now)) for job, name in names.items()}
+
+
+def _lines(
+    tenant: str, slots: Mapping[str, tuple[str, CapSlots]], services: Services
+) -> tuple[dict[str, int], list[str]]:
+    """Entries of the lines of caps, by limit, at most so many in sum; and the limits of whose lines there are more.
+
+    A query for each line in which somebody waits. Runs that were cancelled count until their turn comes.
+    """
+    counts, longer, left = dict.fromkeys(slots, 0), list[str](), _MOST_WAITING
+    for name, (job, each) in slots.items():
+        if not each.has_line:
+            continue
+        if left:
+            cap = ConcurrencyCap(tenant=tenant, job=job, most=None)
+            page = services.agenda.due(cap.line, upto=FAR, after=None, limit=left)
+            counts[name] = len(page.entries)
+            left -= len(page.entries)
+            if page.last is None:
+                continue
+        longer.append(name)
+    return counts, longer
 
 
 def _active(tenant: str, services: Services) -> list[Head]:

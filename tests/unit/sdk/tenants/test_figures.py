@@ -83,7 +83,7 @@ def test_what_is_left_of_the_limits_is_told(harness: Harness) -> None:
     for _ in range(5):
         harness.scheduler.submit("plain")
     assert harness.tenants.figures("acme").tokens == {"runs_per_second": 0}
-    assert harness.tenants.figures("acme").slots == {}
+    assert (harness.tenants.figures("acme").slots, harness.tenants.figures("acme").lines) == ({}, {})
 
 
 def test_slots_in_use_are_told_by_limit(harness: Harness) -> None:
@@ -99,6 +99,32 @@ def test_slots_in_use_are_told_by_limit(harness: Harness) -> None:
     assert harness.tenants.figures("acme").slots == told
     harness.advance(minutes=2)
     assert set(harness.tenants.figures("acme").slots.values()) == {0}, "of a process that was not heard of"
+
+
+def test_runs_in_line_are_told_by_limit_as_far_as_they_were_counted(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"concurrent_runs": 9, "concurrent_runs:plain": 1, "concurrent_runs:fails": 1}
+    harness.tenants.create("acme", limits=limits)
+    services, clock = harness.memory.connect(), harness.clock
+    for job in ("plain", "fails"):
+        cap = ConcurrencyCap(tenant="acme", job=job, most=1)
+        change_cap(cap, lambda slots: slots.taken("w", 0, [("r", False)], 1, clock())[0], services, clock)
+        for _ in range(4):
+            harness.scheduler.submit(job)
+    told = harness.tenants.figures("acme")
+    assert told.lines == {"concurrent_runs": 0, "concurrent_runs:plain": 4, "concurrent_runs:fails": 4}
+    assert told.lines_longer == []
+    monkeypatch.setattr("minutehand.sdk.tenants.figures._MOST_WAITING", 6)
+    told = harness.tenants.figures("acme")
+    assert sum(told.lines.values()) == 6
+    assert len(told.lines_longer) == 1
+    (longer,) = told.lines_longer
+    assert told.lines[longer] == 2
+    monkeypatch.setattr("minutehand.sdk.tenants.figures._MOST_WAITING", 4)
+    told = harness.tenants.figures("acme")
+    assert sum(told.lines.values()) == 4
+    assert len(told.lines_longer) >= 1, "of the second line it is only known that there is one"
 
 
 def test_nothing_is_written_and_little_is_read(harness: Harness) -> None:
