@@ -81,7 +81,12 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
 
 def submit(hurry: Hurried, asked: argparse.Namespace, pool: ThreadPoolExecutor) -> None:
     stage, payload = Stage("submitted", asked.runs), {"to": str(hurry.to), "seconds": asked.lasts}
-    for number, _ in enumerate(pool.map(lambda _: hurry.scheduler.submit("hurried.spell", payload), range(asked.runs))):
+    hurry.scheduler.wait_for(
+        hurry.scheduler.submit("hurried.spell", payload).id, timeout=_PATIENCE
+    )  # workers are there
+    for number, _ in enumerate(
+        pool.map(lambda _: hurry.scheduler.submit("hurried.spell", payload), range(1, asked.runs))
+    ):
         stage.at(number)
     stage.done()
 
@@ -128,7 +133,8 @@ class Seen:
     def strike(self) -> None:
         """The next fault, at the next worker."""
         number, kind = len(self.faults), _KINDS[len(self.faults) % len(_KINDS)]
-        worker = self.hurry.children[f"worker-{number % self.asked.workers}"]
+        place = (number + number // len(_KINDS)) % self.asked.workers  # each worker meets each kind
+        worker = self.hurry.children[f"worker-{place}"]
         self.faults.append(kind)
         if kind == "kill":
             worker.kill()
