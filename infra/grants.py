@@ -110,6 +110,7 @@ def allow_scheduling(
     store.allow(grantee, "agenda", ("dynamodb:PutItem", *DELETE), BATCH)
     store.allow_lines(grantee, tenant)
     store.allow_objects(grantee, "s3:PutObject", keys.objects(PAYLOADS))
+    store.allow_sizes(grantee, keys.objects(PAYLOADS), keys.objects(RESULTS))  # which the limit of kept bytes counts
     store.allow_key(grantee)
     if prompt:
         queues.allow_send(grantee)

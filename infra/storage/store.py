@@ -142,6 +142,10 @@ class InstallationStore(Construct):
             self.allow_objects(grantee, "s3:GetObject", keys)
         self._allow_listing(grantee)
 
+    def allow_sizes(self, grantee: iam.IGrantable, *folders: str) -> None:
+        """Let ``grantee`` list the objects under ``folders``, with their sizes."""
+        self._allow_listing(grantee, folders)
+
     def allow_removal(self, grantee: iam.IGrantable, *folders: str) -> None:
         """Let ``grantee`` find and remove the objects under ``folders``."""
         for top in sorted({keys if keys == INBOX else f"{keys.partition('/')[0]}/*" for keys in folders}):
@@ -159,7 +163,9 @@ class InstallationStore(Construct):
     ) -> None:
         """Let ``grantee`` list the keys that begin as ``keys``, or all."""
         place = bucket or self.bucket
-        conditions = None if keys is None else {"StringLike": {"s3:prefix": keys}}
+        conditions = (
+            None if keys is None else {"StringLike": {"s3:prefix": keys if isinstance(keys, str) else list(keys)}}
+        )
         iam.Grant.add_to_principal(
             grantee=grantee, actions=list(actions), resource_arns=[place.bucket_arn], conditions=conditions
         )

@@ -119,15 +119,26 @@ class LimitExceeded(MinutehandError):
 
 
 class Throttled(MinutehandError):
-    """The tenant acts faster than its limit; nothing was done. The same call is accepted ``seconds`` later, unless others are first.
+    """The tenant acts faster than its limit, or has as many runs as it may; nothing was done. The same call is accepted ``seconds`` later,
+    unless others are first.
 
-    ``limit`` is its name, ``tenant`` whose it is, ``per_second`` and ``burst`` how much it is.
+    ``limit`` is its name, ``tenant`` whose it is. How much it is: of a rate ``per_second`` and ``burst``, else ``most``.
     """
 
-    def __init__(self, message: str, *, tenant: str, limit: str, per_second: float, burst: int, seconds: float) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        tenant: str,
+        limit: str,
+        seconds: float,
+        per_second: float | None = None,
+        burst: int | None = None,
+        most: int | None = None,
+    ) -> None:
         super().__init__(message)
-        self.tenant, self.limit, self.per_second, self.burst = tenant, limit, per_second, burst
-        self.seconds = seconds
+        self.tenant, self.limit, self.seconds = tenant, limit, seconds
+        self.per_second, self.burst, self.most = per_second, burst, most
 
 
 class Unavailable(MinutehandError):

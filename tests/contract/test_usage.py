@@ -1,14 +1,17 @@
-"""What tenants use of their limits: tokens of one bucket, and a count that is changed in the transactions that arm schedules."""
+"""What tenants use of their limits: tokens of one bucket, a count that is changed in the transactions that arm schedules, and quotas."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.tenants.limits import AcceptedRate, RateWord
+from minutehand.domain.names import one_off_ref
+from minutehand.domain.payload import folders_of
+from minutehand.domain.tenants.limits import AcceptedRate, QuotaWord, RateWord
 from minutehand.dynamodb.tables import RUNS
 from minutehand.ports.services import Services
 from minutehand.ports.tenants.usage import ScheduleCount, UsageChange
+from minutehand.state.tenants.quota import Counted, Quota
 
 from tests.support.builders import NOON, a_head, a_revision
 from tests.support.engines import Engine
@@ -86,3 +89,64 @@ def test_a_change_that_is_lost_counts_nothing(services: Services) -> None:
     )
     assert services.usage.count("acme") == COUNT
     assert RUNS.stream, "the rows lie among the runs, whose followers leave them out"
+
+
+def no_runs(quota: Quota) -> Counted:
+    return Counted(in_use=0)
+
+
+def test_two_processes_share_the_places_of_runs(engine: Engine) -> None:
+    """One write takes some for five seconds; what is taken while somebody counts is not lost."""
+    first, second = engine.services.usage, engine.again().usage
+    assert first.quota("acme", QuotaWord.WAITING_RUNS) is None
+    assert [first.take_place("acme", 3, NOON, no_runs) for _ in range(2)] == [0, 0]
+    assert second.take_place("acme", 3, NOON, no_runs) == 0
+    assert (first.take_place("acme", 3, NOON, no_runs), second.take_place("acme", 3, NOON, no_runs)) == (1_000, 1_000)
+
+    def count(quota: Quota) -> Counted:
+        assert second.take_place("acme", 5, NOON + 1_000, no_runs) == 0
+        assert quota.taken == 3
+        return Counted(in_use=1, seen=3)
+
+    assert first.take_place("acme", 3, NOON + 1_000, count) == 0
+    found = second.quota("acme", QuotaWord.WAITING_RUNS)
+    assert found is not None
+    assert (found.taken, found.in_use) == (5, 3), "one is open, two have ended, and two are new"
+    assert second.quota("beta", QuotaWord.WAITING_RUNS) is None
+
+
+def test_bytes_are_taken_whole_or_not_at_all(engine: Engine) -> None:
+    usage = engine.services.usage
+    parts = iter((Counted(in_use=40, cursor="here"), Counted(in_use=30)))
+    assert usage.take_bytes("acme", 90, 100, NOON, lambda quota: next(parts)) is None, (
+        "it is not counted to the end yet"
+    )
+    found = usage.quota("acme", QuotaWord.KEPT_BYTES)
+    assert found is not None
+    assert (found.in_use, found.part, found.cursor) == (90, 40, "here")
+    assert usage.take_bytes("acme", 1, 200, NOON + 1_000, lambda quota: next(parts)) is None
+    again = engine.again().usage.quota("acme", QuotaWord.KEPT_BYTES)
+    assert again is not None
+    assert (again.in_use, again.cursor) == (161, None)
+    assert usage.take_bytes("acme", 40, 200, NOON + 1_000, no_runs) == 201
+    assert usage.take_bytes("acme", 39, 200, NOON + 1_000, no_runs) is None
+
+
+def test_the_objects_of_a_tenant_are_listed_with_their_sizes(services: Services) -> None:
+    payloads = services.payloads
+    sizes = list[int]()
+    for tenant in ("acme", "acme.eu", "beta"):
+        for number in range(3):
+            payloads.put(one_off_ref(tenant, f"r{number}"), "x" * 10 * (number + 1))
+        payloads.put(f"{tenant}/s", "é" * 100)
+        payloads.keep(tenant, "y" * 1_000)
+    objects, cursor = 0, None
+    while True:
+        page = payloads.kept("acme", after=cursor)
+        objects, cursor = objects + page.objects, page.cursor
+        sizes.append(page.bytes)
+        if cursor is None:
+            break
+        assert cursor.startswith(folders_of("acme"))
+    assert (objects, sum(sizes)) == (5, 10 + 20 + 30 + 200 + 1_000)
+    assert payloads.kept("nobody", after=None).bytes == 0

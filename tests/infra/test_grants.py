@@ -227,6 +227,22 @@ def test_a_tenants_scheduler_does_everything_for_it_and_nothing_for_another(
                 call()
 
 
+def test_who_schedules_may_count_what_its_limits_count(
+    grants: Grants, acme: Scheduler, other: Scheduler, local_settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The runs that have not ended and the objects of its own tenant, and not those of another."""
+    for owner in (acme, other):
+        limits = {"waiting_runs": 100, "kept_bytes": 10**6}
+        Tenants(settings=local_settings).create(owner.tenant, limits=limits)
+    for given in (grants.of_tenant, grants.scheduling):
+        with enforced(given, local_settings):
+            Scheduler("acme", jobs=acme._jobs, settings=local_settings).submit("j", LARGE)
+    assert "limit.open" not in caplog.text
+    services = connect(local_settings)
+    with enforced(grants.of_tenant, local_settings), pytest.raises(Misconfigured):
+        services.payloads.kept("acme2", after=None)
+
+
 def test_who_reads_reads_everything_and_changes_nothing(
     grants: Grants, acme: Scheduler, other: Scheduler, local_settings: Settings
 ) -> None:

@@ -126,10 +126,12 @@ def test_every_item_of_a_release_is_read(there: Installation, kept: dict[str, li
     assert read_slots(cap, there.services).sent
     rows = [to_row(item) for item in kept["runs"]]
     assert all(run_of(row) for row in rows if "state" in row and "rev" in row)
-    assert all(record_of(row).body for row in rows if "body" in row)
+    assert all(record_of(row).version for row in rows if "body" in row)
     assert {row["key"] for row in rows if str(row["owner"]).endswith("/~limits")} == {
         "~rate~runs",
         "~schedules",
+        "~waiting_runs",
+        "~kept_bytes",
     }, "of tenant delta"
     assert there.services.usage.count("delta") == next(count_of(row) for row in rows if row["key"] == "~schedules")
     assert there.owner.list_dead(since=forms.START, include_redriven=True).items

@@ -38,6 +38,7 @@ from minutehand.historian.marks import (
 )
 from minutehand.services import connect
 from minutehand.settings import Settings
+from minutehand.state.tenants.quota import Counted
 from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
 from minutehand.state.worker_record import JobNames, WorkerIdentity, WorkerKind
 from minutehand.testing import ManualClock
@@ -60,6 +61,8 @@ PROFILE = TenantProfile(
         runs_burst=2,
         schedules=10,
         fires_per_hour=1_000,
+        waiting_runs=100,
+        kept_bytes=10**9,
         concurrent_runs=5,
         concurrency_strict=1,
         job_caps={"work": 1},
@@ -72,7 +75,7 @@ PROFILE = TenantProfile(
 )
 WORDS = {
     *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "line", "expect", "config", "lock", "dead"),
-    *("limits", "rate", "schedules"),
+    *("limits", "rate", "schedules", "waiting_runs", "kept_bytes"),
     *(
         "position",
         "aside",
@@ -159,6 +162,8 @@ class Story:
         limited = Scheduler("delta", jobs=jobs(), services=self.services, clock=self.clock)
         limited.create_schedule("counted", "work", "0 18 * * *")
         waiting = limited.submit("work", delay=90_000)
+        usage, part = self.services.usage, Counted(in_use=1, cursor="payloads/delta/runs/delta%2F~x/0")
+        usage.take_bytes("delta", 1, 10**9, self.clock(), lambda quota: part)
         self.line_up(waiting.id)
         Tenants(services=self.services, clock=self.clock).erase("gamma", "gamma", budget=0)
         self.follow()

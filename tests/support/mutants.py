@@ -26,7 +26,7 @@ from tests.support.breaker_mutants import BREAKER_MUTANTS
 from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.lane_mutants import LANE_MUTANTS
-from tests.support.limit_mutants import LIMIT_MUTANTS
+from tests.support.limit_mutants import LIMIT_MUTANTS, QUOTA_MUTANTS
 from tests.support.place_mutants import PLACE_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.slot_mutants import SLOT_MUTANTS
@@ -84,6 +84,7 @@ LIMITS = (
     "tests/unit/owner/schedules/test_arm.py",
     "tests/unit/web/test_operators.py",
 )
+QUOTAS = ("tests/unit/owner/test_quotas.py",)
 BREAKERS = ("tests/unit/state/test_breaker.py", "tests/unit/worker/admission/test_breakers.py")
 LANES = (
     "tests/unit/state/test_lanes.py",
@@ -1132,6 +1133,7 @@ MUTANTS = (
     *(Mutant(*each, REGISTRY) for each in TENANT_MUTANTS),
     *(Mutant(*each, PLACES) for each in PLACE_MUTANTS),
     *(Mutant(*each, LIMITS) for each in LIMIT_MUTANTS),
+    *(Mutant(*each, QUOTAS) for each in QUOTA_MUTANTS),
     *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
     *(Mutant(*each, LANES) for each in LANE_MUTANTS),
     *(Mutant(*each, SLOTS) for each in SLOT_MUTANTS),

@@ -143,6 +143,11 @@ def is_object_of(key: str, tenant: str) -> bool:
     return is_result or is_in_folder_of(key, tenant)
 
 
+def folders_of(tenant: str) -> tuple[str, str]:
+    """What the keys of a tenant's objects begin with, in their order."""
+    return f"{PAYLOADS}/{tenant}/", f"{RESULTS}/{tenant}/"
+
+
 def is_same_content(one: str | None, other: str | None) -> bool:
     """Whether two keys (None: no object) are of equal texts."""
     return _digest(one) == _digest(other)

@@ -7,9 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 from minutehand.aws import Client
 from minutehand.concurrency.forks import HoldsLocks
-from minutehand.domain.payload import PAYLOADS, PayloadOwner, is_object_of, owner_of_object, payload_key, result_key
+from minutehand.domain.payload import (
+    PAYLOADS,
+    PayloadOwner,
+    folders_of,
+    is_object_of,
+    owner_of_object,
+    payload_key,
+    result_key,
+)
 from minutehand.domain.times import SECOND
 from minutehand.errors import InvalidInput, NotFound, Unavailable
+from minutehand.ports.payloads import KeptObjects
 
 _MOST = 1_000  # objects of one request that removes them
 
@@ -68,6 +77,15 @@ class BucketPayloads(HoldsLocks):
 
     def remove(self, keys: Sequence[str]) -> None:
         remove_objects(self._client, self._bucket, keys)
+
+    def kept(self, tenant: str, *, after: str | None) -> KeptObjects:
+        payloads, results = folders_of(tenant)
+        folder = payloads if after is None or after.startswith(payloads) else results
+        more = {} if after in (None, folder) else {"StartAfter": after}
+        page = self._client.call("list_objects_v2", Bucket=self._bucket, Prefix=folder, **more)
+        found = page.get("Contents", ())
+        cursor = found[-1]["Key"] if page.get("IsTruncated") else results if folder == payloads else None
+        return KeptObjects(len(found), sum(int(one["Size"]) for one in found), cursor)
 
 
 def remove_objects(client: Client, bucket: str | None, keys: Sequence[str]) -> None:

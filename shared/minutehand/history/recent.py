@@ -1,12 +1,14 @@
-"""What a tenant's runs of the last minutes say: those that ended, by their entries, and those that are due and have not started."""
+"""What a tenant's runs say: those of the last minutes that ended, those that are due and have not started, those that have not ended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from minutehand.domain.history.entry import Book
+from minutehand.domain.history.entry import Book, RunKind
+from minutehand.domain.names import RunRef
 from minutehand.domain.run import RunState
+from minutehand.domain.times import DAY, MINUTE
 from minutehand.history.find import Finder, FindSpec
 from minutehand.history.read import Reading
 from minutehand.ports.history.pages import ReadMeter
@@ -15,6 +17,8 @@ from minutehand.state.history.search import Search
 from minutehand.state.history.stats import Tally
 
 _WAITS = frozenset({RunState.QUEUED, RunState.RETRYING})
+ACCEPTED = frozenset({RunKind.ONE_OFF, RunKind.TRIGGER, RunKind.REPLAY})  # by an act of the owner's, one by one
+_FAR = (10**6 - 1) * DAY  # UTC ms: the last day that the history has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,3 +52,49 @@ def waiting(
     )
     found = finder.of_tenant(tenant, None)
     return len(found.runs), found.cursor is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenRuns:
+    """Runs of a tenant but fires."""
+
+    open: int  # that have not ended; one more than was asked for if there are more
+    seen: int  # that were accepted one by one since some time, also if they have ended
+
+
+def count_open(
+    tenant: str,
+    *,
+    since: int,
+    coming: int,
+    now: int,
+    most: int,
+    services: Services,
+    meter: ReadMeter,
+    is_over: Callable[[], bool],
+) -> OpenRuns:
+    """Count the runs that have not ended, the latest first, until there are more than ``most`` or it ``is_over``.
+
+    And up to ``coming`` of those that were accepted after ``since`` (UTC ms), by the clocks of those who accepted them. It reads
+    entries, and no run. Raises Unavailable.
+    """
+    count, seen = 0, set[RunRef]()
+    kinds = Search(kinds=ACCEPTED | {RunKind.BACKFILL})
+    listed = Reading(services.history, tenant, Book.OPEN, kinds, after=-1, upto=_FAR, meter=meter, is_over=is_over)
+    for entry in listed.entries():
+        count += 1
+        if count > most:
+            break
+        if entry.kind in ACCEPTED and entry.created_at > since:
+            seen.add(entry.run)
+    if count <= most and len(seen) < coming:
+        search = Search(kinds=ACCEPTED)
+        ended = Reading(
+            services.history, tenant, Book.ENDED, search, after=since, upto=now + MINUTE, meter=meter, is_over=is_over
+        )
+        for entry in ended.entries():
+            if entry.created_at > since:
+                seen.add(entry.run)
+            if len(seen) >= coming:
+                break
+    return OpenRuns(open=count, seen=len(seen) if count <= most else coming)

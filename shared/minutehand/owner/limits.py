@@ -3,6 +3,7 @@
     throttling    delays      runs_per_second, changes_per_second         open if the table does not answer
     limiting      refuses     schedules, fires_per_hour, backfill_fires   closed: the act's own transaction needs the count
                               highest_priority                            closed: the profile is read before the act
+                              (``quotas`` has waiting_runs and kept_bytes)
 
 The count of schedules is changed in the transactions that arm them. It is not lowered by what ends, and may be behind for five seconds
 after a limit was set: so it is taken anew, from the heads, before anybody is refused and once an hour by the next arming. Who has many
@@ -73,7 +74,7 @@ def check_backfill(tenant: str, fires: int, context: FireContext) -> None:
     """Raises LimitExceeded if a backfill of so many fires is larger than a tenant's may be, Unavailable."""
     most = context.services.tenants.governance(tenant, context.clock()).limits.backfill_fires
     if most is not None and fires > most:
-        raise _exceeded(tenant, "backfill_fires", fires, most, "backfill a shorter interval at a time")
+        raise exceeded(tenant, "backfill_fires", fires, most, "backfill a shorter interval at a time")
 
 
 def arming(tenant: str, rule: Rule, before: Rule | None, context: FireContext, *, is_new: bool) -> UsageChange | None:
@@ -158,12 +159,13 @@ def _check(change: UsageChange, count: ScheduleCount) -> None:
         return
     schedules = count.schedules + change.schedules
     if change.schedules > 0 and change.most_schedules is not None and schedules > change.most_schedules:
-        raise _exceeded(change.tenant, "schedules", schedules, change.most_schedules, "delete some")
+        raise exceeded(change.tenant, "schedules", schedules, change.most_schedules, "delete some")
     fires, most = count.fires_per_hour + change.fires_per_hour, change.most_fires or 0
-    raise _exceeded(change.tenant, "fires_per_hour", fires, most, "let it fire less often, or delete others")
+    raise exceeded(change.tenant, "fires_per_hour", fires, most, "let it fire less often, or delete others")
 
 
-def _exceeded(tenant: str, limit: str, value: int, most: int, what: str) -> LimitExceeded:
+def exceeded(tenant: str, limit: str, value: int, most: int, what: str) -> LimitExceeded:
+    """The error that says ``what`` frees something."""
     remedy = f"{what}, or ask an operator for more: `minutehand tenants set {tenant} --limit {limit}={value}`"
     return LimitExceeded(
         f"{limit}={value:,}: tenant {tenant!r} may have {most:,}; nothing was done; {remedy}",

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from minutehand.domain.payload import PayloadOwner
+
+
+@dataclass(frozen=True)
+class KeptObjects:
+    """What one request finds of the objects of a tenant."""
+
+    objects: int
+    bytes: int
+    cursor: str | None  # beyond which the next ones are; None: these were the last
 
 
 class Payloads(Protocol):
@@ -25,3 +35,6 @@ class Payloads(Protocol):
 
     def remove(self, keys: Sequence[str]) -> None:
         """Remove payloads. Raises Unavailable."""
+
+    def kept(self, tenant: str, *, after: str | None) -> KeptObjects:
+        """The next up to 1,000 payloads, results and checkpoints of a tenant. Raises Unavailable, Misconfigured (it may not list them)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from minutehand.clock import system_clock
@@ -28,6 +29,7 @@ from minutehand.owner.catalogue import KnownNames
 from minutehand.owner.granted import JobGrants
 from minutehand.owner.limits import bounded, check_priority, throttle
 from minutehand.owner.payload_checks import PayloadChecks
+from minutehand.owner.quotas import put_payload, take_place
 from minutehand.owner.schedules.client_tokens import ScheduleCall
 from minutehand.ports.services import Clock, Services
 from minutehand.ports.work_queue import WorkQueue
@@ -91,22 +93,29 @@ class SchedulerBase(Lookups, Connected):
         """A copy that refuses a job that neither this process nor any worker knows; with ``strict=False`` one that warns of it."""
         return self._copy(_strict=check_flag("strict", strict))
 
-    def _take(self, word: RateWord) -> None:
-        """Take a token of the tenant's rate, and wait for it as long as the caller's patience lasts. Raises Throttled, Unavailable."""
+    def _take(self, word: RateWord, *, place: bool | None = None) -> None:
+        """Take a token of the tenant's rate, and a place of its runs that have not ended (``place``; default: for a run that is accepted).
+
+        Waits for them as long as the caller's patience lasts. Raises Throttled, Unavailable.
+        """
         if self._caller.is_system:
             return
+        checks = [partial(throttle, self.tenant, word)]
+        if word is RateWord.RUNS if place is None else place:
+            checks.append(partial(take_place, self.tenant, has_history=self._has_history))
         left = self._patience
-        while (refused := throttle(self.tenant, word, self._services, self._clock())) is not None:
-            if refused.seconds > left:
-                raise refused
-            self._services.wait(refused.seconds)
-            left -= refused.seconds
+        for check in checks:
+            while (refused := check(services=self._services, now=self._clock())) is not None:
+                if refused.seconds > left:
+                    raise refused
+                self._services.wait(refused.seconds)
+                left -= refused.seconds
 
     def _pending(self, payload: Any, job: str | None = None) -> PendingPayload:
         """A payload as JSON, not yet stored: of this job, if it is known for which. Raises InvalidInput."""
         known = None if job is None else self._jobs.get(job)
         kind = None if known is None else known.payload_type
-        pending = PendingPayload(payload, self._services.payloads, kind)
+        pending = PendingPayload(payload, lambda whose, text: put_payload(whose, text, self._context), kind)
         refuse_secrets(pending.text, self.tenant)
         return pending
 

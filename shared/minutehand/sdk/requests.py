@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -23,7 +23,6 @@ from minutehand.domain.times import to_ms
 from minutehand.errors import InvalidInput
 from minutehand.owner.schedules.arm import ScheduleSpec
 from minutehand.owner.schedules.client_tokens import ClientToken
-from minutehand.ports.payloads import Payloads
 from minutehand.timing import Rule
 
 _T = TypeVar("_T")
@@ -45,9 +44,9 @@ class ScheduleWords(OptionWords, total=False):
 class PendingPayload:
     """A payload that is not stored yet. It is stored at most once, and not at all if the present definition has it."""
 
-    def __init__(self, payload: Any, payloads: Payloads, kind: TypedPayload | None = None) -> None:
+    def __init__(self, payload: Any, put: Callable[[PayloadOwner, str], str], kind: TypedPayload | None = None) -> None:
         self.text = payload_text(payload, kind)
-        self._payloads = payloads
+        self._put = put  # stores a large one
         self._stored: StoredPayload | None = None
 
     def of_run(self, run: RunRef) -> StoredPayload:
@@ -72,7 +71,7 @@ class PendingPayload:
         """The text itself if it has at most so many bytes; else its key in the bucket, after it was put there."""
         if size(self.text) <= most:
             return self.text, None
-        return None, self._payloads.put(whose, self.text)
+        return None, self._put(whose, self.text)
 
 
 def checked_patience(seconds: object) -> float:

@@ -213,5 +213,5 @@ class RunMethods(SchedulerBase):
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
         run = self._read(run_id, Verb.RETRY)
         self._may_run(run.job)
-        self._take(RateWord.RUNS)
+        self._take(RateWord.RUNS, place=False)  # it has one
         return self._run_view(cancelling.hasten_run(run, self._context))

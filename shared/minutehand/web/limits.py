@@ -51,9 +51,11 @@ class RequestLimit:
 
 
 def add_tenant_rate(problem: Throttled, headers: dict[str, str]) -> str:
-    """Add a tenant's rate to the headers that are lists, beside the caller's. Returns Retry-After: whole seconds."""
+    """Add a tenant's limit to the headers that are lists, beside the caller's. Returns Retry-After: whole seconds."""
     seconds = math.ceil(problem.seconds)
-    policy = f'"{problem.limit}";q={problem.burst};w={math.ceil(problem.burst / problem.per_second)}'
+    policy = f'"{problem.limit}";q={problem.most if problem.burst is None else problem.burst}'
+    if problem.burst is not None and problem.per_second is not None:
+        policy += f";w={math.ceil(problem.burst / problem.per_second)}"
     for name, value in (("RateLimit-Policy", policy), ("RateLimit", f'"{problem.limit}";r=0;t={seconds}')):
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return str(seconds)

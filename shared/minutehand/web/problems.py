@@ -61,7 +61,10 @@ KINDS: Mapping[type[MinutehandError], ErrorKind] = {
         403, "limit-exceeded", "A limit of the tenant refuses this", "free something, or ask an operator for more"
     ),
     errors.Throttled: ErrorKind(
-        429, "throttled", "The tenant acts faster than its limit", "send the same request again after Retry-After"
+        429,
+        "throttled",
+        "The tenant acts faster or has more than its limit allows",
+        "send the same request again after Retry-After",
     ),
     errors.Unavailable: ErrorKind(
         503, "unavailable", "A table or queue did not answer", "send the same request again after Retry-After"
@@ -206,6 +209,7 @@ def explained(request: Request, problem: MinutehandError) -> Response:
         answered.more |= {"tenant": problem.tenant, "most": problem.most}
     if isinstance(problem, errors.Throttled):
         answered.more |= {"tenant": problem.tenant, "limit": problem.limit, "seconds": problem.seconds}
+        answered.more |= {"most": problem.most}
         answered.headers["Retry-After"] = add_tenant_rate(problem, request.state.answer_headers)
     if kind.status == 503:
         answered.headers["Retry-After"] = str(_RETRY)

@@ -203,6 +203,18 @@ def test_a_page_says_when_a_throttled_act_may_be_repeated() -> None:
     assert "come back in 100 s" in refused.text
 
 
+def test_a_tenants_page_shows_how_many_runs_wait_and_how_much_is_kept() -> None:
+    browser = Browser()
+    browser.harness.tenants.set("default", limits={"waiting_runs": 1, "kept_bytes": 90_000})
+    assert browser.confirm("job/greet/submit", payload='{"to": "Ada"}').status_code == 303
+    refused = browser.confirm("job/greet/submit", payload='{"to": "Ada"}')
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert "waiting_runs=1" in refused.text
+    page = browser.get("tenant/default")
+    assert "1 of waiting_runs=1<" in page
+    assert "of kept_bytes" not in page, "nobody has counted them"
+
+
 def test_a_tenants_page_shows_its_circuit_breakers() -> None:
     browser = Browser()
     assert "Circuit breakers" not in browser.get("tenant/default")

@@ -358,6 +358,7 @@ def test_another_tenants_bucket_that_does_not_answer_changes_nothing() -> None:
 ACTS: dict[str, Callable[[Scheduler], object]] = {
     "create": lambda owner: owner.create_schedule("s", "note", "0 18 * * *"),
     "submit": lambda owner: owner.submit("note"),
+    "submit a large payload": lambda owner: owner.submit("note", "x" * 70_000),
 }
 
 
@@ -377,13 +378,24 @@ def test_a_tenant_without_limits_costs_no_request_more(limited: str) -> None:
 
     plain, world = World(), World()
     if limited != "nobody":
-        every = dict.fromkeys(("runs_per_second", "changes_per_second", "schedules", "fires_per_hour"), 1)
+        words = ("runs_per_second", "changes_per_second", "schedules", "fires_per_hour", "waiting_runs", "kept_bytes")
+        every = dict.fromkeys(words, 1)
         limit(world, "beta", **every)
     if limited == "others":
         limit(world, INSTALLATION, backfill_fires=10)
     found = requests(world)
     assert found == requests(plain)
-    assert not {verb for _, verb in found} & {"lease_tokens", "schedule_count", "put_count"}
+    limiting = {
+        "lease_tokens",
+        "schedule_count",
+        "put_count",
+        "quota",
+        "claim_count",
+        "take_quota",
+        "put_quota",
+        "kept",
+    }
+    assert not {verb for _, verb in found} & limiting
 
 
 def test_a_busy_tenant_with_all_limits_writes_once_a_second() -> None:

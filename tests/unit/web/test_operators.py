@@ -157,6 +157,20 @@ def test_who_is_throttled_is_told_when_to_come_back() -> None:
     api.post("/runs", run, 201, tenant="acme")
 
 
+def test_who_has_as_many_runs_as_it_may_is_told_when_they_are_counted_anew() -> None:
+    api = Api(actor=OPERATOR, rate=100.0)
+    api.post("/tenants", {"tenant": "acme", "limits": {"waiting_runs": 1}}, 201, tenant=None)
+    run = {"job": "greet", "payload": {"to": "Ada"}, "delay": 3_600}
+    api.post("/runs", run, 201, tenant="acme")
+    answer = api.ask("POST", "/runs", run, tenant="acme")
+    said = answer.json()
+    assert (answer.status_code, said["code"], said["limit"], said["most"]) == (429, "throttled", "waiting_runs", 1)
+    assert (said["seconds"], answer.headers["retry-after"]) == (1.0, "1")
+    assert answer.headers["ratelimit-policy"].split(", ")[-1] == '"waiting_runs";q=1'
+    assert answer.headers["ratelimit"].split(", ")[-1] == '"waiting_runs";r=0;t=1'
+    assert api.get("/tenants/acme/figures", tenant=None)["waiting_runs"] == 1
+
+
 def test_what_a_limit_refuses_says_which_and_how_much() -> None:
     api = Api(actor=OPERATOR)
     api.post("/tenants", {"tenant": "acme", "limits": {"schedules": 1}}, 201, tenant=None)

@@ -19,6 +19,8 @@ from minutehand.errors import InvalidInput
 FASTEST = 100_000.0  # acts a second: ten microseconds for each
 SLOWEST = 0.001  # acts a second: 3.6 an hour
 MOST = 1_000_000_000  # of what is counted
+MOST_WAITING = 1_000_000  # of what is counted run by run
+MOST_BYTES = 10**15
 
 
 JOB_CAP = "concurrent_runs:"  # before the name of a job: how many of its runs have a lease at a time
@@ -32,6 +34,8 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "concurrency_strict": (0, 1),
     "weight": (1, 10),
     "agenda_shards": (0, 512),
+    "waiting_runs": (0, MOST_WAITING),
+    "kept_bytes": (0, MOST_BYTES),
 }
 PLACED = ("weight", "agenda_shards")  # those that are in the layout of the agenda too: of single tenants alone
 _JOB = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
@@ -42,6 +46,13 @@ class RateWord(StrEnum):
 
     RUNS = "runs"  # runs that are accepted: submit, trigger, replay, retry, redrive, the start of a backfill
     CHANGES = "changes"  # acts that arm: create, update, resume; and skip, tag, reschedule
+
+
+class QuotaWord(StrEnum):
+    """What is counted again and again: nothing writes what ends or goes."""
+
+    WAITING_RUNS = "waiting_runs"
+    KEPT_BYTES = "kept_bytes"
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,8 @@ class TenantLimits:
     schedules: int | None = None  # that are not deleted
     fires_per_hour: int | None = None  # of all these, each in its densest hour
     backfill_fires: int | None = None  # of one backfill
+    waiting_runs: int | None = None  # single runs, triggers, replays and runs of backfills that have not ended
+    kept_bytes: int | None = None  # of large payloads, results and checkpoints in the bucket
     breaker_percent: int | None = None  # of failed attempts at which a job's circuit breaker opens
     highest_priority: Priority | None = None  # of its runs: what asks for more is refused, what inherits more gets this
     concurrent_runs: int | None = None  # runs that have a lease at a time

@@ -4,22 +4,26 @@ A tenant has these rows:
 
     <tenant>/~limits    ~rate~runs     until                            a bucket of tokens: see state/tenants/token_bucket.py
                         ~schedules     schedules, fires, version, …     changed in the transactions that arm schedules
+                        ~waiting_runs, ~kept_bytes                      counted again and again: see state/tenants/quota.py
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from minutehand.concurrency.forks import HoldsLocks
 from minutehand.domain.names import schedule_owner
-from minutehand.domain.tenants.limits import AcceptedRate, RateWord
+from minutehand.domain.tenants.limits import AcceptedRate, QuotaWord, RateWord
+from minutehand.domain.times import SECOND
 from minutehand.dynamodb.rows import reads
 from minutehand.dynamodb.tables import RUNS, Row, RowTables, RowWrite
-from minutehand.errors import Unavailable
-from minutehand.ports.tenants.usage import ScheduleCount, UsageChange
+from minutehand.errors import MinutehandError
+from minutehand.ports.tenants.usage import Count, ScheduleCount, UsageChange
+from minutehand.state.tenants.quota import Quota, QuotaWrite
+from minutehand.state.tenants.quota import quota_of as parse_quota
 from minutehand.state.tenants.token_bucket import PERIOD, SharedBucket, TokenLease
 from minutehand.state.transition import Absent, Compare, Plus, all_of
 
@@ -28,14 +32,18 @@ log = logging.getLogger(__name__)
 _OWNER, _RATE, _COUNT = "~limits", "~rate~", "~schedules"
 _ROUNDS = 4  # writes of one lease: other processes may change the bucket between two of them
 _MOST = 10_000  # leases that a process remembers
+_PLACES = 5 * SECOND  # for which places of runs are taken
+_SHARE = 4  # of the free places a process takes one in so many at once
 
 
 class _Leases(HoldsLocks):
     """A lease, and the lock with which one thread at a time asks for more."""
 
-    def __init__(self) -> None:
-        self.lease = TokenLease()
+    def __init__(self, period: int = PERIOD) -> None:
+        self.lease = TokenLease(period)
         self.until: int | None = None  # the bucket as it was seen last; None: it was not, or there is none
+        self.quota: Quota | None = None  # likewise
+        self.most = 0  # the limit, of which a change counts at once
         super().__init__()
 
     def _make_locks(self) -> None:
@@ -47,27 +55,23 @@ class RowUsage:
 
     def __init__(self, tables: RowTables) -> None:
         self._tables = tables
-        self._leases: dict[tuple[str, RateWord], _Leases] = {}  # single operations of a dict need no lock
+        self._leases: dict[tuple[str, RateWord | QuotaWord], _Leases] = {}  # single operations of a dict need no lock
 
     def take(self, tenant: str, rate: AcceptedRate, now: int) -> int:
+        known = self._known(tenant, rate.word)
+
+        def ask(wanted: int) -> tuple[int, int]:
+            return self._lease(tenant, SharedBucket(rate, now), wanted, known)
+
+        return _take_one(known, tenant, rate.word, rate.burst, now, ask)
+
+    def _known(self, tenant: str, word: RateWord | QuotaWord, period: int = PERIOD) -> _Leases:
         if len(self._leases) >= _MOST:
             self._leases.clear()  # costs a write for each that is still needed
-        known = self._leases.setdefault((tenant, rate.word), _Leases())
-        with known.lock:
-            wait = known.lease.take(now)
-            if wait is not None:
-                return wait
-            wanted = known.lease.wants(rate)
-            try:
-                tokens, wait = self._lease(tenant, SharedBucket(rate, now), wanted, known)
-            except Unavailable as problem:
-                log.warning("limit.open", extra={"tenant": tenant, "limit": str(rate.word), "error": str(problem)})
-                known.lease.is_open = True
-                return 0
-            return known.lease.leased(now, wanted, tokens, wait)
+        return self._leases.setdefault((tenant, word), _Leases(period))
 
     def _lease(self, tenant: str, bucket: SharedBucket, wanted: int, known: _Leases) -> tuple[int, int]:
-        """Tokens that were leased, and milliseconds until the next if these are not all that were wanted. Raises Unavailable.
+        """Tokens that were leased, and milliseconds until the next; 0: these are all that were wanted. Raises Unavailable.
 
         The first write is for the bucket as it was seen last. Others only take: one that was empty then is not asked.
         """
@@ -80,8 +84,90 @@ class RowUsage:
             applied, there = self._tables.write("lease_tokens", write, returning=True)
             known.until = None if there is None or "until" not in there else int(there["until"])
             if applied:
-                return attempt.tokens, bucket.wait(known.until or 0)
+                return attempt.tokens, 0 if attempt.tokens == wanted else bucket.wait(known.until or 0)
         return 0, PERIOD  # others were faster each time
+
+    def take_place(self, tenant: str, most: int, now: int, count: Count) -> int:
+        word = QuotaWord.WAITING_RUNS
+        known = self._known(tenant, word, _PLACES)
+
+        def ask(wanted: int) -> tuple[int, int]:
+            return self._take(tenant, word, wanted, most, now, count, known)
+
+        return _take_one(known, tenant, word, most, now, ask)
+
+    def give_back_place(self, tenant: str) -> None:
+        known = self._leases.get((tenant, QuotaWord.WAITING_RUNS))
+        if known is not None:
+            with known.lock:
+                known.lease.left += 1
+
+    def take_bytes(self, tenant: str, size: int, most: int, now: int, count: Count) -> int | None:
+        word = QuotaWord.KEPT_BYTES
+        known = self._known(tenant, word)
+        with known.lock:
+            try:
+                taken, _ = self._take(tenant, word, size, most, now, count, known, whole=True)
+            except MinutehandError as problem:
+                log.warning("limit.open", extra={"tenant": tenant, "limit": str(word), "error": str(problem)})
+                return None
+            return None if taken or known.quota is None else known.quota.in_use + size
+
+    def _take(
+        self,
+        tenant: str,
+        word: QuotaWord,
+        wanted: int,
+        most: int,
+        now: int,
+        count: Count,
+        known: _Leases,
+        *,
+        whole: bool = False,
+    ) -> tuple[int, int]:
+        """How much was taken; if nothing was, milliseconds until the next count. Raises what ``count`` raises.
+
+        ``whole``: all that is wanted. Otherwise a part of what is free at the most, so that others find something, too.
+        """
+        least = wanted if whole else 1
+        if known.quota is None:
+            known.quota = self.quota(tenant, word)
+        for _ in range(_ROUNDS):
+            quota = known.quota or Quota()
+            if quota.is_due(now, fits=quota.in_use + least <= most):
+                quota = known.quota = self._counted(tenant, word, quota, now, count, most - least)
+            free = most - quota.in_use
+            if free < least:
+                return 0, quota.wait(now)
+            amount = wanted if whole else min(wanted, max(free // _SHARE, 1))
+            applied, known.quota = self._write_quota("take_quota", tenant, word, quota.take(amount, most, now))
+            if applied:
+                return amount, 0
+        return 0, PERIOD  # others were faster each time
+
+    def _counted(self, tenant: str, word: QuotaWord, seen: Quota, now: int, count: Count, room: int) -> Quota:
+        """The quota, counted anew by this process, or as it is if another one does that. Raises what ``count`` raises."""
+        claimed, quota = self._write_quota("claim_count", tenant, word, seen.claim(now))
+        if not claimed:
+            return quota
+        try:
+            found = count(quota)
+        except MinutehandError:
+            self._write_quota("unclaim_count", tenant, word, quota.unclaimed(seen.counted_at))
+            raise
+        after = quota.counted_bytes(found) if word is QuotaWord.KEPT_BYTES else quota.counted_runs(found, now)
+        _, quota = self._write_quota("put_quota", tenant, word, after.settled(found, fits=after.in_use <= room))
+        return quota
+
+    def _write_quota(self, verb: str, tenant: str, word: QuotaWord, write: QuotaWrite) -> tuple[bool, Quota]:
+        """Whether a write was applied, and the quota as it is then."""
+        row = RowWrite(table=RUNS, row={**_key(tenant, f"~{word}"), **write.changes}, only_if=write.only_if)
+        applied, there = self._tables.write(verb, row, returning=True)
+        return applied, Quota() if there is None else quota_of(there)
+
+    def quota(self, tenant: str, word: QuotaWord) -> Quota | None:
+        row = self._tables.get("quota", RUNS, **_key(tenant, f"~{word}"))
+        return None if row is None else quota_of(row)
 
     def left(self, tenant: str, rate: AcceptedRate, now: int) -> int:
         row = self._tables.get("tokens_left", RUNS, **_key(tenant, f"{_RATE}{rate.word}"))
@@ -96,6 +182,26 @@ class RowUsage:
         write = RowWrite(table=RUNS, row=count_row(count), only_if=is_same, kind="put")
         applied, _ = self._tables.write("put_count", write)
         return applied
+
+
+def _take_one(
+    known: _Leases, tenant: str, word: RateWord | QuotaWord, most: int, now: int, ask: Callable[[int], tuple[int, int]]
+) -> int:
+    """Take one of what this process has leased, or after it has asked for more. Returns the milliseconds to wait. Fails open."""
+    with known.lock:
+        if most != known.most:
+            known.most, known.lease.closed_until = most, 0
+        wait = known.lease.take(now)
+        if wait is not None:
+            return wait
+        wanted = known.lease.wants(most)
+        try:
+            taken, wait = ask(wanted)
+        except MinutehandError as problem:
+            log.warning("limit.open", extra={"tenant": tenant, "limit": str(word), "error": str(problem)})
+            known.lease.is_open = True
+            return 0
+        return known.lease.leased(now, taken, wait)
 
 
 def usage_write(change: UsageChange) -> RowWrite:
@@ -125,6 +231,12 @@ def count_row(count: ScheduleCount) -> Row:
         "version": count.version,
         "counted_at": count.counted_at,
     }
+
+
+@reads("quota {owner}#{key}")
+def quota_of(row: Mapping[str, Any]) -> Quota:
+    """Raises Unreadable, TooNew."""
+    return parse_quota(row)
 
 
 @reads("count {owner}#{key}")

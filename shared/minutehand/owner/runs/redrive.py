@@ -19,6 +19,7 @@ from minutehand.errors import AlreadyExists, Conflict, KeyReused, MinutehandErro
 from minutehand.fires.acts import line_of
 from minutehand.fires.context import FireContext, read_revision, run_must_exist
 from minutehand.owner.limits import bounded
+from minutehand.owner.quotas import put_payload
 from minutehand.owner.runs.submit import SameTime, submit
 from minutehand.ports.records import ReadBudget, RowPage
 from minutehand.ports.services import Services
@@ -149,7 +150,7 @@ def replay(
     Raises what ``check`` raises, Conflict for a run that has not ended, NotFound if its payload has left
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
-    wanted = _with_own_payload(plan(original, ref, context, payload=payload, check=check), context.services)
+    wanted = _with_own_payload(plan(original, ref, context, payload=payload, check=check), context)
     line = line_of(act, str(original.ref), context, replay=str(ref))
     run = submit(replace(wanted, actor=line.actor), context, same_time=SameTime.ANY, line=line)
     if run.replay_of != wanted.replay_of:
@@ -157,12 +158,12 @@ def replay(
     return run
 
 
-def _with_own_payload(run: RunRow, services: Services) -> RunRow:
+def _with_own_payload(run: RunRow, context: FireContext) -> RunRow:
     """A run whose payload, if it is large, is its own: the original's goes with that run, a schedule's with its schedule."""
-    text = run.payload if run.payload_ref is None else services.payloads.get(run.ref.tenant, run.payload_ref)
+    text = run.payload if run.payload_ref is None else context.services.payloads.get(run.ref.tenant, run.payload_ref)
     if text is None or (run.payload_ref is None and size(text) <= INLINE_PAYLOAD):
         return run
-    return replace(run, payload=None, payload_ref=services.payloads.put(run.ref, text))
+    return replace(run, payload=None, payload_ref=put_payload(run.ref, text, context))
 
 
 def plan(

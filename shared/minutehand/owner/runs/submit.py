@@ -63,6 +63,7 @@ def submit(
     entry = _put_entry(run, services, clock())
     existing = services.ledger.submit(run, line)
     if existing is not None:
+        services.usage.give_back_place(run.ref.tenant)
         # The new entry is removed, unless it is the same entry with which that run still waits.
         if existing.state not in WAITING or existing.not_before != run.not_before:
             services.agenda.remove([entry])

@@ -1,11 +1,15 @@
-"""What a tenant uses of its limits: tokens of its rates, and the count of its schedules."""
+"""What a tenant uses of its limits: tokens of its rates, the count of its schedules, and what is counted again and again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from minutehand.domain.tenants.limits import AcceptedRate
+from minutehand.domain.tenants.limits import AcceptedRate, QuotaWord
+from minutehand.state.tenants.quota import Counted, Quota
+
+Count = Callable[[Quota], Counted]  # counts for whoever has claimed to; raises any error of Minutehand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +64,19 @@ class TenantUsage(Protocol):
 
     def put_count(self, count: ScheduleCount) -> bool:
         """Put a count of this ``version`` over the one before it; False if that is another one. Raises Unavailable."""
+
+    def take_place(self, tenant: str, most: int, now: int, count: Count) -> int:
+        """Take one of the places of runs that have not ended: the milliseconds after which to come again; 0: it is taken.
+
+        From places that this process has taken: one write in five seconds. ``count`` is called where they have to be counted anew. Fails
+        open: if the table or the history does not answer, everything is accepted for five seconds.
+        """
+
+    def give_back_place(self, tenant: str) -> None:
+        """A place that was taken is not needed: the next run of this process gets it. No request."""
+
+    def take_bytes(self, tenant: str, size: int, most: int, now: int, count: Count) -> int | None:
+        """Take so many bytes; None: they are taken. Otherwise how many there would be. Fails open."""
+
+    def quota(self, tenant: str, word: QuotaWord) -> Quota | None:
+        """What was counted last, and taken since; None: it was never counted. Raises Unavailable."""

@@ -177,7 +177,7 @@ class DeclarationMethods(ScheduleMethods):
             value = None if keeps else json.loads(declared.payload)
             quiet = self._copy(_on_unknown=odd.append)
             request = quiet._request_of(name, job, declared, owner, keeps=keeps)  # noqa: SLF001 (a copy)
-            compared = None if keeps else _ComparedPayload(value, self._services.payloads)
+            compared = None if keeps else _ComparedPayload(value, self._services.payloads.put)
             definition = settled(replace(request, payload=compared).define(stored), stored)
             if keeps:
                 quiet._check_stored(job, definition.payload, definition.payload_ref)  # noqa: SLF001 (a copy)

@@ -10,7 +10,7 @@ from minutehand.domain.names import check_tenant, check_whole
 from minutehand.domain.run import FAILED
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.domain.tenants.access import Verb
-from minutehand.domain.tenants.limits import JOB_CAP, LimitValue, RateWord, TenantLimits
+from minutehand.domain.tenants.limits import JOB_CAP, LimitValue, QuotaWord, RateWord, TenantLimits
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import Misconfigured
 from minutehand.fires.backpressure import is_unstarted, last_fire
@@ -53,6 +53,10 @@ class TenantFigures:
         int | None
     )  # counted against ``schedules``, as of the last count; None: not counted, as there is no such limit
     fires_per_hour: int | None  # the same: of all these, each in its densest hour
+    waiting_runs: (
+        int | None
+    )  # counted against ``waiting_runs``: as of the last count, and accepted since; None: not counted
+    kept_bytes: int | None  # the same
     slots: Mapping[str, int]  # in use or kept for runs of a line, by limit, of the tenant's own concurrency caps
     lines: Mapping[str, int]  # runs that wait in line for a slot, by limit, as far as they were counted
     lines_longer: Sequence[str]  # limits of whose lines more runs wait than were counted
@@ -116,10 +120,17 @@ class FigureMethods:
             tokens={f"{rate.word}_per_second": services.usage.left(name, rate, now) for rate in rates},
             schedules=None if stored is None else stored.schedules,
             fires_per_hour=None if stored is None else stored.fires_per_hour,
+            waiting_runs=_counted(name, QuotaWord.WAITING_RUNS, limits, services),
+            kept_bytes=_counted(name, QuotaWord.KEPT_BYTES, limits, services),
             slots={limit: each.used() for limit, (_, each) in slots.items()},
             lines=lines,
             lines_longer=longer,
         )
+
+
+def _counted(tenant: str, word: QuotaWord, limits: TenantLimits, services: Services) -> int | None:
+    found = services.usage.quota(tenant, word) if word in limits.given() else None
+    return None if found is None else found.in_use
 
 
 def _slots(tenant: str, limits: TenantLimits, services: Services, now: int) -> dict[str, tuple[str, CapSlots]]:

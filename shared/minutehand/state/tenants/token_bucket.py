@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minutehand.domain.tenants.limits import AcceptedRate
-from minutehand.domain.times import SECOND
+from minutehand.domain.times import MINUTE, SECOND
 from minutehand.state.transition import Absent, Change, Compare, Condition, Plus, any_of
 
 PERIOD = SECOND  # for which tokens are leased
@@ -86,20 +86,21 @@ class SharedBucket:
 
 @dataclass
 class TokenLease:
-    """What a process has leased of one bucket."""
+    """What a process has leased of one bucket, or of another limit, for so many ms (``period``)."""
 
+    period: int = PERIOD
     left: int = 0  # tokens
     is_open: bool = False  # the bucket did not answer: in this period everything is accepted
     size: int = 0  # of what was leased in this period
     demand: int = 1  # acts in the last period
     asked: int = 0  # acts in this one
-    since: int = -2 * PERIOD  # UTC ms: the beginning of this one
+    since: int = -MINUTE  # UTC ms: the beginning of this one
     refused_at: int = 0  # UTC ms at which the bucket had less than was wanted
     closed_until: int = 0  # UTC ms before which it is not asked again
 
     def take(self, now: int) -> int | None:
         """Milliseconds that an act has to wait: 0 with a token of the lease; None: the bucket has to be asked for ``wants``."""
-        if not 0 <= now - self.since < PERIOD:
+        if not 0 <= now - self.since < self.period:
             self._begin(now)
         self.asked += 1
         if self.is_open:
@@ -112,21 +113,21 @@ class TokenLease:
     def _begin(self, now: int) -> None:
         """A new period. What the last one left is kept as far as it is needed soon."""
         elapsed = now - self.since
-        is_next = 0 < elapsed < 2 * PERIOD
-        self.demand = max(self.asked * PERIOD // elapsed, 1) if is_next else 1
+        is_next = 0 < elapsed < 2 * self.period
+        self.demand = max(self.asked * self.period // elapsed, 1) if is_next else 1
         self.left = min(self.left, 2 * self.demand) if is_next else 0
         self.since, self.asked, self.size, self.is_open = now, 0, 0, False
 
-    def wants(self, rate: AcceptedRate) -> int:
+    def wants(self, most: int) -> int:
         """Tokens to ask for: those of the last period's acts, then twice as many each time."""
-        return min(max(2 * self.size, self.demand), rate.burst)
+        return min(max(2 * self.size, self.demand), most)
 
-    def leased(self, now: int, wanted: int, tokens: int, wait: int) -> int:
-        """Note the answer: so many tokens, and ``wait`` ms until the next if these are fewer than wanted.
+    def leased(self, now: int, tokens: int, wait: int) -> int:
+        """Note the answer: so many tokens, and ``wait`` ms until there may be more; 0: there is more already.
 
         Returns the milliseconds that the act has to wait; 0: it has one.
         """
         self.size, self.left = tokens, max(tokens - 1, 0)
-        if tokens < wanted:
+        if wait:
             self.refused_at, self.closed_until = now, max(self.since + PERIOD, now + wait)
         return 0 if tokens else self.closed_until - now

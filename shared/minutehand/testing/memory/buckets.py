@@ -6,9 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from minutehand.domain.audit import ANCHORS
-from minutehand.domain.payload import PayloadOwner, is_object_of, owner_of_object, payload_key, result_key
+from minutehand.domain.payload import (
+    PayloadOwner,
+    folders_of,
+    is_object_of,
+    owner_of_object,
+    payload_key,
+    result_key,
+    size,
+)
 from minutehand.errors import NotFound
 from minutehand.ports.history.archive import OriginalObject
+from minutehand.ports.payloads import KeptObjects
 from minutehand.ports.services import Clock
 from minutehand.ports.tenants.erasure import Lock, ObjectPage, ObjectVersion
 from minutehand.testing.memory.calls import Calls
@@ -49,6 +58,14 @@ class MemoryPayloads:
         self._calls.one(
             "DeleteObjects", "payloads", "remove", lambda: [self._texts.pop(key, None) for key in keys], *keys
         )
+
+    def kept(self, tenant: str, *, after: str | None) -> KeptObjects:
+        there = self._calls.one("ListObjectsV2", "payloads", "kept", lambda: sorted(self._texts.items()), tenant)
+        found = [
+            (key, size(text)) for key, (text, _) in there if key.startswith(folders_of(tenant)) and key > (after or "")
+        ]
+        page, rest = found[:_PAGE], found[_PAGE:]
+        return KeptObjects(len(page), sum(length for _, length in page), page[-1][0] if rest else None)
 
 
 class VersionedObjects(dict[str, bytes]):

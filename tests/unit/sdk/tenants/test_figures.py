@@ -86,6 +86,16 @@ def test_what_is_left_of_the_limits_is_told(harness: Harness) -> None:
     assert (harness.tenants.figures("acme").slots, harness.tenants.figures("acme").lines) == ({}, {})
 
 
+def test_what_is_counted_again_and_again_is_told_as_of_the_last_count(harness: Harness) -> None:
+    harness.tenants.create("acme", limits={"waiting_runs": 10, "kept_bytes": 10**6})
+    assert harness.tenants.figures("acme").waiting_runs is None, "nobody has counted yet"
+    for delay in (0, 0, 3_600):
+        harness.scheduler.submit("plain", "x" * 100_000, delay=delay)
+    figures = harness.tenants.figures("acme")
+    assert (figures.waiting_runs, figures.kept_bytes) == (3, 300_006)
+    assert harness.tenants.figures("other").waiting_runs is None
+
+
 def test_slots_in_use_are_told_by_limit(harness: Harness) -> None:
     harness.tenants.create(
         "acme", limits={"concurrent_runs": 5, "concurrent_runs:plain": 2, "concurrent_runs:other": 1}
