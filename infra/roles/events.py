@@ -1,4 +1,4 @@
-"""Events out: a function on the stream of the table of runs, which publishes ends of runs and incidents of schedules.
+"""Events out: a function on the stream of the table of runs, which publishes ends of runs, incidents of schedules, and circuit breakers.
 
 Nothing of it is made without a target.
 """
@@ -14,7 +14,7 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 from minutehand.domain.history.outgoing_event import EventTarget, parse_target, states_of
-from minutehand.domain.notice import RECORD, SCHEDULE_EVENTS, schedule_events
+from minutehand.domain.notice import NOTICE_EVENTS, RECORD, schedule_events
 from minutehand.errors import InvalidInput
 from minutehand.historian.marks import OWNER
 
@@ -31,7 +31,7 @@ TIMEOUT = Duration.minutes(
 
 
 class EventsFunction(Construct):
-    """The function and its event source, which gives it ends of runs and notices of incidents only."""
+    """The function and its event source, which gives it ends of runs and notices only."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ def _patterns(target: EventTarget) -> Iterator[dict[str, object]]:
     """The filters of the event source: what has ended with this change, or was written after it ended, which is no event; new notices."""
     if states := [str(state) for state in states_of(target.types)]:
         yield {"dynamodb": {"NewImage": {"state": {"S": states}}}}
-    if target.types.intersection(SCHEDULE_EVENTS.values()):
+    if target.types.intersection(NOTICE_EVENTS):
         yield {"eventName": ["INSERT"], "dynamodb": {"Keys": {"key": {"S": [{"prefix": RECORD}]}}}}
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import boto3
 from minutehand import Context, Registry, Retry, Scheduler, Tenants
 from minutehand.aws import BatchBackoff
 from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
+from minutehand.domain.message import Wait
 from minutehand.domain.names import parse_run_id
 from minutehand.domain.policies import Priority
 from minutehand.domain.tenants.limits import TenantLimits
@@ -46,6 +46,8 @@ from minutehand.testing.cloud import fresh_settings, running_cloud
 from minutehand.testing.process import Hand, make_worker
 from minutehand.ticker.tick import tick
 from minutehand.undertaker.bury import bury_one
+
+from tests.support.open_breakers import open_breaker
 
 RELEASE = "0.1"
 FOLDER = Path(__file__).parents[1] / "data" / "forms"
@@ -165,6 +167,8 @@ class Story:
         usage, part = self.services.usage, Counted(in_use=1, cursor="payloads/delta/runs/delta%2F~x/0")
         usage.take_bytes("delta", 1, 10**9, self.clock(), lambda quota: part)
         self.line_up(waiting.id)
+        open_breaker("delta", "work", self.services, self.clock())
+        Tenants(services=self.services, clock=self.clock).reset_breaker("delta", "work")
         Tenants(services=self.services, clock=self.clock).erase("gamma", "gamma", budget=0)
         self.follow()
         return self.items() | {"messages": list(self.bodies.values())}
@@ -179,7 +183,7 @@ class Story:
         assert message is not None
         line_up(cap, [(message, "m-1")], self.services, self.clock)
         look_after_line(cap, self.services, now, now)
-        self.note([replace(message, lined=True).encode()])
+        self.note([message.having_waited(Wait.LINE).having_waited(Wait.BREAKER).encode()])
 
     def live(self, minutes: int) -> None:
         for _ in range(minutes):

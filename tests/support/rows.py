@@ -136,7 +136,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "cancel": (build(ending.cancel, **end), WAITING),
         "request cancel": (ending.request_cancel(), HELD),
         "hasten": (build(ending.hasten, now=NOW), {"retrying", "continued", "given back unbegun"}),
-        "expire": (build(ending.expire, revision=2, **end), WAITING | ABANDONED),
+        "expire": (build(ending.expire, revision=2, **end, reason="deadline passed"), WAITING | ABANDONED),
         "exhaust": (
             build(ending.exhaust, max_attempts=2, reason="vanished", failure=None, **end, **fence),
             {"retrying", "continued"} | ABANDONED - AHEAD,

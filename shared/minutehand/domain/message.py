@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from minutehand.domain.names import RunRef, parse_run_id, storable
@@ -59,6 +60,13 @@ _LARGEST = 10**15  # larger than every UTC ms, revision and fence
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.dumps creates an encoder for each call
 
 
+class Wait(StrEnum):
+    """What a run had to wait for after its time, other than a worker."""
+
+    LINE = "line"  # a slot of a concurrency cap, in its line
+    BREAKER = "breaker"  # a circuit breaker, in the agenda or in the queue
+
+
 @value(kw_only=True)
 class Message:
     """A request to look at a run. What runs, for whom and whether, the run's row and its revision say (``state.run_spec``).
@@ -75,13 +83,22 @@ class Message:
     returned: int = 0  # how often the undertaker has sent it again
     unknown_since: int | None = None  # UTC ms at which a worker first did not know the job
     backfill: str | None = None  # id of the backfill that it belongs to; the lease requires it of the row
-    lined: bool = False  # it has waited in the line of a concurrency cap: it goes before those that have not
+    waited: frozenset[Wait] = frozenset()  # for what it has waited: its start is late on purpose
     queue: str | None = field(default=None, compare=False)  # where it is sent to; its text does not say
     priority: Priority = field(default=Priority.NORMAL, compare=False)  # likewise, whose lane there
     since: int | None = field(
         default=None, compare=False
     )  # likewise: UTC ms since which its run could start; None: not_before
     later: Mapping[str, Any] = field(default_factory=dict, compare=False)  # fields of a later release, kept unchanged
+
+    @property
+    def lined(self) -> bool:
+        """Whether it has waited in the line of a concurrency cap: it goes before those that have not."""
+        return Wait.LINE in self.waited
+
+    def having_waited(self, word: Wait) -> Message:
+        """The same after it waited for one thing more."""
+        return replace(self, waited=self.waited | {word})
 
     def encode(self) -> str:
         """JSON without the fields that have their defaults."""
@@ -94,7 +111,7 @@ class Message:
             "returned": self.returned,
             "unknown_since": self.unknown_since,
             "backfill": self.backfill,
-            "lined": int(self.lined),
+            "waited": sorted(self.waited),
         }
         body |= {name: value for name, value in optional.items() if value}
         return _encode(body | dict(self.later))
@@ -145,6 +162,10 @@ def _time(value: Any) -> int | None:
     return _whole(value) or None
 
 
+def _waits(value: Any) -> frozenset[Wait]:
+    return frozenset(map(Wait, value))
+
+
 _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # of the text: of Message, and how the value is read
     "run": ("run", parse_run_id),
     "rev": ("revision", _whole),
@@ -155,7 +176,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # of the text: of M
     "returned": ("returned", _whole),
     "unknown_since": ("unknown_since", _time),
     "backfill": ("backfill", _optional_text),
-    "lined": ("lined", bool),
+    "waited": ("waited", _waits),
 }
 
 # In an older release's message the payload was the last field and could contain any text: only the text before it is searched.

@@ -1,4 +1,7 @@
-"""A notice: a notification of an incident of a schedule. A small JSON document; docs/how-to/notifications.md shows it."""
+"""A notice: a notification of an incident of a schedule, or of a circuit breaker. A small JSON document.
+
+docs/how-to/notifications.md shows the former, docs/how-to/events.md what is made of both.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,9 @@ SCHEDULE_EVENTS: Mapping[NoticeKind, str] = {
     NoticeKind.NO_SUCCESS: "schedule.failing",
     NoticeKind.RECOVERY: "schedule.recovered",
 }
+BREAKERS = "~breakers"  # names the partition of a tenant's circuit breakers, and their record in it
+OPENED, CLOSED = "breaker.opened", "breaker.closed"
+NOTICE_EVENTS = frozenset((*SCHEDULE_EVENTS.values(), OPENED, CLOSED))  # that are made of notices' records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +53,9 @@ class Notice:
     text: str  # the notice as a sentence
     run: str | None = None  # id of the run that failed or succeeded; None: no run succeeded in time
     state: str | None = None  # of that run: DEAD, LOST, EXPIRED or SUCCEEDED
-    reason: str | None = None  # why it is in this state
+    reason: str | None = (
+        None  # why it is in this state; without a run: the circuit breakers that kept runs from starting
+    )
     error_type: str | None = None  # class of its last failure
     error: str | None = None  # its message, bounded
 
@@ -81,6 +89,31 @@ class Notice:
     def token(self) -> str:
         """The same whenever this notice is sent again: 32 characters."""
         return hashlib.sha256(f"{self.owner}#{self.incident}#{self.kind}#{self.at}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakerNotice:
+    """That a circuit breaker of a tenant has opened, or closed. It has no receiver but that of the installation's events."""
+
+    tenant: str
+    job: str  # "*": all jobs of the tenant together
+    opened_at: str  # ISO 8601, UTC
+    closed_at: str | None = None  # likewise; None: it has opened
+    actor: str | None = None  # who closed it by hand
+
+    @property
+    def type(self) -> str:
+        """Of its event."""
+        return OPENED if self.closed_at is None else CLOSED
+
+    @property
+    def owner(self) -> str:
+        return schedule_owner(self.tenant, BREAKERS)
+
+    @property
+    def token(self) -> str:
+        """One for each opening, and one for each closing: 32 characters."""
+        return hashlib.sha256(f"{self.owner}#{self.job}#{self.opened_at}#{self.type}".encode()).hexdigest()[:32]
 
 
 def notice_key(token: str) -> str:

@@ -30,10 +30,11 @@ class RowRecords:
         row = self._tables.get("record", RUNS, owner=owner, key=key)
         return None if row is None else record_of(row)
 
-    def write(self, record: Record, line: AuditLineRow | None = None) -> bool:
+    def write(self, record: Record, line: AuditLineRow | None = None, *, beside: Sequence[Record] = ()) -> bool:
         write = record_write(record)
-        if line is not None:
-            return transact(self._tables, "write_record", [write], f"record {record.key} of {record.owner}", line)
+        if line is not None or beside:
+            writes = [write, *(record_write(other, follows=False) for other in beside)]
+            return transact(self._tables, "write_record", writes, f"record {record.key} of {record.owner}", line)
         applied, refused = self._tables.write("write_record", write)
         return applied or (refused is not None and all(refused.get(n) == value for n, value in write.row.items()))
 

@@ -1,8 +1,10 @@
 """Circuit breakers as they are stored, and the ticker's part: fires of an open breaker stay in the agenda, but for its probes.
 
-    <tenant>/~breakers    ~breakers         the breakers of a tenant that fail or are open
+    <tenant>/~breakers    ~breakers         the breakers of a tenant that fail or are open, and when some were
+    <tenant>/~breakers    ~notice~…         that one has opened, or closed: an event is made of it
     ~minutehand/~marks    ~open~<tenant>    that one of them is open: see ``fires/marks.py``
 
+The notice is written with the opening or closing, whose version decides between processes: so it is one for each.
 What is held back is missed, as in an outage: the schedule's catch-up policy decides when its turn comes. If breakers cannot be read or
 written, nothing is held back.
 """
@@ -13,21 +15,23 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from minutehand.domain.audit import AuditLineRow
+from minutehand.domain.history.transition_line import iso
 from minutehand.domain.message import reading
 from minutehand.domain.names import schedule_owner
+from minutehand.domain.notice import BREAKERS, BreakerNotice, notice_key
 from minutehand.domain.run import AgendaEntry, EntryKind
 from minutehand.errors import Unavailable
 from minutehand.fires.marks import TickMarks, marked, put_mark, remove_mark
 from minutehand.ports.records import Record
 from minutehand.ports.services import Clock, Services
-from minutehand.state.tenants.breaker import TenantBreakers, parse_breakers
+from minutehand.state.tenants.breaker import OpenPeriod, TenantBreakers, parse_breakers
 from minutehand.state.tenants.marks import Mark
 
 log = logging.getLogger(__name__)
 
-_WORD = "~breakers"
 _TRIES = 8  # writes of breakers that others keep writing
 
 Edit = Callable[[TenantBreakers], TenantBreakers]
@@ -35,7 +39,7 @@ Edit = Callable[[TenantBreakers], TenantBreakers]
 
 def read_breakers(tenant: str, services: Services) -> tuple[TenantBreakers, int]:
     """The breakers of a tenant and their version; 0: nothing was ever counted. Raises Unavailable, Unreadable."""
-    record = services.records.read(_owner(tenant), _WORD)
+    record = services.records.read(_owner(tenant), BREAKERS)
     if record is None:
         return TenantBreakers(), 0
     with reading(f"breakers of {tenant!r}", record.body):
@@ -47,7 +51,7 @@ def change_breakers(tenant: str, edit: Edit, services: Services) -> TenantBreake
     for _ in range(_TRIES):
         before, version = read_breakers(tenant, services)
         after = edit(before)
-        if after is before or after.jobs == before.jobs:
+        if after == before:
             return after
         if after.open and (not before.open or any(after.jobs[name].refused for name in after.open)):
             put_mark(Mark.OPEN, tenant, services)  # before it is open: a ticker drops what it finds no reason for
@@ -65,34 +69,49 @@ def write_breakers(
     line: AuditLineRow | None = None,
 ) -> bool:
     """Write breakers over those that were read in that version; False if somebody else has written meanwhile. Raises Unavailable."""
-    record = Record(owner=_owner(tenant), key=_WORD, version=version + 1, body=after.body())
-    written = services.records.write(record, line)
+    record = Record(owner=_owner(tenant), key=BREAKERS, version=version + 1, body=after.body())
+    changes = after.changes(before)
+    written = services.records.write(record, line, beside=[_notice(tenant, change, services) for change in changes])
     if written:
-        _tell(tenant, before, after)
+        _log_changes(tenant, changes)
     return written
 
 
 def _owner(tenant: str) -> str:
-    return schedule_owner(tenant, _WORD)
+    return schedule_owner(tenant, BREAKERS)
 
 
-def _tell(tenant: str, before: TenantBreakers, after: TenantBreakers) -> None:
-    for job in sorted({*after.open} - {*before.open}):
-        log.error("breaker.opened", extra={"tenant": tenant, "job": job})
-    for job in sorted({*before.open} - {*after.open}):
-        log.warning("breaker.closed", extra={"tenant": tenant, "job": job})
+def _notice(tenant: str, change: OpenPeriod, services: Services) -> Record:
+    at = change.since if change.until is None else change.until
+    notice = BreakerNotice(
+        tenant=tenant,
+        job=change.job,
+        opened_at=str(iso(change.since)),
+        closed_at=iso(change.until),
+        actor=change.actor,
+    )
+    body, expires = {"breaker": asdict(notice)}, at + services.retention
+    return Record(owner=notice.owner, key=notice_key(notice.token), version=1, body=body, expires=expires)
 
 
-def read_open(services: Services, marks: TickMarks | None = None) -> dict[str, TenantBreakers]:
-    """The breakers of all tenants that have an open one, or had until a tick ago. Raises Unavailable.
+def _log_changes(tenant: str, changes: Sequence[OpenPeriod]) -> None:
+    for change in changes:
+        if change.until is None:
+            log.error("breaker.opened", extra={"tenant": tenant, "job": change.job})
+        else:
+            log.warning("breaker.closed", extra={"tenant": tenant, "job": change.job, "actor": change.actor})
 
-    With the ``marks`` of a tick those of tenants that have none are removed.
+
+def read_open(services: Services, now: int, marks: TickMarks | None = None) -> dict[str, TenantBreakers]:
+    """The breakers of all tenants that have an open one, or had until GRACE ago. Raises Unavailable.
+
+    With the ``marks`` of a tick those of all other tenants are removed.
     """
     found = {}
     for tenant in marked(Mark.OPEN, services) if marks is None else marks.of(Mark.OPEN):
         breakers, _ = read_breakers(tenant, services)
         found[tenant] = breakers
-        if marks is not None and not breakers.open:
+        if marks is not None and not breakers.are_felt(now):
             remove_mark(Mark.OPEN, tenant, services)
     return found
 
@@ -127,9 +146,10 @@ class BreakerCheck:
         """Those of which entries were held back."""
         return sorted({tenant for tenant, _ in self.held})
 
-    def holds(self, tenant: str) -> bool:
-        """Whether fires of a tenant are held back, or were until this tick: they are late on purpose."""
-        return tenant in self._open
+    def has_held(self, tenant: str, job: str, due: int) -> bool:
+        """Whether a fire that is claimed now, and was due then (UTC ms), is late because it was held back."""
+        breakers = self._open.get(tenant)
+        return breakers is not None and breakers.has_held(job, due, self._clock())
 
     def most(self, entry: AgendaEntry) -> int | None:
         """The fires that may be claimed of an entry now; None: as many as are due."""
@@ -171,9 +191,17 @@ class BreakerCheck:
         except Exception as problem:  # noqa: BLE001 (any failure: then it closes a little too early)
             log.warning("breaker.not_marked", extra={"tenant": tenant, "error": f"{type(problem).__name__}: {problem}"})
 
+    def _of_the_limit(self, tenant: str, breakers: TenantBreakers) -> TenantBreakers:
+        """The breakers of a tenant, all closed if it has none any more: no worker asks them for permits then."""
+        now = self._clock()
+        if not breakers.open or self._services.tenants.governance(tenant, now).limits.breaker_percent is not None:
+            return breakers
+        return change_breakers(tenant, lambda present: present.without(None, now), self._services)
+
     def _read(self) -> dict[str, TenantBreakers]:
         try:
-            return read_open(self._services, self._marks)
+            found = read_open(self._services, self._clock(), self._marks)
+            return {tenant: self._of_the_limit(tenant, breakers) for tenant, breakers in found.items()}
         except Exception as problem:  # noqa: BLE001 (any failure: nothing is held back)
             log.warning("breakers.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             return {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from minutehand import tracing
-from minutehand.domain.message import Message
+from minutehand.domain.message import Message, Wait
 from minutehand.domain.names import RunRef, fire_ref
 from minutehand.domain.policies import Overrides, Priority, Start
 from minutehand.domain.run import RunRow, RunState
@@ -110,6 +110,11 @@ class FireClaim:
     def ref(self) -> RunRef:
         return fire_ref(self.revision.owner, self.fire)
 
+    @property
+    def held_by(self) -> tuple[str, str, int]:
+        """By what a circuit breaker may have held it back: tenant, job, and UTC ms."""
+        return self.revision.tenant, self.revision.definition.job, self.fire
+
     def run(self, now: int) -> RunRow:
         """The row that claims it."""
         return RunRow(
@@ -161,16 +166,18 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
         to_send += [*made, *waiting, *taken]
         pending = [ref for ref, _ in moves if answers.get(ref) is False]  # their rows changed meanwhile
     result.missed = {ref for ref in result.fresh if runs[ref].missed}
+    held = {ref for ref in to_send if by_ref[ref].fire < now and context.was_held(*by_ref[ref].held_by)}
     with tracing.span("send", context.trace, {"minutehand.runs": len(to_send)}):
         trace = tracing.header() or context.trace
         messages = {ref: fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send}
+        messages |= {ref: messages[ref].having_waited(Wait.BREAKER) for ref in held}
         patient = [ref for ref in to_send if by_ref[ref].revision.definition.options.may_join_line]
         lined = context.divert((messages[ref], runs[ref].job) for ref in patient)
         to_send = [ref for ref in to_send if ref not in lined]
         answered = send([messages[ref] for ref in to_send], services.work, clock)
     finished = clock()
     due = [  # what was held is late on purpose
-        finished if context.was_held(ref.tenant) else due_of(messages[ref], finished, services.work) for ref in to_send
+        finished if ref in held else due_of(messages[ref], finished, services.work) for ref in to_send
     ]
     counts.count_sends(due, answered, finished)
     result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted} | lined

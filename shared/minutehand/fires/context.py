@@ -39,7 +39,8 @@ class FireContext:
     most: Callable[[AgendaEntry], int | None] = lambda entry: None  # fires of a chain's entry; None: as many as are due
     upto: Callable[[AgendaEntry], int | None] = lambda entry: None  # UTC ms that its plan ends with; None: by ``ahead``
     keeps: Callable[[AgendaEntry], bool] = lambda entry: False  # whether an owner leaves a single run to the ticker
-    was_held: Callable[[str], bool] = lambda tenant: False  # whether a circuit breaker held fires of a tenant until now
+    # Whether a circuit breaker has held back the fire of a tenant's job that was due then (UTC ms).
+    was_held: Callable[[str, str, int], bool] = lambda tenant, job, due: False
     # Puts runs, by their messages and jobs, in lines of concurrency caps instead of sending them; those that are there.
     divert: Callable[[Iterable[tuple[Message, str]]], frozenset[RunRef]] = lambda wanted: frozenset()
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take

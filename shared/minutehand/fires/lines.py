@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from minutehand.domain.message import Message, reading
+from minutehand.domain.message import Message, Wait, reading
 from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, Unavailable
@@ -178,7 +178,9 @@ def _send_for(going: Sequence[_Entry], services: Services, clock: Clock, *, line
         return 0
     try:
         wanted = [(entry, message_of(run, services)) for entry, run in going]
-        messages = [(entry, replace(message, lined=lined)) for entry, message in wanted if message is not None]
+        messages = [(entry, message) for entry, message in wanted if message is not None]
+        if lined:
+            messages = [(entry, message.having_waited(Wait.LINE)) for entry, message in messages]
         accepted = send([message for _, message in messages], services.work, clock)
         gone = [entry for entry, message in wanted if message is None]
         gone += [entry for (entry, _), sent in zip(messages, accepted, strict=True) if sent]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from minutehand.domain.audit import AuditAct
 from minutehand.errors import Conflict, NotFound
-from minutehand.fires.acts import line_of
+from minutehand.fires.acts import actor_of, line_of
 from minutehand.fires.breakers import read_breakers, write_breakers
 from minutehand.fires.context import FireContext
-from minutehand.state.tenants.breaker import TenantBreakers
 
 _RACES = 8  # writes of workers that may come in between
 
@@ -24,7 +23,7 @@ def reset(tenant: str, job: str | None, context: FireContext) -> list[str]:
         if not closed:
             return []
         line = line_of(AuditAct.RESET_BREAKER, tenant, context, jobs=closed)
-        after = TenantBreakers() if job is None else before.without(job)
+        after = before.without(job, context.clock(), actor_of(context))
         if write_breakers(tenant, before, after, version, context.services, line):
             return closed
     raise Conflict(f"tenant={tenant!r}: workers changed its breakers {_RACES} times meanwhile; try again")

@@ -70,7 +70,7 @@ def survey_ticks(services: Services, now: int, *, shards: int, limit: int) -> Ti
     Entries of queues that are held back wait on purpose, as those of tenants with an open circuit breaker do, and those that fail say
     nothing about ticks.
     """
-    broken = read_open(services)
+    broken = read_open(services, now)
     held = {queue for queue, hold in read_hold_log(services).queues.items() if hold.now is not None}
     waiting, failing = list[AgendaEntry](), list[AgendaEntry]()
     for shard in range(shards):

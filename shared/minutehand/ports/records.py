@@ -52,10 +52,11 @@ class Records(Protocol):
     def read(self, owner: str, key: str) -> Record | None:
         """One record; None if there is none."""
 
-    def write(self, record: Record, line: AuditLineRow | None = None) -> bool:
+    def write(self, record: Record, line: AuditLineRow | None = None, *, beside: Sequence[Record] = ()) -> bool:
         """Put a record if the stored version is one less (version 1: if there is none). True as well if it is stored already.
 
-        With the ``line`` of an act it is a transaction: False as well if the record is stored already.
+        With the ``line`` of an act, or with other records ``beside`` it, whose versions do not count, it is a transaction: False as
+        well if the record is stored already.
         """
 
     def remove(self, record: Record) -> bool:

@@ -72,10 +72,10 @@ def hasten(*, now: int) -> Transition:
     )
 
 
-def expire(*, revision: int, now: int, expires: int, backfill: str | None = None) -> Transition:
+def expire(*, revision: int, backfill: str | None = None, **end: Unpack[EndWords]) -> Transition:
     """The run's deadline passed before an attempt could start: the first, or one after its worker crashed."""
-    guard = all_of(same_revision(revision), of_backfill(backfill), any_of(READY, abandoned(now)))
-    return ending("expire", RunState.EXPIRED, guard, now=now, expires=expires, reason="deadline passed")
+    guard = all_of(same_revision(revision), of_backfill(backfill), any_of(READY, abandoned(end["now"])))
+    return ending("expire", RunState.EXPIRED, guard, **end)
 
 
 def exhaust(*, max_attempts: int, fence: int, **end: Unpack[EndWords]) -> Transition:

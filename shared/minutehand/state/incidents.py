@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from minutehand.domain.notice import Notice, NoticeKind
@@ -9,6 +10,7 @@ from minutehand.domain.options import Options
 from minutehand.domain.run import DeadRunRow, RunRow
 from minutehand.domain.schedule import Head, ScheduleState
 from minutehand.domain.times import from_ms
+from minutehand.state.tenants.breaker import OpenPeriod, breaker_of
 
 
 def target(kind: NoticeKind, options: Options) -> str | None:
@@ -17,9 +19,18 @@ def target(kind: NoticeKind, options: Options) -> str | None:
 
 
 def notice_of(
-    event: IncidentEvent, head: Head, *, dead: DeadRunRow | None = None, success: RunRow | None = None
+    event: IncidentEvent,
+    head: Head,
+    *,
+    dead: DeadRunRow | None = None,
+    success: RunRow | None = None,
+    held: Sequence[OpenPeriod] = (),
 ) -> Notice:
-    """The notice of an event. ``dead`` is the run that failed, ``success`` the run that succeeded, if there is one."""
+    """The notice of an event. ``dead`` is the run that failed, ``success`` the run that succeeded, if there is one.
+
+    ``held``: when circuit breakers kept runs from starting that were expected to succeed.
+    """
+    by_breaker = "; ".join(map(_open, held)) or None
     failed, succeeded = (None, success) if event.kind is NoticeKind.RECOVERY else (dead, None)
     return Notice(
         kind=event.kind,
@@ -30,25 +41,31 @@ def notice_of(
         began=_when(began(event.incident)),
         at=_when(event.at),
         count=event.count,
-        text=_sentence(event, head, failed),
+        text=_sentence(event, head, failed, by_breaker),
         run=str(succeeded.ref) if succeeded else str(failed.run) if failed else None,
         state=str(succeeded.state) if succeeded else str(failed.state) if failed else None,
-        reason=failed.reason if failed else None,
+        reason=failed.reason if failed else by_breaker,
         error_type=failed.error_type if failed else None,
         error=failed.error if failed else None,
     )
 
 
-def _sentence(event: IncidentEvent, head: Head, failed: DeadRunRow | None) -> str:
+def _sentence(event: IncidentEvent, head: Head, failed: DeadRunRow | None, by_breaker: str | None) -> str:
     match event.kind:
         case NoticeKind.RECOVERY:
             return f"{head.owner} has recovered: a run succeeded at {_when(event.at)}."
         case NoticeKind.NO_SUCCESS:
-            return f"{head.owner} had no success in time: one was expected by {_when(event.at)}."
+            held = "" if by_breaker is None else f" Its runs were held: {by_breaker}."
+            return f"{head.owner} had no success in time: one was expected by {_when(event.at)}.{held}"
         case NoticeKind.PAUSED:
             return f"{head.owner} is paused, because {event.count} of its runs in a row failed for good{_why(failed)}"
         case NoticeKind.FAILURE:
             return f"{head.owner} fails: a run of job {head.job!r} failed for good{_why(failed)}"
+
+
+def _open(period: OpenPeriod) -> str:
+    of = f"{breaker_of(period.job)} was open from {_when(period.since)}"
+    return f"{of} on" if period.until is None else f"{of} to {_when(period.until)}"
 
 
 def _why(failed: DeadRunRow | None) -> str:

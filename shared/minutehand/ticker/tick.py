@@ -166,7 +166,7 @@ def tick(
             write_budget=write_budget,
             most=breakers.most,
             upto=pressure.upto,
-            was_held=breakers.holds,
+            was_held=breakers.has_held,
             divert=LineCheck(services, clock, marks).divert,
         )
         one = _Tick(context, pressure, breakers, report, queue, deadline=deadline, holder=holder)

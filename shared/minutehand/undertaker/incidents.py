@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -22,6 +23,7 @@ from minutehand.ports.records import Record
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Services
 from minutehand.state.incidents import IncidentDecision, after_failure, notice_of, target
+from minutehand.state.tenants.breaker import OpenPeriod
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +120,9 @@ def incident_change(
     *,
     dead: DeadRunRow | None = None,
     success: RunRow | None = None,
+    held: Sequence[OpenPeriod] = (),
 ) -> IncidentChange:
-    """The writes of a decision: head, revision, notices and entries. The notices are about the runs ``dead`` and ``success``.
+    """The writes of a decision: head, revision, notices and entries. The notices are about ``dead``, ``success`` and ``held``.
 
     A notice that is published as an event, and has no receiver, is a record alone: the stream carries it.
     """
@@ -135,7 +138,7 @@ def incident_change(
         to = target(event.kind, revision.definition.options)
         if to is None and SCHEDULE_EVENTS.get(event.kind) not in services.schedule_events:
             continue
-        notice = notice_of(event, after, dead=dead, success=success)
+        notice = notice_of(event, after, dead=dead, success=success, held=held)
         body = {"to": to, "notice": notice.document()}
         records.append(Record(owner=owner, key=notice_key(notice.token), version=1, body=body, expires=expires))
         if to is not None:

@@ -21,10 +21,12 @@ from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from minutehand.domain.times import HOUR, MINUTE
 from minutehand.errors import MinutehandError
+from minutehand.fires.breakers import read_breakers
 from minutehand.fires.context import FireContext, TickCounts, postpone, revision_of
 from minutehand.ports.schedules import IncidentChange
 from minutehand.ports.services import Clock, Services
 from minutehand.state.incidents import after_success, began, failing_since, without_success
+from minutehand.state.tenants.breaker import OpenPeriod
 from minutehand.undertaker.incidents import incident_change, is_counted, notify
 
 log = logging.getLogger(__name__)
@@ -119,7 +121,8 @@ def _in_time(entry: AgendaEntry, head: Head, context: FireContext, counts: TickC
     if last + within > now:
         return postpone(entry, last + within, context.services)
     decision = without_success(head, last + within)
-    change = incident_change(head, decision, revision, now, context.services)
+    held = _breakers_between(head, last, now, context.services)
+    change = incident_change(head, decision, revision, now, context.services, held=held)
     later = replace(entry, due=now + within, failures=0)
     if not context.services.schedules.note(replace(change, entries=[*change.entries, later])):
         return False
@@ -128,6 +131,15 @@ def _in_time(entry: AgendaEntry, head: Head, context: FireContext, counts: TickC
     ids = {"tenant": head.tenant, "schedule": head.name, "incident": decision.head.incident}
     log.warning("schedule.no_success", extra=ids)
     return True
+
+
+def _breakers_between(head: Head, since: int, until: int, services: Services) -> list[OpenPeriod]:
+    """When circuit breakers held the schedule's runs between two instants (UTC ms); unknown is none: the notice goes out."""
+    try:
+        return read_breakers(head.tenant, services)[0].between(head.job, since, until)
+    except MinutehandError as problem:
+        log.warning("breaker.unread", extra={"tenant": head.tenant, "error": str(problem)})
+        return []
 
 
 def _expected_since(head: Head, revision: Revision, services: Services) -> int:

@@ -1,4 +1,5 @@
-"""What came between the time of a run and its start: a late claim, a held queue, a freeze, other runs, or a queue without a worker.
+"""What came between the time of a run and its start: a late claim, a held queue, an open circuit breaker, a freeze, other runs, or a
+queue without a worker.
 
 due                 created_at                published_at          started_at
 ─┼──────────────────────┼──────────────────────────┼─────────────────────┼───►
@@ -12,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from minutehand.domain.run import MISSED, RunRow, RunState
 from minutehand.domain.schedule import Freeze, Revision
 from minutehand.domain.times import MINUTE, SECOND, STAMP_DIGITS
-from minutehand.state.backpressure import HoldPeriod
+from minutehand.state.backpressure import GRACE, HoldPeriod
 from minutehand.state.overlap import Slot, waits_in_turn
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts, not_known, of_revision, of_run
 from minutehand.why.freezes import by_lines
 from minutehand.why.no_run import held_now, resumed_from_pause
-from minutehand.why.suspension import suspended_between
+from minutehand.why.suspension import broken_between, suspended_between
 from minutehand.why.timeline import by
 from minutehand.why.words import clock, count, exact, show, span
 from minutehand.why.workers import of_queue
@@ -50,6 +51,11 @@ def claim_delay(facts: Facts, run: RunRow) -> Iterator[Sentence]:
             f"at {show(run.created_at)}."
         )
         yield Sentence(text=text, source="log of held queues", cause=Cause.HELD_QUEUE)
+    elif broken := list(broken_between(facts, run.due, run.created_at, grace=GRACE)):
+        yield of_run(
+            run, f"It was claimed {span(late)} late, at {show(run.created_at)}: its fire was held in the agenda."
+        )
+        yield from broken
     else:
         yield of_run(
             run, f"It was claimed {span(late)} late, at {show(run.created_at)}: the ticker was behind.", Cause.TICKER
@@ -123,7 +129,12 @@ def start_delay(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
     ready = max(run.due, run.created_at)
     if until - ready <= LATE:
         return
-    known = [*_by_freeze(facts, ready, until), *suspended_between(facts, ready, until), *_by_overlap(facts, run, until)]
+    known = [
+        *_by_freeze(facts, ready, until),
+        *suspended_between(facts, ready, until),
+        *broken_between(facts, ready, until),
+        *_by_overlap(facts, run, until),
+    ]
     yield from known
     if not any(sentence.cause for sentence in known):
         yield from _by_queue(facts, run, ready, until)

@@ -9,11 +9,12 @@ from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
 from minutehand.domain.times import DAY, MINUTE, from_ms
 from minutehand.errors import ExpressionError
 from minutehand.fires.context import LOOKAHEAD, REACH
+from minutehand.state.backpressure import GRACE
 from minutehand.timing import previous, rows, timetable
 from minutehand.timing.absence import Absence, Layer, absence
 from minutehand.why.answer import Cause, Sentence, Verdict
 from minutehand.why.facts import Facts, by_rule, not_known, of_agenda, of_head, of_revision, of_run
-from minutehand.why.suspension import broken_now, in_line, suspended_now
+from minutehand.why.suspension import broken_between, broken_now, in_line, suspended_now
 from minutehand.why.timeline import active_at, by, on_closing, stop_at, stop_sentences, stopped_since, who_closed
 from minutehand.why.words import count, exact, show, span
 
@@ -102,7 +103,11 @@ def why_missed(facts: Facts, row: RunRow) -> Iterator[Sentence]:
         yield of_revision(revision, text, Cause.PAUSE)
         yield of_run(row, late)
         return
-    yield of_run(row, late, Cause.TICKER)
+    broken = list(broken_between(facts, facts.at, recorded, grace=GRACE))
+    yield of_run(row, late, None if broken else Cause.TICKER)
+    if broken:
+        yield from broken
+        return
     yield not_known("Why the ticker was late is not recorded: it was down, throttled, or behind.")
 
 
@@ -246,7 +251,8 @@ def chain_trouble(facts: Facts) -> Iterator[Sentence]:
         )
         yield of_agenda(text, Cause.CHAIN_MISSING)
     oldest = facts.oldest
-    if oldest is not None and facts.now - oldest.due > BEHIND:
+    is_held = any(broken_now(facts))
+    if oldest is not None and facts.now - oldest.due > BEHIND and not is_held:
         late = span(facts.now - oldest.due)
         text = f"The first entry of the schedule's shard has been due since {show(oldest.due)}, for {late}: the ticker is behind."
         yield of_agenda(text, Cause.TICKER)
@@ -281,7 +287,7 @@ def _not_handled(facts: Facts, revision: Revision) -> Judgement:
         )
         return Verdict.UNKNOWN, [of_agenda(text), not_known(lost)]
     text = f"The fire has been due for {late}, since {exact(facts.at)}, and the ticker has not claimed it yet."
-    held = list(held_now(facts))
+    held = [*held_now(facts), *broken_now(facts)]
     cause = None if held or chain.quarantined else Cause.TICKER
     entry = "" if chain.entry is None else f" Its entry is in the agenda, due {exact(chain.entry)}."
     said = [of_agenda(f"{text}{entry}", cause), *held, *chain_trouble(facts)]

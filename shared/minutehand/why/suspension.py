@@ -1,4 +1,4 @@
-"""Suspensions of the tenant: the one that holds its runs now, and those that held a run and are over; its circuit breakers,
+"""Suspensions of the tenant: the one that holds its runs now, and those that held a run and are over; likewise its circuit breakers;
 and the line of its concurrency cap.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minutehand.domain.audit import AuditAct, AuditLineRow
-from minutehand.state.tenants.breaker import ALL
+from minutehand.state.tenants.breaker import ALL, breaker_of
 from minutehand.state.tenants.slots import EVERYBODY
 from minutehand.why.answer import Cause, Sentence
 from minutehand.why.facts import Facts
@@ -39,12 +39,33 @@ def broken_now(facts: Facts) -> Iterator[Sentence]:
         return
     for name in breakers.over(job):
         one = breakers.jobs[name]
-        of = "all jobs of the tenant" if name == ALL else f"job {name}"
         text = (
-            f"The circuit breaker of {of} is open since {show(one.opened_at or 0)}, because its attempts failed: one run a minute is let "
+            f"{_title(name)} is open since {show(one.opened_at or 0)}, because its attempts failed: one run a minute is let "
             f"through until one succeeds, {one.rate} in this minute."
         )
-        yield Sentence(text=text, source=f"circuit breakers of tenant {facts.tenant}", cause=Cause.BREAKER)
+        yield _of_breakers(facts, text)
+
+
+def broken_between(facts: Facts, since: int, until: int, *, grace: int = 0) -> Iterator[Sentence]:
+    """The circuit breakers that held the job between two instants (UTC ms), or were open up to ``grace`` ms before them."""
+    job, breakers = facts.job, facts.breakers
+    if job is None or breakers is None:
+        return
+    for period in breakers.between(job, since, until, grace=grace):
+        end = "on" if period.until is None else f"until {show(period.until)}"
+        by = "" if period.actor is None else f", when {period.actor} closed it"
+        open_from = f"{_title(period.job)} was open from {show(period.since)} {end}{by}"
+        text = f"{open_from}, because its attempts failed: runs waited, but for probes."
+        yield _of_breakers(facts, text)
+
+
+def _title(name: str) -> str:
+    of = breaker_of(name)
+    return of[0].upper() + of[1:]
+
+
+def _of_breakers(facts: Facts, text: str) -> Sentence:
+    return Sentence(text=text, source=f"circuit breakers of tenant {facts.tenant}", cause=Cause.BREAKER)
 
 
 def in_line(facts: Facts) -> Iterator[Sentence]:

@@ -87,6 +87,10 @@ class BreakerBook(HoldsLocks):
             known.permits[job] = known.breakers.permits_until(job), granted - 1
         return Passage.PERMIT
 
+    def known(self, tenant: str, services: Services, now: int) -> TenantBreakers:
+        """The breakers of a tenant, as old as BELIEVED at most; none if they cannot be read."""
+        return self._breakers(tenant, self._known(tenant), services, now)
+
     def give_back(self, tenant: str, job: str) -> None:
         """Keep the permit of a run that did not start for the next one, as long as it counts."""
         known = self._known(tenant)

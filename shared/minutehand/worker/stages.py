@@ -237,9 +237,9 @@ class LeasedRun(ReadyRun):
 
     @property
     def should_be_in_time(self) -> bool:
-        """Whether this is the run's first start, and not late on purpose, as one is that is filled in or has waited for a slot."""
+        """Whether this is the run's first start, and not late on purpose: filled in, or after a wait for a slot or a breaker."""
         run = self.run
-        return run.attempt == 1 and run.slices == 0 and run.backfill is None and not self.message.lined
+        return run.attempt == 1 and run.slices == 0 and run.backfill is None and not self.message.waited
 
     @property
     def began_at(self) -> int:

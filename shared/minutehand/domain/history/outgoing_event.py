@@ -1,6 +1,6 @@
-"""An event that leaves the installation: a run ended, or a schedule began or ceased to fail. A small JSON document.
+"""An event that leaves the installation: a run ended, a schedule began or ceased to fail, a circuit breaker opened or closed.
 
-docs/how-to/events.md shows it.
+A small JSON document. docs/how-to/events.md shows it.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from minutehand.domain.history.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine, iso
-from minutehand.domain.notice import SCHEDULE_EVENTS, Notice
+from minutehand.domain.notice import NOTICE_EVENTS, SCHEDULE_EVENTS, BreakerNotice, Notice
 from minutehand.domain.payload import json_text
 from minutehand.domain.run import RunState
 from minutehand.errors import InvalidInput
@@ -28,7 +28,7 @@ RUN_EVENTS: Mapping[TransitionKind, str] = {
         TransitionKind.CANCELLED,
     )
 }
-EVENT_TYPES = frozenset((*RUN_EVENTS.values(), *SCHEDULE_EVENTS.values()))
+EVENT_TYPES = frozenset((*RUN_EVENTS.values(), *NOTICE_EVENTS))
 SOURCE = "minutehand"
 _PLAIN = (
     "job",
@@ -59,10 +59,10 @@ class OutgoingEvent:
     id: str
     type: str  # one of EVENT_TYPES
     at: str  # ISO 8601, UTC
-    about: str  # id of the run, or the schedule as tenant/name
+    about: str  # id of the run, or as tenant/name the schedule or the breakers
     tenant: str
     job: str
-    schedule: str | None  # its name; None: a one-off
+    schedule: str | None  # its name; None: a one-off, or it is about no schedule
     data: Mapping[str, Any]  # what is None in it is not sent
 
     def encode(self) -> str:
@@ -97,8 +97,10 @@ def event_of(line: TransitionLine) -> OutgoingEvent | None:
     )
 
 
-def event_of_notice(notice: Notice) -> OutgoingEvent | None:
+def event_of_notice(notice: Notice | BreakerNotice) -> OutgoingEvent | None:
     """The event of a notice, without its sentence and the run's error message; None for a notice within an incident."""
+    if isinstance(notice, BreakerNotice):
+        return _event_of_breaker(notice)
     kind = SCHEDULE_EVENTS.get(notice.kind)
     if kind is None:
         return None
@@ -111,6 +113,19 @@ def event_of_notice(notice: Notice) -> OutgoingEvent | None:
         job=notice.job,
         schedule=notice.schedule,
         data={"kind": str(notice.kind), **{name: getattr(notice, name) for name in _OF_NOTICE}},
+    )
+
+
+def _event_of_breaker(notice: BreakerNotice) -> OutgoingEvent:
+    return OutgoingEvent(
+        id=f"evt_{notice.token}",
+        type=notice.type,
+        at=notice.closed_at or notice.opened_at,
+        about=notice.owner,
+        tenant=notice.tenant,
+        job=notice.job,
+        schedule=None,
+        data=asdict(notice),
     )
 
 

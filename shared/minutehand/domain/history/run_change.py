@@ -1,11 +1,11 @@
-"""What the stream of the table of runs reports: a change of a run's row, or the notice of an incident."""
+"""What the stream of the table of runs reports: a change of a run's row, or a notice."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from minutehand.domain.names import RunRef
-from minutehand.domain.notice import Notice
+from minutehand.domain.notice import BreakerNotice, Notice
 from minutehand.domain.run import RunRow
 
 
@@ -23,12 +23,12 @@ class RunChange:
 
 @dataclass(frozen=True, kw_only=True)
 class NoticeChange:
-    """A notice's record was put. It is written in the transaction that begins or ends the incident, and never changes."""
+    """A notice's record was put. It is written in the transaction that changes what the notice is about, and never changes."""
 
     ref: RunRef  # the record's key
     sequence: int  # the stream's sequence number
     at: int  # UTC ms of the write, in whole seconds
-    notice: Notice
+    notice: Notice | BreakerNotice
 
 
 StreamChange = RunChange | NoticeChange

@@ -10,7 +10,7 @@ from typing import Any
 
 from minutehand.domain.history.run_change import NoticeChange, RunChange, StreamChange
 from minutehand.domain.names import RunRef
-from minutehand.domain.notice import RECORD, Notice
+from minutehand.domain.notice import RECORD, BreakerNotice, Notice
 from minutehand.domain.run import RunRow
 from minutehand.domain.times import SECOND
 from minutehand.dynamodb.records import record_of
@@ -79,10 +79,10 @@ def _run(row: Mapping[str, Any]) -> RunRow | None:
     return run_of(row) if row else None
 
 
-def _notice(row: Mapping[str, Any]) -> Notice:
+def _notice(row: Mapping[str, Any]) -> Notice | BreakerNotice:
     body = record_of(row).body
     try:
-        notice = Notice.of(body["notice"])
+        notice = BreakerNotice(**body["breaker"]) if "breaker" in body else Notice.of(body["notice"])
     except (KeyError, TypeError, ValueError) as problem:
         raise Unreadable(f"notice {row['owner']}#{row['key']}: {problem!r}") from problem
     if notice.owner != row["owner"]:

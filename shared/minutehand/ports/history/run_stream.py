@@ -33,7 +33,7 @@ class StreamPage:
     changes: Sequence[RunChange]  # of runs; in the shard's order
     position: str | None  # of the last record read, whatever it was about; None: as it was asked for
     at: int | None  # UTC ms of that record's write
-    notices: Sequence[NoticeChange] = ()  # of incidents that began or ended
+    notices: Sequence[NoticeChange] = ()  # of incidents that began or ended, of circuit breakers that opened or closed
     unreadable: int = 0  # records of runs that could not be read; they are logged
     has_more: bool = False  # read again at once
     is_end: bool = False  # the shard is closed, and was read to its end

@@ -8,7 +8,8 @@
       ▼
     closed      nothing was refused or held back for a while, or so many are let through that nothing waits
 
-What is open is a matter of one row for each tenant, and its version decides between the processes that write it.
+What is open is a matter of one row for each tenant, and its version decides between the processes that write it. The row remembers the
+last times in which one was open.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minutehand.domain.times import MINUTE
+from minutehand.state.backpressure import GRACE
 
 ALL = "*"  # stands for all jobs of the tenant together; in no job's name
 WINDOWS = 5  # minutes over which attempts are counted
@@ -27,6 +29,22 @@ FORGOTTEN = 5 * MINUTE  # after which a run that found no permit would have aske
 QUIET = 3 * MINUTE  # without an entry held back by the ticker before a breaker closes
 _FEW = 10  # a failure among fewer attempts than these closes down to one; among more, a tenth of them
 _SHARE = 32  # part of a minute's permits that a worker takes at once
+_REMEMBERED = 16  # times in which a breaker of the tenant was open and that are over: they keep the row below two KB
+
+
+def breaker_of(job: str) -> str:
+    """A breaker, by the name under which it is kept."""
+    return "the circuit breaker of all jobs" if job == ALL else f"the circuit breaker of job {job}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenPeriod:
+    """A time in which a breaker was open."""
+
+    job: str  # ALL: all jobs of the tenant together
+    since: int  # UTC ms
+    until: int | None = None  # UTC ms; None: it is open
+    actor: str | None = None  # who closed it by hand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +129,7 @@ class TenantBreakers:
     """The breakers of one tenant, by job; those without failures are left out."""
 
     jobs: Mapping[str, Breaker] = field(default_factory=dict)
+    past: tuple[OpenPeriod, ...] = ()  # the last ones that are over, in the order of their ends
 
     @property
     def open(self) -> list[str]:
@@ -128,7 +147,7 @@ class TenantBreakers:
             for name in (job, ALL):
                 present = jobs.get(name, Breaker())
                 jobs[name] = present.counted(minute, succeeded, failed, now=now, percent=percent)
-        return _needed(jobs)
+        return self._with(jobs, now)
 
     def permit(self, job: str, now: int) -> tuple[TenantBreakers, int]:
         """After a run of a job asked every breaker before it; how many may start by the answer, 0 for none."""
@@ -141,8 +160,8 @@ class TenantBreakers:
                 for name, (breaker, permits) in asked.items()
                 if breaker.is_open
             }
-        after = _needed(jobs)
-        return (self if after.jobs == self.jobs else after), granted
+        after = self._with(jobs, now)
+        return (self if after == self else after), granted
 
     def permits_until(self, job: str) -> int:
         """UTC ms at which the permits of a job lapse that were taken by now."""
@@ -155,19 +174,56 @@ class TenantBreakers:
     def held(self, names: Iterable[str], now: int) -> TenantBreakers:
         """After the ticker held entries back for these breakers."""
         marked = {name: replace(self.jobs[name], held_at=now) for name in names if name in self.jobs}
-        return TenantBreakers({**self.jobs, **marked})
+        return replace(self, jobs={**self.jobs, **marked})
 
-    def without(self, job: str | None) -> TenantBreakers:
-        """With the breaker of a job closed, and nothing counted; None: all of them."""
-        return TenantBreakers({} if job is None else {name: each for name, each in self.jobs.items() if name != job})
+    def without(self, job: str | None, now: int, actor: str | None = None) -> TenantBreakers:
+        """With the breaker of a job closed, by ``actor``, and nothing counted; None: all of them."""
+        left = {} if job is None else {name: each for name, each in self.jobs.items() if name != job}
+        return self._with(left, now, actor)
+
+    def _with(self, jobs: Mapping[str, Breaker], now: int, actor: str | None = None) -> TenantBreakers:
+        """With these breakers in place of the present ones; what ends thereby is remembered."""
+        needed = {name: breaker for name, breaker in jobs.items() if breaker.is_needed}
+        after = TenantBreakers(needed, self.past)
+        ended = [
+            OpenPeriod(job=name, since=self.jobs[name].opened_at or 0, until=now, actor=actor)
+            for name in self.open
+            if name not in after.open
+        ]
+        return replace(after, past=(*self.past, *ended)[-_REMEMBERED:]) if ended else after
+
+    def are_felt(self, now: int) -> bool:
+        """Whether one is open, or was until so lately that fires may still come late for it."""
+        return bool(self.open) or any(now - (period.until or 0) <= GRACE for period in self.past)
+
+    @property
+    def periods(self) -> list[OpenPeriod]:
+        """The times in which breakers were open, and are, as far as they are remembered, in the order of their beginnings."""
+        present = [OpenPeriod(job=name, since=self.jobs[name].opened_at or 0) for name in self.open]
+        return sorted([*self.past, *present], key=lambda period: period.since)
+
+    def between(self, job: str, since: int, until: int, *, grace: int = 0) -> list[OpenPeriod]:
+        """Those of the breakers before a job that lie, with ``grace`` ms after their ends, between two instants (UTC ms)."""
+        return [
+            period
+            for period in self.periods
+            if period.job in (job, ALL)
+            and period.since <= until
+            and (period.until is None or period.until + grace >= since)
+        ]
+
+    def has_held(self, job: str, due: int, now: int) -> bool:
+        """Whether a fire of a job that was due then (UTC ms) has not been claimed by now because of a breaker."""
+        return bool(self.between(job, due, now, grace=GRACE))
+
+    def changes(self, before: TenantBreakers) -> list[OpenPeriod]:
+        """What has opened since ``before``, and what has closed."""
+        return [period for period in self.periods if period not in before.periods]
 
     def body(self) -> dict[str, Any]:
         """The body of a record, as JSON values."""
-        return {"jobs": {name: vars(breaker) for name, breaker in self.jobs.items()}}
-
-
-def _needed(jobs: Mapping[str, Breaker]) -> TenantBreakers:
-    return TenantBreakers({name: breaker for name, breaker in jobs.items() if breaker.is_needed})
+        past = [[one.job, one.since, one.until, one.actor] for one in self.past]
+        return {"jobs": {name: vars(breaker) for name, breaker in self.jobs.items()}, "past": past}
 
 
 _NUMBERS = ("rate", "since", "taken", "succeeded", "failed", "held_at")
@@ -175,7 +231,11 @@ _NUMBERS = ("rate", "since", "taken", "succeeded", "failed", "held_at")
 
 def parse_breakers(body: Mapping[str, Any]) -> TenantBreakers:
     """The reverse of ``TenantBreakers.body``."""
-    return TenantBreakers({name: _breaker(stored) for name, stored in body.get("jobs", {}).items()})
+    past = (
+        OpenPeriod(job=job, since=int(since), until=int(until), actor=actor)
+        for job, since, until, actor in body["past"]
+    )
+    return TenantBreakers({name: _breaker(stored) for name, stored in body["jobs"].items()}, tuple(past))
 
 
 def _breaker(stored: Mapping[str, Any]) -> Breaker:

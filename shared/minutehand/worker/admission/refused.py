@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from minutehand.domain.message import REJECTED, DeadLetter, Message
+from minutehand.domain.message import REJECTED, DeadLetter, Message, Wait
 from minutehand.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import Unavailable
@@ -16,6 +16,7 @@ from minutehand.state.ending import cancel_waiting, exhaust, expire, lose
 from minutehand.state.lease import has_live_lease, takeable_at
 from minutehand.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from minutehand.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
+from minutehand.state.tenants.breaker import breaker_of
 from minutehand.worker.context import WorkerContext
 from minutehand.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 RETRY_AFTER = 5 * SECOND  # before a message comes back whose run others keep moving
 _OTHERWISE = 10 * SECOND  # before a message comes back whose new order was not accepted
+_DEADLINE = "deadline passed"
 _VANISHED = "worker vanished in the last attempt"
 _REPORTED = (RunState.LOST, RunState.EXPIRED)  # whose letter is sent after their end
 _SPENT = "no attempt is left"  # its job allows fewer attempts than it did
@@ -50,12 +52,28 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     message, now = ready.message, worker.clock()
     if not is_past_deadline(ready.spec.due, ready.policies, now):
         return None
-    transition = expire(revision=message.revision, backfill=message.backfill, now=now, expires=worker.expires(now))
+    transition = expire(
+        revision=message.revision,
+        backfill=message.backfill,
+        now=now,
+        expires=worker.expires(now),
+        reason=_past_deadline(worker, ready, now),
+    )
     moved = worker.services.ledger.move(message.run, transition)
     if not moved.applied or moved.run is None:
         return None
     report(moved.run, worker.services)
     return Outcome.refused(message, "deadline", RunState.EXPIRED)
+
+
+def _past_deadline(worker: WorkerContext, ready: ReadyRun, now: int) -> str:
+    """The reason of its end; it names the circuit breakers that kept the run waiting."""
+    message, spec = ready.message, ready.spec
+    if Wait.BREAKER not in message.waited:
+        return _DEADLINE
+    breakers = worker.breakers.known(message.run.tenant, worker.services, now)
+    names = dict.fromkeys(breaker_of(period.job) for period in breakers.between(spec.job, spec.due, now))
+    return f"{_DEADLINE}: held by {' and '.join(names) or 'a circuit breaker'}"
 
 
 def refused(worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int) -> Outcome | None:

@@ -4,7 +4,7 @@ whose circuit breaker is open, only probes.
 
 from __future__ import annotations
 
-from minutehand.domain.message import Message
+from minutehand.domain.message import Message, Wait
 from minutehand.domain.tenants.profile import Governance
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import Unavailable
@@ -56,7 +56,8 @@ def held_by_breaker(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
         ready.in_flight.permitted = passage is Passage.PERMIT
         return None
     at = now + BREAK + int(worker.random.random() * 2 * BREAK)
-    return Outcome.postponed(message, "breaker", order=message, at=at, otherwise=now + UNREAD)
+    order = message.having_waited(Wait.BREAKER)
+    return Outcome.postponed(message, "breaker", order=order, at=at, otherwise=now + UNREAD)
 
 
 def governance_of(worker: WorkerContext, ready: ReadyRun) -> Governance:
