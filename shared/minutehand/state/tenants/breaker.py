@@ -200,7 +200,7 @@ class TenantBreakers:
     def periods(self) -> list[OpenPeriod]:
         """The times in which breakers were open, and are, as far as they are remembered, in the order of their beginnings."""
         present = [OpenPeriod(job=name, since=self.jobs[name].opened_at or 0) for name in self.open]
-        return sorted([*self.past, *present], key=lambda period: period.since)
+        return sorted([*self.past, *present], key=lambda period: (period.since, period.job))
 
     def between(self, job: str, since: int, until: int, *, grace: int = 0) -> list[OpenPeriod]:
         """Those of the breakers before a job that lie, with ``grace`` ms after their ends, between two instants (UTC ms)."""

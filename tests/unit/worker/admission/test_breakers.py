@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
-from minutehand import Context, Retry, Scheduler, Tenants
+from minutehand import Context, Retry, Scheduler
 from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
@@ -18,68 +16,11 @@ from minutehand.fires.breakers import read_breakers
 from minutehand.fires.marks import marked
 from minutehand.state.tenants.breaker import ALL
 from minutehand.state.tenants.marks import Mark
-from minutehand.testing.process import Hand, bury_all
+from minutehand.testing.process import Hand
 from minutehand.worker.breakers import Passage
 
-from tests.support.scenes.world import NOON, Faults, World, fails
-
-
-@dataclass
-class Failing(World):
-    """A tenant whose job ``shaky`` fails while ``broken`` is set; several workers share its messages, and two tickers tick."""
-
-    schedules: int = 60
-    broken: bool = True
-    limits: dict[str, Any] = field(default_factory=lambda: {"breaker_percent": 90})
-    options: dict[str, Any] = field(default_factory=dict)
-    attempts: list[tuple[int, str]] = field(default_factory=list)  # UTC ms and job of each attempt
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.tenants = Tenants(services=self.services, clock=self.clock)
-        self.tenants.set("acme", limits=self.limits)
-        self.jobs.job("shaky", retry=Retry(max_attempts=1))(self._shaky)
-        self.jobs.job("sound")(self._sound)
-        self.hands = [Hand(worker=self.worker(name=f"w{n}")) for n in range(4)]
-        for n in range(self.schedules):
-            self.scheduler.create_schedule(f"s{n}", "shaky", "* * * * *", **self.options)
-
-    def _shaky(self, ctx: Context, payload: object) -> None:
-        self.note(ctx, payload)
-        self.attempts.append((self.clock(), "shaky"))
-        if self.broken:
-            raise ConnectionError
-
-    def _sound(self, ctx: Context, payload: object) -> None:
-        self.note(ctx, payload)
-        self.attempts.append((self.clock(), "sound"))
-
-    def minutes(self, number: int, *, tickers: int = 2) -> None:
-        """Time passes: ticks at whole minutes, the workers in turn at each second at which something is visible."""
-        end = self.clock() + number * MINUTE
-        while True:
-            if (self.clock() - NOON) % MINUTE == 0:
-                for n in range(tickers):
-                    self.tick(holder=f"ticker {n}")
-            turns = itertools.cycle(self.hands)
-            while any(next(turns).work(most=3) for _ in self.hands):
-                pass
-            for hand in self.hands:
-                hand.worker.breakers.flush(hand.worker.services, self.clock())
-            bury_all(self.services, self.clock)
-            upcoming = self._next_second()
-            if upcoming >= end:
-                self.reach(end)
-                return
-            self.reach(upcoming)
-
-    def open(self) -> list[str]:
-        return read_breakers("acme", self.services)[0].open
-
-    def by_minute(self, since: int, job: str = "shaky") -> list[int]:
-        """Attempts of a job in each minute from an instant (UTC ms) on."""
-        count = Counter((at - since) // MINUTE for at, of in self.attempts if at >= since and of == job)
-        return [count[minute] for minute in range((self.clock() - since) // MINUTE)]
+from tests.support.scenes.failing import Failing
+from tests.support.scenes.world import NOON, Faults, fails
 
 
 def said(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord]:
