@@ -77,6 +77,15 @@ def test_what_begins_and_ends_incidents_knows_that_they_are_published(with_knobs
     assert announcing(template) == {"minutehand-ticker": told, "minutehand-undertaker": told}
 
 
+def test_notices_of_circuit_breakers_reach_the_function_whoever_knows_of_it(
+    with_knobs: Callable[..., Template],
+) -> None:
+    """Their records are always written: workers and people need not know where events go."""
+    template = with_knobs(events=f"sns:{TOPIC}", event_types=["breaker.opened"])
+    assert patterns(template) == [NOTICES]
+    assert announcing(template) == {}
+
+
 def announcing(template: Template) -> dict[str, dict[str, str]]:
     """The functions that know of events beside the one that publishes them, with their variables about them."""
     found = {}

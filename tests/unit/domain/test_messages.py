@@ -13,6 +13,7 @@ from minutehand.domain.message import (
     MESSAGE_SCHEMA,
     DeadLetter,
     Message,
+    Wait,
     check_schema,
     decode,
     decode_letter,
@@ -42,6 +43,7 @@ MESSAGES = st.builds(
     trace=st.none() | st.text(min_size=1),
     returned=st.integers(0, 3),
     unknown_since=st.none() | st.integers(1, 10**14),
+    waited=st.frozensets(st.sampled_from(Wait)),
 )
 
 
@@ -113,6 +115,8 @@ def test_a_message_with_something_missing_or_wrong_is_unreadable_or_read(message
         '{"v":2,"run":"a/b#1","not_before":NaN}',
         '{"v":2,"run":"a/b#1","not_before":1,"returned":{"n":1}}',
         '{"v":2,"run":"a/b#1","not_before":1,"unknown_since":[7]}',
+        '{"v":2,"run":"a/b#1","not_before":1,"waited":7}',
+        '{"v":2,"run":"a/b#1","not_before":1,"waited":["dentist"]}',
         '{"v":2,"run":"a/b#1","not_before":1,"trace":{}}',
         '{"v":Infinity}',
         '{"v":null}',
@@ -155,8 +159,8 @@ def test_a_message_of_an_older_schema_is_refused(version: int) -> None:
 
 @given(MESSAGES)
 def test_a_message_says_nothing_that_row_or_revision_have(message: Message) -> None:
-    hints = {"v", "run", "rev", "not_before", "start", "fence", "trace", "returned", "unknown_since", "backfill"}
-    assert set(json.loads(message.encode())) <= hints
+    optional = {"rev", "start", "fence", "trace", "returned", "unknown_since", "backfill", "waited"}
+    assert set(json.loads(message.encode())) <= {"v", "run", "not_before"} | optional
 
 
 @given(

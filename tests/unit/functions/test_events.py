@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
-from minutehand.domain.notice import notice_key
+from minutehand.domain.notice import BreakerNotice, notice_key
+from minutehand.dynamodb.history.stream_records import parse_records
 from minutehand.dynamodb.records import record_row
 from minutehand.dynamodb.rows import present, to_item
 from minutehand.errors import EventFailed, Unavailable
+from minutehand.historian.events import events_of
 from minutehand.ports.history.event_sink import FailedEvents
 from minutehand.ports.records import Record
 from minutehand.testing import ManualClock, Memory
@@ -76,15 +79,34 @@ def test_ends_are_published(sink: Sink) -> None:
     assert len(sink.sent) == 1
 
 
-def test_an_incident_is_published(sink: Sink) -> None:
-    notice = a_notice()
-    row = record_row(
-        Record(owner=notice.owner, key=notice_key(notice.token), version=1, body={"notice": notice.document()})
-    )
-    row = present(row)
+def put_of(owner: str, token: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The stream's record of a notice that was put."""
+    row = present(record_row(Record(owner=owner, key=notice_key(token), version=1, body=body)))
     content = {"SequenceNumber": "101", "ApproximateCreationDateTime": 2_094_496_020, "NewImage": to_item(row)}
     content["Keys"] = to_item({name: row[name] for name in ("owner", "key")})
-    put = {"eventName": "INSERT", "dynamodb": content}
+    return {"eventName": "INSERT", "dynamodb": content}
+
+
+def test_a_circuit_breaker_is_published() -> None:
+    notice = BreakerNotice(tenant="acme", job="*", opened_at="2036-05-15T08:27:00.000Z")
+    closed = replace(notice, closed_at="2036-05-15T09:27:00.000Z", actor="ann")
+    assert notice.token != closed.token
+    bodies = [{"breaker": asdict(one)} for one in (notice, closed)]
+    puts = [put_of("acme/~breakers", one.token, body) for one, body in zip((notice, closed), bodies, strict=True)]
+    forged = put_of("other/~breakers", notice.token, bodies[0])
+    odd = put_of("acme/~breakers", notice.token, {"breaker": {"tenant": "acme"}})
+    parsed = parse_records([*puts, forged, odd])
+    assert [change.notice for change in parsed.notices] == [notice, closed]
+    assert parsed.unreadable == 2
+    opened, ended = events_of(parsed.notices)
+    assert (opened.type, opened.at, opened.about) == ("breaker.opened", notice.opened_at, "acme/~breakers")
+    assert (ended.type, ended.at, ended.schedule) == ("breaker.closed", closed.closed_at, None)
+    assert json.loads(ended.encode())["data"] == asdict(closed)
+
+
+def test_an_incident_is_published(sink: Sink) -> None:
+    notice = a_notice()
+    put = put_of(notice.owner, notice.token, {"notice": notice.document()})
     assert invoke({"Records": [put, put, *records("LOST")["Records"]]}) == {"changes": 3, "set_aside": 0}
     assert [event.type for event in sink.sent] == ["run.lost", "schedule.failing", "schedule.failing"]
     assert len({event.id for event in sink.sent}) == 2

@@ -8,7 +8,8 @@ import random
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.times import MINUTE, SECOND
+from minutehand.domain.times import HOUR, MINUTE, SECOND
+from minutehand.state.backpressure import GRACE
 from minutehand.state.tenants.breaker import (
     ALL,
     FORGOTTEN,
@@ -139,6 +140,34 @@ def test_ticks_feed_as_many_as_there_are_permits_and_none_beside_those_that_wait
     assert refused.fed("shaky", since + FORGOTTEN) == 8, "nobody has asked since: those that waited are gone"
 
 
+def test_the_last_times_in_which_one_was_open_are_remembered() -> None:
+    first, breakers = opened(), TenantBreakers()
+    began = first.opened_at or 0
+    for number in range(20):
+        at = began + number * HOUR
+        present = {"a": replace(first, opened_at=at, since=at)} if number % 2 else {ALL: replace(first, opened_at=at)}
+        breakers = replace(breakers, jobs=present).without(None, at + MINUTE, "ann" if number == 19 else None)
+    assert [period.since for period in breakers.past] == [began + number * HOUR for number in range(4, 20)]
+    assert [period.actor for period in breakers.past[-2:]] == [None, "ann"]
+    assert len(json.dumps(breakers.body())) < 1_000
+    last = began + 19 * HOUR
+    assert [period.job for period in breakers.between("a", last - HOUR, last)] == [ALL, "a"]
+    assert [period.job for period in breakers.between("b", last - HOUR, last)] == [ALL]
+    assert breakers.between("a", last + MINUTE + 1, last + HOUR) == []
+    assert breakers.has_held("a", last + MINUTE + GRACE, last + HOUR)
+    assert not breakers.has_held("a", last + MINUTE + GRACE + 1, last + HOUR)
+    assert not breakers.has_held("a", last - 10 * MINUTE, last - 1), "it opened later"
+    assert breakers.are_felt(last + MINUTE + GRACE)
+    assert not breakers.are_felt(last + MINUTE + GRACE + 1)
+    opens = replace(breakers, jobs={"a": replace(first, opened_at=last + HOUR)})
+    assert [(period.job, period.until) for period in opens.changes(breakers)] == [("a", None)]
+    assert opens.are_felt(last + 9 * HOUR)
+    assert opens.has_held("a", last + 8 * HOUR, last + 9 * HOUR)
+    closed = opens.without("a", last + 2 * HOUR)
+    assert [(period.job, period.until) for period in closed.changes(opens)] == [("a", last + 2 * HOUR)]
+    assert closed.changes(closed) == []
+
+
 def test_what_is_stored_is_read_as_it_was() -> None:
     chance, breakers, now = random.Random(5), TenantBreakers(), START * MINUTE
     for _ in range(2_000):
@@ -147,6 +176,8 @@ def test_what_is_stored_is_read_as_it_was() -> None:
         if chance.random() < 0.5:
             count = (job, now // MINUTE, chance.randrange(2), chance.randrange(30))
             breakers = breakers.counted([count], now=now, percent=90)
+        elif chance.random() < 0.02:
+            breakers = breakers.without(chance.choice((job, None)), now, "ann")
         else:
             breakers, _ = breakers.permit(job, now)
         assert parse_breakers(json.loads(json.dumps(breakers.body()))) == breakers
