@@ -85,7 +85,11 @@ LIMITS = (
     "tests/unit/web/test_operators.py",
 )
 QUOTAS = ("tests/unit/owner/test_quotas.py",)
-BREAKERS = ("tests/unit/state/test_breaker.py", "tests/unit/worker/admission/test_breakers.py")
+BREAKERS = (
+    "tests/unit/state/test_breaker.py",
+    "tests/unit/worker/admission/test_breakers_told.py",
+    "tests/unit/worker/admission/test_breakers.py",
+)
 LANES = (
     "tests/unit/state/test_lanes.py",
     "tests/unit/daemon/test_lane_slots.py",
