@@ -186,8 +186,11 @@ def test_a_success_that_is_missing_because_of_a_breaker_says_so(*, is_over: bool
 def test_a_missing_success_is_told_without_a_breaker_where_none_was_open_or_known() -> None:
     world = World()
     world.scheduler.create_schedule("s", "note", "0 0 1 1 *", expect_success_within=20 * 60, on_failure=TOPIC)
-    world.services = world.process(Faults().at("record", before=fails, times=2))
+    world.services = world.process(Faults().at("record", before=fails, times=None))
     world.live(25 * 60)
+    assert (world.scheduler.get_schedule("s").incident or "").startswith("no_success"), "it begins all the same"
+    world.services = world.process()
+    world.live(120)
     (published,) = world.memory.published
     assert (published.notice.kind, published.notice.reason) == ("no_success", None)
     assert published.notice.text.endswith("Z.")
