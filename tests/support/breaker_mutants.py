@@ -156,8 +156,8 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a tick forgets at once that a breaker was open",
         "fires/breakers.py",
-        "        if tidy and not breakers.are_felt(now):\n",
-        "        if tidy and not breakers.open:\n",
+        "        if marks is not None and not breakers.are_felt(now):\n",
+        "        if marks is not None and not breakers.open:\n",
     ),
     (
         "runs that a breaker held in the queue are late starts",
@@ -168,8 +168,8 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "runs whose fires a breaker held are late starts",
         "fires/claim.py",
-        "one.having_waited(Wait.BREAKER) if one.run in held else one",
-        "one",
+        "        messages |= {ref: messages[ref].having_waited(Wait.BREAKER) for ref in held}\n",
+        "",
     ),
     (
         "what is late after an outage of the ticker is a breaker's",

@@ -11,8 +11,10 @@ from minutehand.domain.message import Wait, decode
 from minutehand.domain.notice import RECORD
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
-from minutehand.fires.breakers import INDEX, read_breakers
+from minutehand.fires.breakers import read_breakers
+from minutehand.fires.marks import marked
 from minutehand.state.tenants.breaker import ALL
+from minutehand.state.tenants.marks import Mark
 from minutehand.testing.process import Hand
 from minutehand.why.answer import Cause, Verdict
 
@@ -258,7 +260,7 @@ def test_fires_that_come_late_minutes_after_the_closing_are_late_on_purpose() ->
     world.minutes(20)
     world.tenants.reset_breaker("acme")
     first = world.tick(services=world.process(Faults().at("claim", before=fails, times=None)))
-    assert (first.handled.sent, list(world.services.records.listed(INDEX, "~open~")) != []) == (0, True)
+    assert (first.handled.sent, marked(Mark.OPEN, world.services) != []) == (0, True)
     world.wait(60)
     second = world.tick()
     assert second.handled.sent >= 10
@@ -267,7 +269,7 @@ def test_fires_that_come_late_minutes_after_the_closing_are_late_on_purpose() ->
     assert any(Wait.BREAKER in one.waited for one in bodies)
     world.wait(1000)
     world.tick()
-    assert list(world.services.records.listed(INDEX, "~open~")) == []
+    assert marked(Mark.OPEN, world.services) == []
 
 
 # The limit.
