@@ -48,8 +48,8 @@ GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a profile without a list of jobs gives all",
         "domain/tenants/profile.py",
-        "jobs = default.jobs if own.jobs is None else own.jobs",
-        "jobs = own.jobs",
+        "jobs = default.jobs if found.jobs is None else found.jobs",
+        "jobs = found.jobs",
     ),
     (
         "a replay asks for no grant",
