@@ -3,7 +3,8 @@
 python -m bench limits [--processes 8] [--rate 50] [--seconds 60]
 
 First without a limit, all together as often as ``--rate`` says; then with ``runs_per_second`` of that, and each asks for two and a
-half times its share. What is accepted is bounded by the rate times the seconds and one burst, with which the bucket begins.
+half times its share; then the same with ``waiting_runs`` as well, far above what is accepted. What is accepted is bounded by the rate
+times the seconds and one burst, with which the bucket begins.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from bench.meter import Meter
 from bench.report import Table, write
 
 DELAY = 86_400  # seconds: nothing is sent to a queue meanwhile
+WAITING = 100_000  # runs that may wait
 FASTER = 2.5  # what they ask for, as a multiple of the limit
 
 
@@ -41,9 +43,11 @@ def main(arguments: Sequence[str]) -> None:
         settings = Settings(prefix="limits", endpoint=cloud.endpoint, region=cloud.environment["AWS_DEFAULT_REGION"])
         provision(settings)
         Tenants(settings=settings).create("limited", limits={"runs_per_second": given.rate})
+        Tenants(settings=settings).create("waiting", limits={"runs_per_second": given.rate, "waiting_runs": WAITING})
         rows = [
             measure(settings, "free", given.processes, given.rate, given.seconds),
             measure(settings, "limited", given.processes, given.rate * FASTER, given.seconds),
+            measure(settings, "waiting", given.processes, given.rate * FASTER, given.seconds),
         ]
     write("limits", rows)
     Table("limits", rows).show()
