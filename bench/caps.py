@@ -1,6 +1,6 @@
 """Slots of a concurrency cap while runs wait for them and workers are killed, stalled and stopped: over the embedded cloud.
 
-python -m bench caps [--cap 5] [--runs 5000] [--kills 50] [--every 12] [--workers 3] [--concurrency 5] [--lease 4] [--lasts 0.7]
+python -m bench caps [--cap 5] [--runs 5000] [--kills 50] [--every 12] [--workers 3] [--concurrency 5] [--lease 4] [--lasts 1]
 
 A tenant with ``concurrent_runs`` submits one-offs, and a worker in turn is killed, stalled (SIGSTOP, and SIGCONT after two leases) or
 stopped (SIGTERM) every so many seconds, and replaced at once. Leases last ``lease`` seconds, not 60, and with them the slots of who died.
@@ -191,5 +191,5 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=5)
     parser.add_argument("--lease", type=float, default=4.0)
-    parser.add_argument("--lasts", type=float, default=0.7)
+    parser.add_argument("--lasts", type=float, default=1.0)
     return parser.parse_args(arguments)
