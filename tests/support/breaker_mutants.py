@@ -219,4 +219,10 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "    broken = list(broken_between(facts, facts.at, recorded, grace=GRACE))\n",
         "    broken = ()\n",
     ),
+    (
+        "while one thread reads, the others go by what was never read",
+        "worker/breakers.py",
+        "        if 0 <= now - known.known_at < _OLDEST:\n            known.read_at = now",
+        "        if True:\n            known.read_at = now",
+    ),
 )

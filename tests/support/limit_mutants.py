@@ -34,6 +34,12 @@ LIMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "if False:",
     ),
     (
+        "a bucket ahead of a slow clock does not count",
+        "state/tenants/token_bucket.py",
+        "AHEAD = 2 * SKEW * _MICROS_A_MS + TOO_MUCH",
+        "AHEAD = 10 * _MICROS",
+    ),
+    (
         "a bucket that does not answer stops the tenant",
         "dynamodb/tenants/usage.py",
         "            known.lease.is_open = True\n            return 0\n",

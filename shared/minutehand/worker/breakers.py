@@ -23,6 +23,7 @@ from minutehand.state.tenants.breaker import WINDOWS, TenantBreakers
 log = logging.getLogger(__name__)
 
 FLUSH = 10 * SECOND  # between two writes of what was counted
+_OLDEST = 2 * BELIEVED  # ms for which others go on with what is known while one thread reads: at first nothing is
 
 
 class Passage(Enum):
@@ -37,7 +38,8 @@ class Passage(Enum):
 class _Known:
     """Of one tenant."""
 
-    read_at: int = -BELIEVED  # UTC ms
+    read_at: int = -BELIEVED  # UTC ms at which some thread began to read
+    known_at: int = -_OLDEST  # UTC ms of what is known
     breakers: TenantBreakers = field(default_factory=TenantBreakers)
     succeeded: Counter[tuple[str, int]] = field(default_factory=Counter)  # by job and minute, not yet written
     failed: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -123,7 +125,8 @@ class BreakerBook(HoldsLocks):
     def _breakers(self, tenant: str, known: _Known, services: Services, now: int) -> TenantBreakers:
         if 0 <= now - known.read_at < BELIEVED:
             return known.breakers
-        known.read_at = now  # others go on with what is known meanwhile
+        if 0 <= now - known.known_at < _OLDEST:
+            known.read_at = now  # others go on with what is known meanwhile
         try:
             self._learn(known, read_breakers(tenant, services)[0], now)
         except Exception as problem:  # noqa: BLE001 (any failure: fails open)
@@ -132,7 +135,7 @@ class BreakerBook(HoldsLocks):
         return known.breakers
 
     def _learn(self, known: _Known, breakers: TenantBreakers, now: int) -> None:
-        known.breakers, known.read_at = breakers, now
+        known.breakers, known.read_at, known.known_at = breakers, now, now
 
     def _write(self, tenant: str, known: _Known, services: Services, now: int) -> None:
         with self._lock:

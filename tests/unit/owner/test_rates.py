@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 from minutehand.domain.tenants.limits import AcceptedRate, RateWord
+from minutehand.domain.times import SECOND
 from minutehand.ports.tenants.usage import TenantUsage
+from minutehand.state.lease import SKEW
 from minutehand.testing import ManualClock, Memory
 
 from tests.support.scenes.world import NOON, START, Faults, fails
@@ -85,6 +87,14 @@ def test_processes_that_judge_by_an_old_bucket_take_too_much_once() -> None:
             accepted += process.usage.take("acme", rate, NOON + ms) == 0
         assert accepted <= 10 + 10 + 10 * ms / 1_000, "the rate, a burst, and once what another took meanwhile"
     assert accepted >= 0.95 * 10 * 20
+
+
+def test_processes_whose_clocks_are_far_apart_accept_no_burst_each_time() -> None:
+    """The bucket that the fast one leaves is ahead of the slow one's clock, and counts all the same."""
+    group, rate = processes(2), rate_of(2, burst=10)
+    group[0].off, group[1].off = -SKEW, SKEW
+    flood(group, rate, 4, random.Random(3))
+    assert sum(process.accepted for process in group) <= 10 + 2 * (SECONDS + 2 * SKEW / SECOND)
 
 
 def test_below_the_limit_nobody_waits() -> None:

@@ -19,13 +19,15 @@ from dataclasses import dataclass
 
 from minutehand.domain.tenants.limits import AcceptedRate
 from minutehand.domain.times import MINUTE, SECOND
+from minutehand.state.lease import SKEW
 from minutehand.state.transition import Absent, Change, Compare, Condition, Plus, any_of
 
 PERIOD = SECOND  # for which tokens are leased
 _MICROS = 1_000_000
 _MICROS_A_MS = 1_000
 TOO_MUCH = 1 * _MICROS  # that a process may take of a bucket that others have emptied since it saw it
-AHEAD = 10 * _MICROS  # a row that is further ahead was written by a clock that was wrong: it does not count
+# A row that is further ahead was written by a clock that was wrong, and does not count: two clocks that are right are 2 SKEW apart.
+AHEAD = 2 * SKEW * _MICROS_A_MS + TOO_MUCH
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from minutehand.fires.marks import marked
 from minutehand.state.tenants.breaker import ALL
 from minutehand.state.tenants.marks import Mark
 from minutehand.testing.process import Hand
-from minutehand.worker.breakers import Passage
+from minutehand.worker.breakers import BreakerBook, Passage
 
+from tests.support.open_breakers import open_breaker
 from tests.support.scenes.failing import Failing
 from tests.support.scenes.world import NOON, Faults, fails
 
@@ -195,6 +196,21 @@ def test_a_probe_whose_worker_dies_costs_a_minute() -> None:
     now, book = world.clock(), world.hands[1].worker.breakers
     granted = [book.ask("acme", "shaky", world.services, now + n * 10 * SECOND) is Passage.PERMIT for n in range(31)]
     assert 4 <= sum(granted) <= 6, "one a minute for five minutes, although none of them ends"
+
+
+def test_while_a_thread_reads_the_others_go_by_no_old_knowledge() -> None:
+    """A process that begins, or has not asked for long, reads in each of its threads until one of them knows."""
+    world, meanwhile = Failing(schedules=0), list[Passage]()
+    now = world.clock()
+    open_breaker("acme", "shaky", world.services, now)
+    book, others = BreakerBook(), world.process(Faults())
+
+    def another_asks() -> None:
+        meanwhile.append(book.ask("acme", "shaky", others, now))
+
+    reads = world.process(Faults().at("record", before=another_asks, times=1))
+    assert book.ask("acme", "shaky", reads, now) is Passage.HELD
+    assert meanwhile == [Passage.HELD]
 
 
 def test_it_is_closed_by_hand_and_the_audit_says_who() -> None:
