@@ -8,7 +8,7 @@ from tests.support import simulate
 
 SEEDS = tuple(range(4))
 MANY, PARTS = 1_000, 8
-KINDS = ("capped", "governed")
+KINDS = ("capped",)
 
 
 def full(seed: int, kind: str) -> int:

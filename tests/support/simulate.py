@@ -23,12 +23,13 @@ from pathlib import Path
 from minutehand.domain.times import HOUR
 
 from tests.support.arguments import number, seconds
-from tests.support.histories.capped import Capped, Governed
+from tests.support.histories.capped import Capped
 from tests.support.histories.dense import Dense
 from tests.support.histories.described import Described
 from tests.support.histories.exclusive import Exclusive
 from tests.support.histories.explained import Explained
 from tests.support.histories.filling import Filling
+from tests.support.histories.governed import Governed
 from tests.support.histories.granted import Granted
 from tests.support.histories.history import FAR, History
 from tests.support.histories.laned import Laned

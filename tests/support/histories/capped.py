@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from minutehand import Context, Scheduler
+from minutehand import Scheduler
 from minutehand.domain.run import EntryKind, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.sdk.tenants.tenants import Tenants
@@ -14,10 +14,8 @@ from minutehand.worker.context import WorkerContext
 from minutehand.worker.slots import CapHolding
 
 from tests.support.histories.history import History
-from tests.support.histories.laned import Laned
 from tests.support.histories.simulator import BatonLock, Faults, Process, Stage
 from tests.support.scenes.lease_oracle import Seen
-from tests.support.scenes.world import NOON
 
 LIMITS: dict[str, float | str | None] = {"concurrent_runs": 3, "concurrent_runs:once": 1, "concurrency_strict": 1}
 CAPS = {"concurrent_runs": 3, "concurrent_runs:once": 1}
@@ -95,19 +93,3 @@ class Capped(History):
         self.seen.too_many = []
         self.stage.observer = self.seen.look
         Tenants(services=self.stage.memory.connect(), clock=lambda: self.stage.now).set("acme", limits=self.of_tenant)
-
-
-class Governed(Capped, Laned):
-    """Caps, a rate, priorities and circuit breakers of one tenant at once: for some minutes nearly every attempt fails."""
-
-    of_tenant = LIMITS | {"breaker_percent": 90, "runs_per_second": 1, "runs_burst": 5, "highest_priority": "normal"}
-    busy = 20 * MINUTE
-    quiet = 150 * MINUTE
-    crew = 8
-    failing = range(NOON + 3 * MINUTE, NOON + 12 * MINUTE)  # UTC ms
-
-    def _job(self, ctx: Context, payload: object) -> None:
-        if self.stage.now in self.failing and self.dice.random() < 0.97:
-            self._begins(ctx)
-            raise ConnectionError("the other side is down")
-        super()._job(ctx, payload)

@@ -42,6 +42,7 @@ class History:
     busy = BUSY
     quiet = QUIET
     between: tuple[int, ...] = (0, 1, 10, 60)  # seconds between two acts of owners
+    paces: tuple[int, ...] = (0, 0, 50, 500, 1_500)  # ms that pass after some steps of busy processes
     at_hand = 3  # messages that a worker takes at once
     crew = 6  # workers at a time
     limits = Limits()  # past which tickers hold the queue back
@@ -110,7 +111,7 @@ class History:
     def _pass_time(self, busy: bool) -> None:
         stage = self.stage
         if busy:
-            stage.now += self.dice.choice([0, 0, 50, 500, 1_500])
+            stage.now += self.dice.choice(self.paces)
             return
         queues = (self._visible(), stage.memory.dead.next_visible())
         beats = [max(beaten + HEARTBEAT, process.wakes) for process, _, beaten in self.beats.values()]
@@ -132,14 +133,18 @@ class History:
         if not quiet and stage.now >= self.next_act:
             self.next_act += self.dice.choice(self.between) * SECOND
             stage.process("owner", self._owner)
-        workers = sum(p.name.startswith("worker") and p.wakes <= stage.now for p in stage.processes)
-        visible = self._visible()
-        if visible is not None and visible <= stage.now and workers < self.crew and self.dice.random() < 0.5:
-            stage.process("worker", self._work)
+        self._workers_come()
         letters = stage.memory.dead.next_visible()
         if letters is not None and letters <= stage.now and self.dice.random() < 0.1:
             stage.process("undertaker", lambda process: bury_all(process.services, process.clock))
         self._heartbeats()
+
+    def _workers_come(self) -> None:
+        stage = self.stage
+        workers = sum(p.name.startswith("worker") and p.wakes <= stage.now for p in stage.processes)
+        visible = self._visible()
+        if visible is not None and visible <= stage.now and workers < self.crew and self.dice.random() < 0.5:
+            stage.process("worker", self._work)
 
     def _visible(self) -> int | None:
         """When the next order can be received (UTC ms)."""

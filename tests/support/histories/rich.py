@@ -33,6 +33,10 @@ SLICES = 3
 class Rich(History):
     """One seed, one history with everything in it."""
 
+    audits = AUDITS  # minutes of the rest
+    rest_for = REST
+    patience = 10.0  # seconds of owners
+
     def __init__(self, seed: int, faults: Faults) -> None:
         super().__init__(seed, faults)
         patient = Retry(max_attempts=50, base=5.0, cap=30.0)
@@ -56,10 +60,10 @@ class Rich(History):
             self.rest()
             self.going = False
             stage.process("owner", self._come_to_rest)
-            for minutes in AUDITS:
+            for minutes in self.audits:
                 self._live(NOON + self.busy + minutes * MINUTE)
                 stage.process("auditor", lambda process: audit(process.services, clock=process.clock))
-            self._live(NOON + self.busy + REST)
+            self._live(NOON + self.busy + self.rest_for)
             return self._violations()
         finally:
             stage.close()
@@ -103,19 +107,28 @@ class Rich(History):
     # What owners do.
 
     def _owner(self, process: Process) -> None:
-        owner = Scheduler("acme", jobs=self.jobs, services=process.services, clock=process.clock)
+        owner = Scheduler(
+            self._tenant(), jobs=self.jobs, services=process.services, clock=process.clock, patience=self.patience
+        )
         name = self.dice.choice(tuple(JOBS))
         act = self.dice.choice(tuple(ACTS))
         if not self.stage.strikes(f"act {act}", 1.0):
             return
         self.stage.tell(process, f"wants: {act} {name}")
         try:
-            ACTS[act](self, owner, name)
+            self._do(act, owner, name)
         except MinutehandError as problem:
             self.stage.tell(process, f"is refused: {problem}")
             self.stage.count("refused acts")
         else:
             self.stage.tell(process, f"done: {act} {name}")
+
+    def _tenant(self) -> str:
+        """Whose owner acts."""
+        return "acme"
+
+    def _do(self, act: str, owner: Scheduler, name: str) -> None:
+        ACTS[act](self, owner, name)
 
     def _submit(self, owner: Scheduler, name: str) -> None:
         self.one_offs += 1
@@ -144,7 +157,7 @@ class Rich(History):
         asked = self.stage.calls
         until = from_ms(owner_time(owner) + self.dice.choice([60, 200]) * SECOND) if self.dice.random() < 0.3 else None
         stopped = owner.pause_schedule(name, until=until)
-        self.stops.append((schedule_owner("acme", name), stopped.revision, asked, self.stage.now))
+        self.stops.append((schedule_owner(owner.tenant, name), stopped.revision, asked, self.stage.now))
 
     def _resume(self, owner: Scheduler, name: str) -> None:
         owner.resume_schedule(name)
@@ -153,7 +166,7 @@ class Rich(History):
         asked = self.stage.calls
         before = owner.get_schedule(name).revision
         owner.delete_schedule(name)
-        self.stops.append((schedule_owner("acme", name), before, asked, self.stage.now))
+        self.stops.append((schedule_owner(owner.tenant, name), before, asked, self.stage.now))
 
     def _trigger(self, owner: Scheduler, name: str) -> None:
         asked = self.stage.calls
@@ -165,12 +178,14 @@ class Rich(History):
     def _skip_next(self, owner: Scheduler, name: str) -> None:
         owner.skip_next(name)
 
-    def _some_run(self, name: str, *states: RunState) -> str | None:
-        runs = [str(run.ref) for run in self.stage.memory.runs(schedule_owner("acme", name)) if run.state in states]
+    def _some_run(self, owner: Scheduler, name: str, *states: RunState) -> str | None:
+        runs = [
+            str(run.ref) for run in self.stage.memory.runs(schedule_owner(owner.tenant, name)) if run.state in states
+        ]
         return self.dice.choice(runs) if runs else None
 
     def _cancel(self, owner: Scheduler, name: str) -> None:
-        run_id = self._some_run(name, RunState.QUEUED, RunState.RUNNING, RunState.RETRYING, RunState.CONTINUED)
+        run_id = self._some_run(owner, name, RunState.QUEUED, RunState.RUNNING, RunState.RETRYING, RunState.CONTINUED)
         if run_id is not None:
             owner.cancel_run(run_id)
             self.observed.stops.append(Stop(what=run_id, at=self.stage.now))
@@ -178,18 +193,18 @@ class Rich(History):
     def _cancel_next(self, owner: Scheduler, name: str) -> None:
         """The next fire, if it was claimed already."""
         for moment in owner.preview(name, count=1):
-            run_id = str(fire_ref(schedule_owner("acme", name), to_ms(moment, "moment")))
+            run_id = str(fire_ref(schedule_owner(owner.tenant, name), to_ms(moment, "moment")))
             if owner.cancel_run(run_id).cancel_requested:  # not what a change of the schedule took back before
                 self.observed.stops.append(Stop(what=run_id, at=self.stage.now))
 
     def _retry(self, owner: Scheduler, name: str) -> None:
-        run_id = self._some_run(name, RunState.RETRYING)
+        run_id = self._some_run(owner, name, RunState.RETRYING)
         if run_id is not None:
             self.observed.hastened.add(run_id)
             owner.retry_run(run_id)
 
     def _replay(self, owner: Scheduler, name: str) -> None:
-        run_id = self._some_run(name, RunState.SUCCEEDED, RunState.DEAD)
+        run_id = self._some_run(owner, name, RunState.SUCCEEDED, RunState.DEAD)
         if run_id is not None:
             self.one_offs += 1
             run = owner.replay_run(run_id, idempotency_key=f"r{self.one_offs}")

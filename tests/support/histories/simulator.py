@@ -103,12 +103,15 @@ class Process(Hook):
         if self._parted[0] == service_of(detail) and stage.now < self._parted[1]:
             stage.tell(self, f"{detail.place}.{detail.verb} finds nobody")
             stage.count("unreachable")
+            stage.unanswered(self, detail)
             raise Unavailable("cannot be reached")
         if stage.strikes("fail", faults.fail):
             stage.tell(self, f"{detail.place}.{detail.verb} fails")
+            stage.unanswered(self, detail)
             raise Unavailable("injected")
         places = [place for place in range(len(detail.items)) if stage.strikes("throttle", faults.throttle)]
         if places:
+            stage.unanswered(self, detail)
             stage.tell(
                 self, f"{detail.place}.{detail.verb} is throttled at {[detail.items[place] for place in places]}"
             )
@@ -122,6 +125,7 @@ class Process(Hook):
             self._die(detail)
         if stage.strikes("lose", stage.faults.lose):
             stage.tell(self, f"{detail.place}.{detail.verb}: its answer is lost")
+            stage.unanswered(self, detail)
             raise Unavailable("its answer was lost")
 
     def _die(self, detail: Detail) -> None:
@@ -221,6 +225,7 @@ class Stage:
     timeline: list[str] | None = None  # what happened, line by line, if anybody wants to read it
     only: Callable[[Process], bool] | None = None  # the processes that go on; None: all
     observer: Callable[[Process, Detail], None] = lambda process, detail: None
+    unanswered: Callable[[Process, Detail], None] = lambda process, detail: None  # of a call, or of items of it
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -286,14 +291,20 @@ class Stage:
             about = "" if detail is None else " " + " ".join(str(item) for item in detail.items)
             self.timeline.append(f"{(self.now - self._began) / 1_000:10.3f}  {process.name:<14} {what}{about}")
 
-    def process(self, kind: str, body: Callable[[Process], object]) -> Process:
-        """A process that is about to start."""
+    def process(self, kind: str, body: Callable[[Process], object] | None) -> Process:
+        """A process that is about to start; None: it is given threads later."""
         self._names += 1
         skew = self.random.randint(-self.faults.skew, self.faults.skew)
         made = Process(self, f"{kind}-{self._names}", skew)
-        made.start(lambda: body(made))
-        self.processes.append(made)
+        if body is not None:
+            self.start(made, lambda: body(made))
         return made
+
+    def start(self, process: Process, body: Callable[[], object]) -> None:
+        """Let a process go on with a further thread, also one that had none left."""
+        process.start(body)
+        if process not in self.processes:
+            self.processes.append(process)
 
     def process_of_thread(self) -> Process | None:
         """Whose thread it is that asks."""

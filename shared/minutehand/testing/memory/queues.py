@@ -75,8 +75,8 @@ class MemoryQueue:
         """Move messages that have become visible, and delete those older than the retention."""
         now = self._clock()
         while self._hidden and self._hidden[0][0] <= now:
-            at, _, message = heapq.heappop(self._hidden)
-            if self._messages.get(message.id) is message and message.visible_at == at:
+            at, number, message = heapq.heappop(self._hidden)
+            if self._is_current(at, number, message):
                 self._in_flight.discard(message.id)
                 self._shown[message.id] = message
         for message in [m for m in self._shown.values() if now - m.sent_at > RETENTION * SECOND]:
@@ -140,7 +140,17 @@ class MemoryQueue:
 
     def next_visible(self) -> int | None:
         """When the next message can be received (UTC ms); None if there is none."""
-        return min((message.visible_at for message in self._messages.values()), default=None)
+        self._show()
+        if self._shown:
+            return min(message.visible_at for message in self._shown.values())
+        while self._hidden and not self._is_current(*self._hidden[0]):
+            heapq.heappop(self._hidden)
+        return self._hidden[0][0] if self._hidden else None
+
+    def _is_current(self, at: int, number: int, message: Stored) -> bool:
+        """Whether an entry of the heap tells when its message becomes visible."""
+        del number
+        return self._messages.get(message.id) is message and message.visible_at == at
 
     def __iter__(self) -> Iterator[Stored]:
         return iter(list(self._messages.values()))

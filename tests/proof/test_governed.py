@@ -1,0 +1,141 @@
+"""Limits of four tenants amid crashes, stalls, lost answers and wrong clocks: what is checked of them, and that the checks can fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import minutehand.auditor.audit
+import minutehand.daemon.lane_slots
+import minutehand.dynamodb.tenants.usage
+import minutehand.fires.lines
+import minutehand.state.lease
+import minutehand.worker.admission.admit
+import minutehand.worker.admission.concurrency
+import minutehand.worker.pipeline
+import pytest
+from minutehand.state.tenants.breaker import Breaker
+from minutehand.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
+from minutehand.state.transition import Compare
+from minutehand.worker.breakers import BreakerBook, Passage
+
+from tests.support import simulate
+from tests.support.histories.governed import Governed
+
+SEEDS = (5, 40_000)  # of clocks that agree, and of wild faults
+MANY, PARTS = 140, 4
+TRIED = 4  # histories in which a slip must show
+
+
+def played(seed: int) -> Governed:
+    history = simulate.history_of(seed, "governed")
+    assert isinstance(history, Governed)
+    assert history.judged() == [], f"python -m tests.support.simulate --kind governed --only {seed}"
+    return history
+
+
+def test_limits_hold_amid_faults() -> None:
+    counts, leases = Counter[str](), Counter[str]()
+    for seed in SEEDS:
+        history = played(seed)
+        counts += history.stage.counts
+        leases.update(lease.ref.tenant for lease in history.seen.leases.values())
+    assert min(leases[tenant] for tenant in ("free", "full", "flood", "moved")) > 10, leases
+    met = ("full", "opened", "closed", "probes", "throttled", "waits: concurrency", "waits: breaker", "act suspend")
+    assert all(counts[what] for what in met), counts
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("part", range(PARTS))
+def test_limits_hold_amid_faults_in_many_histories(part: int) -> None:
+    assert sum(len(played(seed).seen.leases) for seed in range(part, MANY, PARTS)) > 500 * MANY // PARTS
+
+
+def _grants_to_anybody(self: CapSlots, process: str, own: int, runs: Any, most: int | None, now: int) -> Any:
+    return _TAKEN(self, process, own, runs, None, now)
+
+
+_TAKEN = CapSlots.taken
+Patch = tuple[Any, str, Any]
+
+SLIPS: dict[str, tuple[str, list[Patch]]] = {
+    "caps let anything through": ("too many:", [(CapSlots, "taken", _grants_to_anybody)]),
+    "nobody asks for slots": (
+        "no slot:",
+        [(minutehand.worker.pipeline, "hold_slots", lambda worker, ready: list(ready))],
+    ),
+    "rates take no tokens": (
+        "too fast:",
+        [(minutehand.dynamodb.tenants.usage.RowUsage, "take", lambda self, tenant, rate, now: 0)],
+    ),
+    "an open breaker lets everything through": (
+        "too many probes:",
+        [(Breaker, "permit", lambda self, now: (self, 1))],
+    ),
+    "a worker does not learn that a breaker opened": (
+        "free passage:",
+        [(BreakerBook, "ask", lambda self, tenant, job, services, now: Passage.FREE)],
+    ),
+    "a tenant without limits has a cap": (
+        "not free:",
+        [
+            (
+                minutehand.worker.admission.concurrency,
+                "caps_of",
+                lambda governance, job: (ConcurrencyCap(tenant=governance.tenant, job=ALL, most=2),),
+            )
+        ],
+    ),
+    "low runs keep no share": (
+        "starved:",
+        [
+            (
+                minutehand.daemon.lane_slots,
+                "next_lane",
+                lambda waiting, *_: min(waiting, key=lambda lane: lane.rank, default=None),
+            )
+        ],
+    ),
+    "who leaves a line gets no message, and no auditor comes": (
+        "stuck:",
+        [
+            (minutehand.fires.lines, "send", lambda messages, work, clock: [True] * len(messages)),
+            (minutehand.auditor.audit._Audit, "go_round", lambda self, slices: None),
+        ],
+    ),
+    "a lease needs nothing": (
+        "twice:",
+        [(minutehand.state.lease, "all_of", lambda *conditions: Compare("fence", ">=", 0))],
+    ),
+    "a line is never empty": (
+        "left:",
+        [(CapSlots, "fed", lambda self, runs, now, *, has_line: _FED(self, runs, now, has_line=True))],
+    ),
+    "slots are not given back": ("leaked: slots", [(minutehand.worker.pipeline, "return_slots", lambda *_: None)]),
+    "an open breaker has no further minute": (
+        "leaked: the permits",
+        [(Breaker, "_next_minute", lambda self, now: self)],
+    ),
+}
+_FED = CapSlots.fed
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("slip", SLIPS)
+def test_each_check_can_fail(slip: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign, patches = SLIPS[slip]
+    for place, name, wrong in patches:
+        monkeypatch.setattr(place, name, wrong)
+    found: list[str] = []
+    for seed in range(5, 5 + TRIED):
+        found += simulate.history_of(seed, "governed").judged()
+        if any(text.startswith(sign) for text in found):
+            return
+    pytest.fail(f"no violation {sign!r} among {found[:5]}")
+
+
+def test_the_slips_are_of_code_that_is_there() -> None:
+    """So that a slip that changes nothing is noticed before its histories are played."""
+    checks: list[Callable[[], object]] = [lambda: None]
+    assert all(hasattr(place, name) for _, patches in SLIPS.values() for place, name, _ in patches), checks
