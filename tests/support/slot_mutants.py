@@ -172,8 +172,15 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a rescheduled run is sent from the line",
         "fires/lines.py",
-        "        if run.not_before > max(entry.due, now):\n            return _Turn.MOOT\n",
+        "        if run.not_before > max(entry.due, now):\n"
+        "            return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED\n",
         "",
+    ),
+    (
+        "a run whose next attempt comes later loses its only entry",
+        "fires/lines.py",
+        "return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED",
+        "return _Turn.MOOT",
     ),
     (
         "the mark of an empty line stays",

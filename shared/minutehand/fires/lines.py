@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from minutehand.domain.message import Message, Wait, reading
-from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow
+from minutehand.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
 from minutehand.domain.times import SECOND
 from minutehand.errors import MinutehandError, Unavailable
 from minutehand.fires.claim import message_of, send
@@ -133,16 +133,19 @@ def _next_of(cap: ConcurrencyCap, sent: Collection[str], room: int, services: Se
         page = services.agenda.due(cap.line, upto=FAR, after=after, limit=limit)
         entries = [entry for entry in page.entries if str(entry.run) not in chosen]
         looked = services.ledger.look([entry.run for entry in entries])
-        moot, now = list[AgendaEntry](), clock()
+        moot, moved, now = list[AgendaEntry](), list[_Entry](), clock()
         for entry in entries:
             run = looked.found.get(entry.run)
             if str(entry.run) in chosen or entry.run in looked.unanswered:  # the former: of two messages
                 continue
             if run is None or (turn := _turn_of(entry, run, now)) is _Turn.MOOT:
                 moot.append(entry)
+            elif turn is _Turn.MOVED:
+                moved.append((entry, run))
             elif turn is not _Turn.LATER:
                 found[turn].append((entry, run))
                 chosen.add(str(entry.run))
+        moot += _moved(moved, services)
         if moot:
             services.agenda.remove(moot)
         if len(going) > room or (early and len(going) == room):
@@ -159,7 +162,8 @@ class _Turn(Enum):
     DUE = "due"  # its run waits for a slot
     EARLY = "early"  # its run is not due yet
     LATER = "later"  # its run is under way: if its worker vanishes, this may be needed
-    MOOT = "moot"  # its run has ended, or is due later than it was, for which it has another entry or message
+    MOVED = "moved"  # its next attempt comes later, and this may stand for the only message of it
+    MOOT = "moot"  # its run has ended, or was rescheduled to later, for which it has another entry
 
 
 def _turn_of(entry: AgendaEntry, run: RunRow, now: int) -> _Turn:
@@ -167,9 +171,25 @@ def _turn_of(entry: AgendaEntry, run: RunRow, now: int) -> _Turn:
         return _Turn.MOOT
     if run.state in WAITING:
         if run.not_before > max(entry.due, now):
-            return _Turn.MOOT
+            return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED
         return _Turn.EARLY if run.not_before > now + SOON else _Turn.DUE
     return _Turn.LATER if has_live_lease(run, now) else _Turn.DUE
+
+
+def _moved(entries: Sequence[_Entry], services: Services) -> list[AgendaEntry]:
+    """Let the ticker send for runs at their time; the entries of the line that may go then.
+
+    A worker whose message of a next attempt was not accepted lets the present one come back: that one has joined the line, and by a
+    clock that is slow before its time.
+    """
+    if not entries:
+        return []
+    layout = services.agenda.layout()
+    timers = [
+        replace(e, shard=layout.shard_of(run.ref.owner), due=run.not_before, queue=run.queue) for e, run in entries
+    ]
+    accepted = services.agenda.put(timers)
+    return [entry for (entry, _), timer in zip(entries, timers, strict=True) if timer.key in accepted]
 
 
 def _send_for(going: Sequence[_Entry], services: Services, clock: Clock, *, lined: bool = True) -> int:

@@ -89,8 +89,7 @@ CHANGES: tuple[tuple[str, _Given], ...] = (
     ("flood", {"concurrent_runs": 1}),
     ("flood", {"concurrent_runs": 5}),
 )
-_OF_RUNS = {"submit", "submit one", "trigger", "replay"}
-_OF_CHANGES = {"create", "create one", "update", "upsert", "resume"}
+_CHANGES = ("create", "create one", "update")  # acts that take a token of a rate, whatever they find
 
 
 @dataclass(kw_only=True)
@@ -109,7 +108,7 @@ class Governed(Rich):
     """One seed, one history."""
 
     busy = 15 * MINUTE
-    audits = (10, 40, 70)
+    audits: tuple[int, ...] = (10, 40, 70)
     rest_for = 85 * MINUTE
     between = (0, 1, 2, 5)
     paces = (0, 0, 10, 50, 200)
@@ -215,14 +214,14 @@ class Governed(Rich):
             return  # all tenants together may have few runs of that job
         process = self.stage.process_of_thread()
         for _ in range(times):
-            asked = self.stage.now
+            asked, known = self.stage.now, self.one_offs
             try:
                 super()._do(act, owner, name)
             except Throttled:
                 self.stage.count("throttled")
                 return
             else:
-                word = RateWord.RUNS if act in _OF_RUNS else RateWord.CHANGES if act in _OF_CHANGES else None
+                word = RateWord.RUNS if self.one_offs > known else RateWord.CHANGES if act in _CHANGES else None
                 if word is not None and process is not None:
                     self.oracle.accepted(process, owner.tenant, word, asked)
 
@@ -309,8 +308,8 @@ class Governed(Rich):
         self._see_passed(lane, len(found))
         if lane is Priority.LOW:
             since = host.process.clock() - queue.low_age
-            found = [replace(each, lane=Priority.NORMAL) if 0 < each.sent_at <= since else each for each in found]
-            host.slots.move(lane, Priority.NORMAL, sum(each.lane is Priority.NORMAL for each in found))
+            found = [replace(each, aged=0 < each.sent_at <= since) for each in found]
+            host.slots.move(lane, Priority.NORMAL, sum(each.aged for each in found))
         worker = replace(host.worker, quarantine=CrashQuarantine(), instants=Instants())
         received = receive(worker, found)
         together = self.dice.random() < self.together
@@ -318,7 +317,7 @@ class Governed(Rich):
             run_batch(worker, batch)
 
     def _report(self, host: Host, done: Sequence[Done]) -> None:
-        for lane, slots in Counter(received.delivery.lane for received, _ in done).items():
+        for lane, slots in Counter(received.delivery.slot for received, _ in done).items():
             host.slots.release(lane, slots)
         for _, outcome in done:
             if outcome.why and outcome.message is not None:

@@ -33,7 +33,7 @@ SLICES = 3
 class Rich(History):
     """One seed, one history with everything in it."""
 
-    audits = AUDITS  # minutes of the rest
+    audits: tuple[int, ...] = AUDITS  # minutes of the rest
     rest_for = REST
     patience = 10.0  # seconds of owners
 

@@ -159,7 +159,8 @@ class LimitsOracle:
             self.profiles_changed()
         elif detail.place == "runs" and verb in ("record", "write_record", "lease_tokens"):
             for ref in detail.items:
-                self._look_at_record(process, ref, verb)
+                if isinstance(ref, RunRef):
+                    self._look_at_record(process, ref, verb)
         elif verb == "renew":
             self._count(None)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from minutehand import Scheduler
-from minutehand.domain.run import EntryKind, RunState
+from minutehand.domain.run import EntryKind, Failure, RunState
 from minutehand.domain.times import MINUTE
 from minutehand.fires.marks import marked, put_mark
+from minutehand.state.lease import lease, retry
 from minutehand.state.tenants.marks import Mark
 from minutehand.testing import Crash
 from minutehand.worker.context import WorkerContext
@@ -222,6 +223,25 @@ def test_a_run_that_was_rescheduled_leaves_the_line() -> None:
     hand[1].end(1)
     assert (world.waiting(), messages(faults), world.slots().used()) == (0, 0, 0)
     assert len(world.entries(EntryKind.RUN)) == 1, "that of its new time"
+
+
+def test_a_run_whose_next_attempt_comes_later_leaves_the_line_for_the_agenda() -> None:
+    """The message of that attempt was not accepted, and the one before came back to a worker whose clock is slow."""
+    world, hand = full()
+    (waits,) = world.submit(1)
+    ref, ledger, later = world.run_of(waits).ref, world.services.ledger, world.clock() + MINUTE
+    asked = lease(
+        revision=0, backfill=None, now=world.clock(), token="t", worker="v", max_attempts=3, steal=False, first=True
+    )
+    assert ledger.move(ref, asked).applied
+    assert ledger.move(ref, retry(fence=1, not_before=later, failure=Failure(kind="E", message="m"))).applied
+    hand[1].end(1)
+    assert (world.waiting(), [entry.due for entry in world.entries(EntryKind.RUN)]) == (0, [later])
+    world.wait(60)
+    world.tick()
+    world.take_all(hand[0])
+    hand[1].end(1)
+    assert world.ended() == {"SUCCEEDED": 2}
 
 
 def test_runs_of_an_exclusive_schedule_are_sent() -> None:
