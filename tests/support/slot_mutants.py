@@ -172,8 +172,10 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a rescheduled run is sent from the line",
         "fires/lines.py",
-        "        if run.not_before > max(entry.due, now):\n"
-        "            return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED\n",
+        (
+            "        if run.not_before > max(entry.due, now):\n"
+            "            return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED\n"
+        ),
         "",
     ),
     (
