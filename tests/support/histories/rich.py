@@ -128,7 +128,7 @@ class Rich(History):
         return "acme"
 
     def _do(self, act: str, owner: Scheduler, name: str) -> None:
-        ACTS[act](self, owner, name)
+        getattr(self, ACTS[act].__name__)(owner, name)
 
     def _submit(self, owner: Scheduler, name: str) -> None:
         self.one_offs += 1

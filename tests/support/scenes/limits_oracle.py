@@ -22,12 +22,11 @@ from minutehand.domain.tenants.limits import NO_LIMITS, AcceptedRate, RateWord, 
 from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.breakers import read_breakers
-from minutehand.fires.marks import marked
 from minutehand.ports.services import Services
 from minutehand.ports.tenants.profiles import BELIEVED
 from minutehand.state.lease import SKEW
 from minutehand.state.tenants.breaker import Breaker, TenantBreakers
-from minutehand.state.tenants.marks import MARKS, Mark, tenant_of_mark
+from minutehand.state.tenants.marks import MARKS, tenant_of_mark
 from minutehand.state.tenants.slots import ALL, EVERYBODY, SLOTS, ConcurrencyCap, SlotRequest, parse_slots
 from minutehand.testing import Detail
 from minutehand.worker.breakers import BreakerBook, Passage
@@ -362,9 +361,6 @@ class LimitsOracle:
             for name in breakers.open:
                 if not breakers.jobs[name].permit(self.stage.now + MINUTE)[1]:
                     yield f"leaked: the permits of {name} of {tenant}, {breakers.jobs[name]}"
-        for tenant in marked(Mark.OPEN, self._outside):
-            if not read_breakers(tenant, self._outside)[0].open:
-                yield f"left: {tenant} has no open breaker"
 
     def _leaked_tokens(self, tenant: str) -> Iterator[str]:
         for word in RateWord:
