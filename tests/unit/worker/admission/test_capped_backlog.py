@@ -121,5 +121,6 @@ def test_a_backlog_behind_a_cap_is_worked_off_without_a_lease_too_many() -> None
 
 
 @pytest.mark.proof
-def test_a_thousand_runs_behind_a_cap_while_fifty_workers_fail() -> None:
-    check(Backlog(runs=1_000, faults=50, every=40, look=5))
+@pytest.mark.parametrize(("runs", "every", "look"), [(1_000, 40, 5), (5_000, 200, 20)])
+def test_thousands_of_runs_behind_a_cap_while_fifty_workers_fail(runs: int, every: int, look: int) -> None:
+    check(Backlog(runs=runs, faults=50, every=every, look=look))
