@@ -9,6 +9,7 @@ from minutehand.domain.agenda_layout import AgendaLayout
 from minutehand.domain.run import WAITING, EntryKind, RunRow, RunState
 from minutehand.domain.schedule import Revision
 from minutehand.domain.times import MINUTE
+from minutehand.fires.breakers import read_breakers
 from minutehand.fires.chain import revision_key
 from minutehand.fires.claim import message_of, send
 from minutehand.fires.context import FireContext, due_pages, next_look
@@ -35,8 +36,13 @@ def resend(run: RunRow, services: Services, clock: Clock) -> bool:
     """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
     if freeze_of(run.ref.tenant, services, clock) is not None:
         return False  # workers keep its message in the queue until the freeze ends
-    if not services.tenants.governance(run.ref.tenant, clock()).profile.accepts:
+    governance = services.tenants.governance(run.ref.tenant, clock())
+    if not governance.profile.accepts:
         return False  # likewise, until the tenant is resumed
+    if governance.limits.breaker_percent is not None and run.state in WAITING:
+        breakers, _ = read_breakers(run.ref.tenant, services)
+        if breakers.over(run.job):
+            return False  # likewise, until there is a permit
     line = line_of(run, services, clock)
     if line is not None:  # its message comes when there is a slot for it, as long as somebody looks after that
         look_after_line(line, services, next_look(clock()), clock())

@@ -26,7 +26,16 @@ from minutehand.cli.parameters import HELP, everywhere
 from minutehand.cli.shell import Shell, print_json
 from minutehand.domain.audit import checked_reason, claimed_actor
 from minutehand.domain.names import check_tenant
-from minutehand.errors import ExpressionError, Forbidden, InvalidInput, MinutehandError, UnknownJobWarning, shorten
+from minutehand.errors import (
+    ExpressionError,
+    Forbidden,
+    InvalidInput,
+    LimitExceeded,
+    MinutehandError,
+    Throttled,
+    UnknownJobWarning,
+    shorten,
+)
 from minutehand.settings import from_environment
 from minutehand.terminal import printable
 from minutehand.version import VERSION
@@ -282,6 +291,13 @@ def _check_text(words: Sequence[str]) -> None:
             ) from None
 
 
+_TOLD: Mapping[type[MinutehandError], Sequence[str]] = {  # what these errors know beside their message
+    Forbidden: ("principal", "verb", "tenant", "job"),
+    Throttled: ("tenant", "limit", "per_second", "burst", "most", "seconds"),
+    LimitExceeded: ("tenant", "limit", "value", "most", "remedy"),
+}
+
+
 def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:
     """Print an error: as JSON with fields for programs."""
     code = code_of(problem)
@@ -293,9 +309,10 @@ def _failed(problem: MinutehandError, *, as_json: bool) -> ExitCode:
         described |= {"field": problem.field, "value": shorten(problem.value), "remedy": problem.remedy}
     if isinstance(problem, ExpressionError):
         described |= {"position": problem.position}
-    if isinstance(problem, Forbidden):
-        lacking = {name: getattr(problem, name) for name in ("principal", "verb", "tenant", "job")}
-        described |= {name: value for name, value in lacking.items() if value is not None}
+    for kind, names in _TOLD.items():
+        if isinstance(problem, kind):
+            told = {name: getattr(problem, name) for name in names}
+            described |= {name: value for name, value in told.items() if value is not None}
     print_json(described, to=sys.stderr)
     return code
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minutehand.doctor.context import DoctorContext, Finding, fail, ok, warn
+from minutehand.domain.queue import declared_name
 from minutehand.errors import Unreadable
 
 
@@ -29,6 +30,12 @@ def tenant(context: DoctorContext) -> Iterator[Finding]:
         yield warn(
             f"tenant {name} is suspended{why}: nothing is accepted or started",
             f"`minutehand tenants resume {name}` ends it",
+        )
+    elif profile.queue is not None and declared_name(profile.queue) not in (None, *context.services.work.names()):
+        yield fail(
+            f"queue={profile.queue!r} of the profile of tenant {name}, its tier or the installation does not exist: "
+            "work for which neither job nor caller names a queue is refused",
+            f"`minutehand tenants set {name} --queue …` names another, or declare it beside its jobs and deploy",
         )
     elif governance.own is None:
         yield ok(f"tenant {name} has no profile: the defaults of the installation hold")

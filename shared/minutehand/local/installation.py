@@ -133,6 +133,7 @@ class LocalInstallation:
             **{name: self.environment[name] for name in _SHELL_NEEDS},
             "MINUTEHAND_BUCKET": str(self.settings.bucket),
             "MINUTEHAND_LOGS": str(self.folder),
+            **({"MINUTEHAND_PRIORITIES": self.settings.priorities} if self.settings.priorities else {}),
         }
         return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 

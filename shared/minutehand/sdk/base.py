@@ -254,8 +254,20 @@ class SchedulerBase(Lookups, Connected):
             return None
         published = None if given is not None else self._published(job)
         if published is None or published.queue != name:  # a queue that workers publish is there: it is not looked for
-            check_declared(name, self._jobs, self._services.work)
+            self._check_declared(name, job, given)
         return name
+
+    def _check_declared(self, name: str, job: str, given: str | None) -> None:
+        """Raises InvalidInput for a queue that is not there, and says so if a profile names it."""
+        try:
+            check_declared(name, self._jobs, self._services.work)
+        except InvalidInput as problem:
+            known = self._jobs.get(job)
+            if given is not None or (known is not None and known.queue is not None):
+                raise
+            remedy = f"an operator changes it: `minutehand tenants set {self.tenant} --queue …`; {problem.remedy}"
+            what = f"is the queue of the profile of tenant {self.tenant!r}, its tier or the installation, and is not declared"
+            raise InvalidInput("queue", name, what, remedy) from None
 
     def _options(self, job: str, given: Mapping[str, Any]) -> Options:
         """The options of a new schedule. Missing ones come from its job, then from its queue."""

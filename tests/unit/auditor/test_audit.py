@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 import pytest
-from minutehand import RunState, ScheduleState
+from minutehand import RunState, ScheduleState, Tenants
 from minutehand.auditor.repairs import GRACE
 from minutehand.domain.options import CatchUpWord
 from minutehand.domain.run import EntryKind
@@ -17,6 +17,7 @@ from minutehand.testing import Crash
 from minutehand.testing.process import bury_all
 
 from tests.support.builders import an_entry
+from tests.support.open_breakers import open_breaker
 from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
 
@@ -229,6 +230,18 @@ def test_a_run_whose_message_was_lost_is_sent_again() -> None:
     assert world.audit().resent >= 1
     world.work()
     assert 60 in world.began()
+
+
+def test_a_run_that_waits_for_an_open_breaker_is_not_sent_again() -> None:
+    world = minutely()
+    tenants = Tenants(services=world.process(), clock=world.clock)
+    tenants.set("acme", limits={"breaker_percent": 90})
+    world.wait((60 * SECOND + GRACE) // SECOND + 60)
+    open_breaker("acme", "note", world.services, world.clock())
+    assert world.audit().resent == 0
+    tenants.set("acme", limits={"breaker_percent": None})
+    world.wait(6)  # what was believed
+    assert world.audit().resent >= 1
 
 
 def test_a_run_of_an_older_revision_whose_message_was_lost_is_sent_again() -> None:

@@ -160,6 +160,9 @@ def test_limits_as_they_are_typed_and_what_they_do(said: Say) -> None:
     assert said("--tenant", "acme", "schedules", "create", "a", *daily).code == 0
     refused = said("--tenant", "acme", "schedules", "create", "b", *daily)
     assert refused.code == ExitCode.FORBIDDEN
+    known = said("--json", "--tenant", "acme", "schedules", "create", "b", *daily).problem
+    assert (known["tenant"], known["limit"], known["value"], known["most"]) == ("acme", "schedules", 2, 1)
+    assert known["remedy"] in known["message"]
     assert "schedules=2: tenant 'acme' may have 1" in refused.err
     (changed,) = said(
         "--json", "tenants", "set", "acme", "--limit", "schedules=default", "--limit", "runs_burst=3"
@@ -168,12 +171,28 @@ def test_limits_as_they_are_typed_and_what_they_do(said: Say) -> None:
     assert "runs_burst" in said("tenants", "show", "acme").out
     wrong = said("tenants", "set", "acme", "--limit", "schedules")
     assert (wrong.code, "NAME=NUMBER" in wrong.err) == (1, True)
+    none = said("tenants", "set", "acme", "--limit", "waiting_runs=0")
+    assert "limits.waiting_runs=0" in none.err.replace("\n", " ")
+    assert "`default`" in none.err, "the word that this command takes"
+    assert said("tenants", "set", "acme", "--limit", "schedules=1_000").code == 1
+    assert (
+        "is a second schedules"
+        in said("tenants", "set", "acme", "--limit", "schedules=1", "--limit", "schedules=2").err
+    )
     assert "limits(runs_burst=3" in said("--tenant", "acme", "audit", "list", "--act", "set-tenant").out
 
 
 def test_a_command_of_a_throttled_tenant_waits_or_ends_with_the_code_of_what_may_succeed_later(said: Say) -> None:
     said("tenants", "create", "acme", "--limit", "runs_per_second=0.01")
     assert said("--tenant", "acme", "submit", "note").code == 0
+    known = said("--json", "--tenant", "acme", "submit", "note").problem
+    assert {name: known[name] for name in ("tenant", "limit", "per_second", "burst")} == {
+        "tenant": "acme",
+        "limit": "runs_per_second",
+        "per_second": 0.01,
+        "burst": 1,
+    }
+    assert 0 < known["seconds"] <= 200
     refused = said("--tenant", "acme", "submit", "note")
     assert refused.code == ExitCode.UNAVAILABLE
     assert "tenant 'acme' is throttled: runs_per_second=0.01, 1 at once; nothing was done, come back in" in refused.err

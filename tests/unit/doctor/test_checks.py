@@ -16,8 +16,9 @@ from minutehand.doctor import Finding, Severity, run_checks
 from minutehand.domain.history.run_change import RunChange
 from minutehand.domain.job_catalogue import STALE, PublishedJob, sets_of
 from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.domain.tenants.profile import TenantProfile
+from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile
 from minutehand.domain.times import HOUR, MINUTE, SECOND, to_ms
+from minutehand.errors import InvalidInput
 from minutehand.fires.backpressure import KEY, OWNER
 from minutehand.historian.context import HistorianContext
 from minutehand.historian.marks import StreamGap, StreamPosition, set_aside, write_gap, write_position
@@ -396,6 +397,20 @@ def test_a_suspended_tenant_is_told(used: Settings) -> None:
     assert f"tenants resume {used.tenant}" in found.remedy
     tenants.resume(used.tenant)
     assert "is served" in the(seen(used), "tenant", OK).what
+
+
+def test_a_queue_of_a_profile_that_does_not_exist_is_told(used: Settings) -> None:
+    Tenants(settings=used).set(INSTALLATION, queue="typo")
+    found = the(seen(used), "tenant", FAIL)
+    assert "queue='typo' of the profile" in found.what
+    with pytest.raises(
+        InvalidInput, match=r"queue='typo': is the queue of the profile of tenant .*tenants set .* --queue"
+    ):
+        Scheduler(used.tenant, settings=used).submit("note")
+    Tenants(settings=used).set(used.tenant, queue="default")
+    assert "is served" in the(seen(used), "tenant", OK).what
+    with pytest.raises(InvalidInput, match="queue='other': is not declared"):
+        Scheduler(used.tenant, settings=used).submit("note", queue="other")
 
 
 def test_a_profile_that_cannot_be_read_stops_the_tenant(used: Settings) -> None:

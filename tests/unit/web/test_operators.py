@@ -129,6 +129,16 @@ def test_limits_are_set_shown_and_taken_back() -> None:
     assert api.ask("PATCH", "/tenants/acme", {"note": "x"}, tenant=None).json()["limits"] == changed["limits"]
     status, said = api.problem("PATCH", "/tenants/acme", {"limits": {"shedules": 1}}, tenant=None)
     assert (status, said["field"], said["remedy"]) == (422, "limits", "did you mean 'schedules'?")
+    for value in (True, False, [1], {"a": 1}):
+        status, said = api.problem("PATCH", "/tenants/acme", {"limits": {"schedules": value}}, tenant=None)
+        assert (status, said["field"].split(".")[0]) == (422, "limits"), value
+    assert api.ask("GET", "/tenants/acme", tenant=None).json()["limits"] == changed["limits"]
+    digits = b'{"limits": {"schedules": ' + b"9" * 5_000 + b"}}"
+    answered = api.client.request(
+        "PATCH", "/v1/tenants/acme", content=digits, headers={"content-type": "application/json"}
+    )
+    assert (answered.status_code, "set_int_max" in answered.text) == (400, False)
+    assert "too many digits" in answered.text
 
 
 def test_who_is_throttled_is_told_when_to_come_back() -> None:

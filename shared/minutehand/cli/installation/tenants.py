@@ -26,6 +26,7 @@ TenantName = Annotated[
         help=f"Name of the tenant; '~gold': the tier gold; '{INSTALLATION}': the defaults and grants of all.",
     ),
 ]
+OneTenant = Annotated[str, typer.Argument(metavar="TENANT", help="Name of the tenant.")]
 Jobs = Annotated[list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable.")]
 TierOf = Annotated[
     str | None, typer.Option(help="Tier whose jobs, queue and limits count where it has none of its own.")
@@ -74,7 +75,7 @@ def show(shell: Shell, tenant: TenantName) -> None:
 @app.command()
 def figures(
     shell: Shell,
-    tenant: TenantName,
+    tenant: OneTenant,
     minutes: Annotated[int, typer.Option(help="The last minutes, at most 60.")] = 5,
 ) -> None:
     """Show what a tenant does and has left: rate, lateness, failures, backlog, limits."""
@@ -146,7 +147,7 @@ def set_(
 @app.command()
 def suspend(
     shell: Shell,
-    tenant: TenantName,
+    tenant: OneTenant,
     note: Annotated[str | None, typer.Option(help="Why, in refusals and wherever runs wait for it.")] = None,
     *,
     yes: Yes = False,
@@ -157,7 +158,7 @@ def suspend(
 
 
 @app.command()
-def resume(shell: Shell, tenant: TenantName) -> None:
+def resume(shell: Shell, tenant: OneTenant) -> None:
     """End the suspension of a tenant: runs that waited start within five minutes."""
     _show(shell, shell.tenants.resume(tenant))
 

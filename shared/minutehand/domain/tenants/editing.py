@@ -35,6 +35,9 @@ def checked_holder(tenant: object) -> str:
 
 def checked_tier(tier: object) -> str:
     """The name of a tier, without ``~``."""
+    if isinstance(tier, str) and tier.startswith(SHARED):
+        remedy = f"leave the {SHARED!r} out: {tier.removeprefix(SHARED)!r}"
+        raise InvalidInput("tier", tier, "is the name of a tier's profile", remedy)
     name = check_tenant(tier, "tier")
     if f"{SHARED}{name}" == INSTALLATION:
         remedy = "name a tier, e.g. 'gold': the installation's defaults count for all tenants"

@@ -34,7 +34,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "concurrency_strict": (0, 1),
     "weight": (1, 10),
     "agenda_shards": (0, 512),
-    "waiting_runs": (0, MOST_WAITING),
+    "waiting_runs": (1, MOST_WAITING),
     "kept_bytes": (0, MOST_BYTES),
 }
 PLACED = ("weight", "agenda_shards")  # those that are in the layout of the agenda too: of single tenants alone
@@ -160,11 +160,13 @@ def typed_limits(given: Iterable[str], field: str = "limits") -> dict[str, Limit
     found: dict[str, LimitValue | None] = {}
     for text in given:
         name, _, value = (part.strip() for part in text.partition("="))
+        if name in found:
+            raise InvalidInput(field, text, f"is a second {name}", "give each limit once")
         if name in WORDS and value != "default":
             found[name] = value
             continue
         try:
-            number = None if value == "default" else float(value)
+            number = None if value == "default" else float(value.replace("_", "?"))  # Python would take 1_000
         except ValueError:
             remedy = "write NAME=NUMBER, e.g. schedules=200, or NAME=default for the installation's"
             raise InvalidInput(field, text, "is no limit", remedy) from None
@@ -191,6 +193,6 @@ def _number(name: str, value: object, field: str, *, called: str | None = None) 
     least, most = (SLOWEST, FASTEST) if is_rate else _RANGES.get(name, (1 if name.endswith("_burst") else 0, MOST))
     if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
         kind = "number" if is_rate else "whole number"
-        remedy = f"use {least:g} to {most:,.0f}, or None for the installation's"
+        remedy = f"use {least:g} to {most:,.0f}, or None, on the command line `default`, for none of its own"
         raise InvalidInput(where, value, f"is no {kind} in range", remedy)
     return value

@@ -25,6 +25,7 @@ from minutehand.domain.tenants.limits import NO_LIMITS, LimitValue, with_limits
 from minutehand.domain.tenants.profile import (
     ALL,
     INSTALLATION,
+    SHARED,
     Governance,
     TenantProfile,
     checked_jobs,
@@ -67,9 +68,10 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         self._permit(Verb.READ_TENANT, holder)
         found = self._services.tenants.profile(holder)
         if found is None:
-            raise NotFound(
-                f"tenant={tenant!r} has no profile: the defaults of the installation hold for it; create or set gives it one"
-            )
+            what = "the defaults of the installation hold for it"
+            if holder.startswith(SHARED):
+                what = "nothing counts for all tenants" if holder == INSTALLATION else "there is no such tier"
+            raise NotFound(f"tenant={tenant!r} has no profile: {what}; create or set gives it one")
         return tenant_view(found)
 
     def list(self) -> Sequence[Tenant]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Path
 from fastapi import Query as InQuery
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StrictFloat, StrictInt, StrictStr
 from starlette.responses import Response
 
 from minutehand.domain.tenants.profile import Grant
@@ -43,7 +43,7 @@ class ProfileRequest(ApiBody):
     tier: str | None = Field(None, pattern=NAME, description="whose jobs, queue and limits count where it has none")
     queue: str | None = Field(None, pattern=NAME, description="of runs for which neither job nor caller names one")
     note: str | None = Field(None, description="whose it is")
-    limits: dict[str, float | str | None] = Field(
+    limits: dict[str, StrictInt | StrictFloat | StrictStr | None] = Field(
         {},
         description="numbers by name, of highest_priority a word; null: the installation's",
         examples=[{"runs_per_second": 10}],

@@ -30,7 +30,8 @@ class _StrictRequest(Request):
         try:
             return parse_json((await self.body()).decode())
         except (ValueError, RecursionError) as problem:
-            what = "it is nested too deep" if isinstance(problem, RecursionError) else problem
+            what = "it is nested too deep" if isinstance(problem, RecursionError) else str(problem)
+            what = "a number in it has too many digits" if "set_int_max_str_digits" in what else what
             raise HTTPException(400, f"the body is not JSON: {what}") from None
 
 

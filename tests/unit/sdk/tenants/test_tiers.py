@@ -12,7 +12,7 @@ from minutehand import Context, Registry, Tenants
 from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from minutehand.domain.times import SECOND
-from minutehand.errors import InvalidInput, JobNotGranted, LimitExceeded
+from minutehand.errors import InvalidInput, JobNotGranted, LimitExceeded, NotFound
 from minutehand.testing import Harness, Memory
 from minutehand.testing.memory.calls import Detail, Hook
 
@@ -147,7 +147,11 @@ def test_the_audit_has_the_tier(memory: Memory, tenants: Tenants) -> None:
     [
         (lambda on: on.create("acme", tier="silver"), "tier", r"has no profile.*minutehand tenants create '~silver'"),
         (lambda on: on.set("acme", tier="silver"), "tier", "has no profile"),
-        (lambda on: on.create("acme", tier="~gold"), "tier", "A-Z a-z 0-9"),
+        (
+            lambda on: on.create("acme", tier="~gold"),
+            "tier",
+            "is the name of a tier's profile; leave the '~' out: 'gold'",
+        ),
         (lambda on: on.create("acme", tier=7), "tier", "A-Z a-z 0-9"),
         (lambda on: on.create("acme", tier="installation"), "tier", "is the installation"),
         (lambda on: on.create("~~gold"), "tenant", "A-Z a-z 0-9"),
@@ -175,6 +179,11 @@ def test_bad_input_is_refused_and_nothing_written(
     assert refused.value.field == field
     assert [each.name for each in tenants.list()] == [GOLD]
     assert len(memory.audit_rows()) == before
+
+
+def test_a_tier_that_is_not_there_is_told_as_one(tenants: Tenants) -> None:
+    with pytest.raises(NotFound, match="there is no such tier"):
+        tenants.get("~silver")
 
 
 def test_one_object_as_long_as_its_parts_are_the_same(memory: Memory) -> None:
