@@ -37,7 +37,6 @@ from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud
 
 SHARDS = 16
-LAYOUT = AgendaLayout(shards=SHARDS)
 DUE = 1_795_240_800_000  # 2026-11-21T06:00:00Z, the top of an hour
 MINUTE = 60_000
 GROWTH = (100, 1_000, 10_000, 100_000)
@@ -82,13 +81,17 @@ def payload_of(size: int) -> str:
     return '{"report":"' + "x" * (size - 13) + '"}'
 
 
+def shard_of(owner: str) -> int:
+    return AgendaLayout(shards=SHARDS).shard_of(owner)
+
+
 def cloud_of(case: Case, fires: int, *, latency: float = 0.0) -> StubbedCloud:
     """An agenda in which so many fires are due."""
     if case.expression is None:
         return StubbedCloud(entries=list(_one_offs(case, fires)), run=_submitted(case), latency=latency)
     entries, revisions = [], {}
     for owner in islice(_owners(case), fires // case.fires_each):
-        shard = LAYOUT.shard_of(owner)
+        shard = shard_of(owner)
         entries.append(
             AgendaEntry(shard=shard, due=case.due, kind=EntryKind.CHAIN, id=f"{owner}#1", after=case.due - 1)
         )
@@ -118,7 +121,7 @@ def revision(owner: str, shard: int, case: Case) -> Item:
 def _one_offs(case: Case, fires: int) -> Iterator[AgendaEntry]:
     for number in range(fires):
         ref = one_off_ref("bench", f"{number:032d}")
-        yield AgendaEntry(shard=LAYOUT.shard_of(ref.owner), due=case.due, kind=EntryKind.RUN, id=str(ref), created_at=1)
+        yield AgendaEntry(shard=shard_of(ref.owner), due=case.due, kind=EntryKind.RUN, id=str(ref), created_at=1)
 
 
 def _submitted(case: Case) -> Item:

@@ -26,7 +26,7 @@ from minutehand.dynamodb.rows import run_row, to_item
 
 from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud
-from bench.tick import DUE, LAYOUT, PAYLOADS, Case, figures, payload_of, revision, row, stubbed
+from bench.tick import DUE, PAYLOADS, Case, figures, payload_of, revision, row, shard_of, stubbed
 
 _PATIENCE = 120  # seconds for all runs
 
@@ -95,7 +95,7 @@ def cloud_of(case: Work, runs: int) -> StubbedCloud:
     sample = Case(case.name, "0 * * * *", payload=case.payload)
     numbers = range(0 if case.one_off else runs)
     job = {"job": {"S": case.job}}
-    revisions = {_owner(n): revision(_owner(n), LAYOUT.shard_of(_owner(n)), sample) | job for n in numbers}
+    revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n)), sample) | job for n in numbers}
     bodies = [message(case, number).encode() for number in range(runs)]
     return StubbedCloud(revisions=revisions, run=leased(case), messages=bodies)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from bench.stub import StubbedCloud, dump
-from bench.tick import LAYOUT, Case, revision
+from bench.tick import Case, revision, shard_of
 from bench.weighed.scale import peak, say
 from bench.work import Work, leased, message, run_all
 
@@ -17,7 +17,7 @@ class Streamed(StubbedCloud):
 
     def _revision(self, owner: str) -> bytes:
         sample = Case(WORK.name, "0 * * * *", payload=WORK.payload)
-        found = revision(owner, LAYOUT.shard_of(owner), sample) | {"job": {"S": WORK.job}}
+        found = revision(owner, shard_of(owner), sample) | {"job": {"S": WORK.job}}
         return dump(found) if "schedule-" in owner else b""
 
 

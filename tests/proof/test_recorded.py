@@ -55,7 +55,8 @@ def test_everything_that_may_become_of_a_run_is_in_each_history(faults: Faults) 
     assert set(TransitionKind) - set(told) == NOT_HERE
     assert history.stage.counts["expired rows"] > 0
     assert history.seen.leases
-    assert {event.type for event in history.receiver.taken} == EVENT_TYPES
+    of_breakers = {"breaker.opened", "breaker.closed"}  # no tenant of these histories has any: see test_breakers.py
+    assert {event.type for event in history.receiver.taken} == EVENT_TYPES - of_breakers
     acts = {act for act, _ in history.audited.lines}
     assert acts > {"create", "update", "pause", "resume", "trigger", "skip", "cancel", "replay", "redrive", "backfill"}
 
