@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import minutehand.auditor.audit
@@ -70,7 +71,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     ),
     "an open breaker lets everything through": (
         "too many probes:",
-        [(Breaker, "permit", lambda self, now: (self, 1))],
+        [(Breaker, "permit", lambda self, now: (replace(self, refused=not self.refused), 1))],
     ),
     "a worker does not learn that a breaker opened": (
         "free passage:",

@@ -89,7 +89,10 @@ CHANGES: tuple[tuple[str, _Given], ...] = (
     ("flood", {"concurrent_runs": 1}),
     ("flood", {"concurrent_runs": 5}),
 )
-_CHANGES = ("create", "create one", "update")  # acts that take a token of a rate, whatever they find
+# Acts that take a token of a rate, whatever they find.
+_WORDS = dict.fromkeys(("submit", "submit one", "trigger"), RateWord.RUNS) | dict.fromkeys(
+    ("create", "create one", "update"), RateWord.CHANGES
+)
 
 
 @dataclass(kw_only=True)
@@ -214,16 +217,15 @@ class Governed(Rich):
             return  # all tenants together may have few runs of that job
         process = self.stage.process_of_thread()
         for _ in range(times):
-            asked, known = self.stage.now, self.one_offs
+            asked = self.stage.now
             try:
                 super()._do(act, owner, name)
             except Throttled:
                 self.stage.count("throttled")
                 return
             else:
-                word = RateWord.RUNS if self.one_offs > known else RateWord.CHANGES if act in _CHANGES else None
-                if word is not None and process is not None:
-                    self.oracle.accepted(process, owner.tenant, word, asked)
+                if act in _WORDS and process is not None:
+                    self.oracle.accepted(process, owner.tenant, _WORDS[act], asked)
 
     def _submit(self, owner: Scheduler, name: str) -> None:
         self.one_offs += 1
