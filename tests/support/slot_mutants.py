@@ -179,6 +179,12 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "",
     ),
     (
+        "nobody tells of a run that expired in a line and whose worker died",
+        "fires/lines.py",
+        "return _Turn.DUE if run.state in _REPORTED and run.buried_at is None else _Turn.MOOT",
+        "return _Turn.MOOT",
+    ),
+    (
         "a run whose next attempt comes later loses its only entry",
         "fires/lines.py",
         "return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED",

@@ -46,6 +46,10 @@ log = logging.getLogger(__name__)
 TRIES = 12  # writes of slots that others keep writing
 SOON = SECOND  # ms before its time at which a run is as good as due
 PAGE = 100  # entries of a line that are read at once
+_REPORTED = (
+    RunState.LOST,
+    RunState.EXPIRED,
+)  # whose letter is sent after their end; a message makes its worker send it
 _PAGES = 10  # of entries whose runs have ended, before the rest is left to the next one who looks
 
 _Entry = tuple[AgendaEntry, RunRow]
@@ -159,7 +163,7 @@ def _next_of(cap: ConcurrencyCap, sent: Collection[str], room: int, services: Se
 class _Turn(Enum):
     """What an entry of a line is good for."""
 
-    DUE = "due"  # its run waits for a slot
+    DUE = "due"  # its run waits for a slot, or ended as one that is reported, by somebody who may have died before
     EARLY = "early"  # its run is not due yet
     LATER = "later"  # its run is under way: if its worker vanishes, this may be needed
     MOVED = "moved"  # its next attempt comes later, and this may stand for the only message of it
@@ -168,7 +172,7 @@ class _Turn(Enum):
 
 def _turn_of(entry: AgendaEntry, run: RunRow, now: int) -> _Turn:
     if run.is_terminal:
-        return _Turn.MOOT
+        return _Turn.DUE if run.state in _REPORTED and run.buried_at is None else _Turn.MOOT
     if run.state in WAITING:
         if run.not_before > max(entry.due, now):
             return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from minutehand import Scheduler
 from minutehand.domain.run import EntryKind, Failure, RunState
-from minutehand.domain.times import MINUTE
+from minutehand.domain.times import DAY, MINUTE
 from minutehand.fires.marks import marked, put_mark
+from minutehand.state.ending import expire
 from minutehand.state.lease import lease, retry
 from minutehand.state.tenants.marks import Mark
 from minutehand.testing import Crash
@@ -242,6 +243,18 @@ def test_a_run_whose_next_attempt_comes_later_leaves_the_line_for_the_agenda() -
     world.take_all(hand[0])
     hand[1].end(1)
     assert world.ended() == {"SUCCEEDED": 2}
+
+
+def test_an_expired_run_in_the_line_is_reported_by_somebody_else_than_who_died_before() -> None:
+    """The worker that ended it had another delivery of the message that joined the line, and sent no letter."""
+    world, hand = full()
+    run = world.scheduler.submit("note", {"n": 0}, deadline=10)
+    world.wait(20)
+    end = expire(revision=0, backfill=None, now=world.clock(), expires=world.clock() + DAY, reason="deadline passed")
+    assert world.services.ledger.move(world.run_of(run.id).ref, end).applied
+    hand[1].end(1)
+    world.take_all(hand[0])
+    assert (world.waiting(), len(world.memory.dead), world.slots().used()) == (0, 1, 0)
 
 
 def test_runs_of_an_exclusive_schedule_are_sent() -> None:
