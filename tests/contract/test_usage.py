@@ -11,7 +11,7 @@ from minutehand.domain.tenants.limits import AcceptedRate, QuotaWord, RateWord
 from minutehand.dynamodb.tables import RUNS
 from minutehand.ports.services import Services
 from minutehand.ports.tenants.usage import ScheduleCount, UsageChange
-from minutehand.state.tenants.quota import Counted, Quota
+from minutehand.state.tenants.quota import Quota, QuotaCount
 
 from tests.support.builders import NOON, a_head, a_revision
 from tests.support.engines import Engine
@@ -91,8 +91,8 @@ def test_a_change_that_is_lost_counts_nothing(services: Services) -> None:
     assert RUNS.stream, "the rows lie among the runs, whose followers leave them out"
 
 
-def no_runs(quota: Quota) -> Counted:
-    return Counted(in_use=0)
+def no_runs(quota: Quota) -> QuotaCount:
+    return QuotaCount(in_use=0)
 
 
 def test_two_processes_share_the_places_of_runs(engine: Engine) -> None:
@@ -103,10 +103,10 @@ def test_two_processes_share_the_places_of_runs(engine: Engine) -> None:
     assert second.take_place("acme", 3, NOON, no_runs) == 0
     assert (first.take_place("acme", 3, NOON, no_runs), second.take_place("acme", 3, NOON, no_runs)) == (1_000, 1_000)
 
-    def count(quota: Quota) -> Counted:
+    def count(quota: Quota) -> QuotaCount:
         assert second.take_place("acme", 5, NOON + 1_000, no_runs) == 0
         assert quota.taken == 3
-        return Counted(in_use=1, seen=3)
+        return QuotaCount(in_use=1, seen=3)
 
     assert first.take_place("acme", 3, NOON + 1_000, count) == 0
     found = second.quota("acme", QuotaWord.WAITING_RUNS)
@@ -117,7 +117,7 @@ def test_two_processes_share_the_places_of_runs(engine: Engine) -> None:
 
 def test_bytes_are_taken_whole_or_not_at_all(engine: Engine) -> None:
     usage = engine.services.usage
-    parts = iter((Counted(in_use=40, cursor="here"), Counted(in_use=30)))
+    parts = iter((QuotaCount(in_use=40, cursor="here"), QuotaCount(in_use=30)))
     assert usage.take_bytes("acme", 90, 100, NOON, lambda quota: next(parts)) is None, (
         "it is not counted to the end yet"
     )

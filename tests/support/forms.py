@@ -38,7 +38,7 @@ from minutehand.historian.marks import (
 )
 from minutehand.services import connect
 from minutehand.settings import Settings
-from minutehand.state.tenants.quota import Counted
+from minutehand.state.tenants.quota import QuotaCount
 from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
 from minutehand.state.worker_record import JobNames, WorkerIdentity, WorkerKind
 from minutehand.testing import ManualClock
@@ -164,7 +164,7 @@ class Story:
         limited = Scheduler("delta", jobs=jobs(), services=self.services, clock=self.clock)
         limited.create_schedule("counted", "work", "0 18 * * *")
         waiting = limited.submit("work", delay=90_000)
-        usage, part = self.services.usage, Counted(in_use=1, cursor="payloads/delta/runs/delta%2F~x/0")
+        usage, part = self.services.usage, QuotaCount(in_use=1, cursor="payloads/delta/runs/delta%2F~x/0")
         usage.take_bytes("delta", 1, 10**9, self.clock(), lambda quota: part)
         self.line_up(waiting.id)
         open_breaker("delta", "work", self.services, self.clock())

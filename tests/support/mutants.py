@@ -1139,6 +1139,13 @@ MUTANTS = (
     *(Mutant(*each, LIMITS) for each in LIMIT_MUTANTS),
     *(Mutant(*each, QUOTAS) for each in QUOTA_MUTANTS),
     *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
+    Mutant(
+        "the auditor sends for runs that wait for a breaker",
+        "auditor/repairs.py",
+        "        if breakers.over(run.job):\n",
+        "        if False:\n",
+        ("tests/unit/auditor/test_audit.py",),
+    ),
     *(Mutant(*each, LANES) for each in LANE_MUTANTS),
     *(Mutant(*each, SLOTS) for each in SLOT_MUTANTS),
 )

@@ -72,7 +72,7 @@ TENANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the auditor sends for runs of suspended tenants",
         "auditor/repairs.py",
-        "    if not services.tenants.governance(run.ref.tenant, clock()).profile.accepts:\n",
+        "    if not governance.profile.accepts:\n",
         "    if services.tenants is None:\n",
     ),
     (

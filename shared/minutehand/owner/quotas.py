@@ -17,7 +17,7 @@ from minutehand.errors import Throttled
 from minutehand.fires.context import FireContext
 from minutehand.owner.limits import exceeded
 from minutehand.ports.services import Services
-from minutehand.state.tenants.quota import Counted, Quota
+from minutehand.state.tenants.quota import Quota, QuotaCount
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def put_payload(whose: PayloadOwner, text: str, context: FireContext) -> str:
     return services.payloads.put(whose, text)
 
 
-def _count_runs(tenant: str, services: Services, quota: Quota, now: int, most: int) -> Counted:
+def _count_runs(tenant: str, services: Services, quota: Quota, now: int, most: int) -> QuotaCount:
     from minutehand.history.recent import count_open  # noqa: PLC0415 (who has no such limit loads no history)
     from minutehand.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
@@ -81,10 +81,10 @@ def _count_runs(tenant: str, services: Services, quota: Quota, now: int, most: i
         meter=meter,
         is_over=lambda: meter.units >= units,
     )
-    return Counted(in_use=found.open, seen=found.seen, cost=_COST * round(meter.units))
+    return QuotaCount(in_use=found.open, seen=found.seen, cost=_COST * round(meter.units))
 
 
-def _count_bytes(tenant: str, services: Services, quota: Quota) -> Counted:
+def _count_bytes(tenant: str, services: Services, quota: Quota) -> QuotaCount:
     """Some pages of the listing, from where the last count stopped."""
     cursor, found, objects = quota.cursor, 0, 0
     for _ in range(_PAGES):
@@ -92,4 +92,4 @@ def _count_bytes(tenant: str, services: Services, quota: Quota) -> Counted:
         cursor, found, objects = page.cursor, found + page.bytes, objects + page.objects
         if cursor is None:
             break
-    return Counted(in_use=found, cost=objects, cursor=cursor)
+    return QuotaCount(in_use=found, cost=objects, cursor=cursor)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from minutehand.domain.tenants.limits import AcceptedRate, QuotaWord
-from minutehand.state.tenants.quota import Counted, Quota
+from minutehand.state.tenants.quota import Quota, QuotaCount
 
-Count = Callable[[Quota], Counted]  # counts for whoever has claimed to; raises any error of Minutehand
+Count = Callable[[Quota], QuotaCount]  # counts for whoever has claimed to; raises any error of Minutehand
 
 
 @dataclass(frozen=True, kw_only=True)

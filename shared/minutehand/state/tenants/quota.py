@@ -30,7 +30,7 @@ SKEW = 10 * SECOND  # that the clock of who counted may be ahead
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
+class QuotaCount:
     """What somebody who counts has found."""
 
     in_use: int
@@ -98,12 +98,12 @@ class Quota:
         """The latest mark that is a minute old: since when runs are looked for, and what had been taken by then."""
         return (self.newer_at, self.newer) if self.newer_at <= now - TRAIL else (self.mark_at, self.mark)
 
-    def counted_runs(self, found: Counted, now: int) -> Quota:
+    def counted_runs(self, found: QuotaCount, now: int) -> Quota:
         """The count of who has claimed it at ``now``, when this was the row."""
         coming = max(self.taken - self.window(now)[1] - found.seen, 0)
         return replace(self, base=found.in_use + coming - self.taken, **self._rolled(now))
 
-    def counted_bytes(self, found: Counted) -> Quota:
+    def counted_bytes(self, found: QuotaCount) -> Quota:
         """The same in parts. What is taken meanwhile may be counted twice, until the next count."""
         begun = self if self.cursor is not None else replace(self, part=0, start=self.taken)
         part = begun.part + found.in_use
@@ -111,7 +111,7 @@ class Quota:
             return replace(begun, part=part, cursor=found.cursor)
         return replace(begun, base=part - begun.start, part=0, start=0, cursor=None)
 
-    def settled(self, found: Counted, *, fits: bool) -> QuotaWrite:
+    def settled(self, found: QuotaCount, *, fits: bool) -> QuotaWrite:
         """The write of this count by who has claimed it. Counts that find no room come ever more rarely."""
         pause = max(found.cost, SECOND if fits or self.cursor is not None else min(2 * self.pause, LONGEST))
         row = replace(self, pause=pause).row()
