@@ -18,7 +18,7 @@ from minutehand.domain.tenants.profile import TenantProfile
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import LimitExceeded, Throttled, Unavailable
 from minutehand.historian.follow import StreamFollower
-from minutehand.state.tenants.quota import Quota
+from minutehand.state.tenants.quota import Quota, QuotaCount
 from minutehand.testing import Crash
 
 from tests.support.scenes.world import Faults, World, crash, fails
@@ -471,6 +471,15 @@ def test_results_count_and_are_never_refused() -> None:
     assert owner.get_run(run.id).result == LARGE
     with pytest.raises(LimitExceeded, match="kept_bytes=270,006"):
         owner.submit("note", "z" * 100_000)
+
+
+def test_nothing_is_taken_by_a_count_that_another_process_has_replaced() -> None:
+    world = World()
+    first, second, now = world.process().usage, world.process().usage, world.clock()
+    assert first.take_bytes("acme", 10, 100, now, lambda quota: QuotaCount(in_use=0)) is None
+    assert second.take_bytes("acme", 95, 100, now + 2_000, lambda quota: QuotaCount(in_use=80)) == 175, "80 and 95"
+    assert first.take_bytes("acme", 50, 100, now + 2_500, lambda quota: QuotaCount(in_use=80)) == 130, "80 and 50"
+    assert quota(world, QuotaWord.KEPT_BYTES).in_use == 80
 
 
 def test_what_was_removed_is_free_with_the_next_count() -> None:
