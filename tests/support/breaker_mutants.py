@@ -54,8 +54,20 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a failed probe raises the rate",
         "state/tenants/breaker.py",
-        "        if self.failed * _FEW > ended:\n            rate = 1\n        elif self.succeeded:",
-        "        if self.failed or self.succeeded:",
+        "        if self.failed * 100 >= self.percent * max(ended, 1):\n            rate = 1\n        elif ended:",
+        "        if ended:",
+    ),
+    (
+        "a failure holds a breaker open that it would not have opened",
+        "state/tenants/breaker.py",
+        "self.failed * 100 >= self.percent * max(ended, 1)",
+        "self.failed",
+    ),
+    (
+        "a breaker forgets by how many failures it opened",
+        "state/tenants/breaker.py",
+        "Breaker(opened_at=self.opened_at, percent=self.percent, since=now",
+        "Breaker(opened_at=self.opened_at, since=now",
     ),
     (
         "a breaker closes although the ticker holds fires back",
@@ -224,5 +236,11 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "worker/breakers.py",
         "        if 0 <= now - known.known_at < _OLDEST:\n            known.read_at = now",
         "        if True:\n            known.read_at = now",
+    ),
+    (
+        "two that take a permit in one millisecond write the same record",
+        "fires/breakers.py",
+        'after.body() | {"writer": secrets.token_hex(4)}',
+        "after.body()",
     ),
 )

@@ -12,6 +12,7 @@ written, nothing is held back.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -69,7 +70,9 @@ def write_breakers(
     line: AuditLineRow | None = None,
 ) -> bool:
     """Write breakers over those that were read in that version; False if somebody else has written meanwhile. Raises Unavailable."""
-    record = Record(owner=_owner(tenant), key=BREAKERS, version=version + 1, body=after.body())
+    # Two processes that take a permit in the same millisecond make the same of it: a record that is stored already would be another's.
+    body = after.body() | {"writer": secrets.token_hex(4)}
+    record = Record(owner=_owner(tenant), key=BREAKERS, version=version + 1, body=body)
     changes = after.changes(before)
     written = services.records.write(record, line, beside=[_notice(tenant, change, services) for change in changes])
     if written:

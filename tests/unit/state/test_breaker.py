@@ -79,8 +79,19 @@ def test_one_permit_a_minute_until_a_probe_succeeds_then_twice_as_many() -> None
         failed = 1 if minute in (1, 2) else 0
         breaker = replace(breaker, succeeded=0 if failed else permits, failed=failed)
     assert rates == [1, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256]
-    breaker = replace(breaker, succeeded=256, failed=40)
-    assert breaker.permit(breaker.since + MINUTE)[0].rate == 1, "more than a tenth failed"
+
+
+def test_so_many_failures_as_opened_it_close_down_to_one_again_and_fewer_do_not() -> None:
+    """A job that fails now and then is not held for that when it has come back: it would not be held otherwise either."""
+    breaker = replace(opened(), rate=256, taken=256)
+    for minute in range(3):
+        failed = breaker.taken * breaker.percent // 100 - 1
+        breaker = replace(breaker, succeeded=breaker.taken - failed, failed=failed)
+        breaker = replace(breaker.permit(breaker.since + MINUTE)[0], taken=512 << minute)
+        assert breaker.rate == 512 << minute
+    failed = -(-breaker.taken * breaker.percent // 100)
+    breaker = replace(breaker, succeeded=breaker.taken - failed, failed=failed)
+    assert breaker.permit(breaker.since + MINUTE)[0].rate == 1
 
 
 def test_a_worker_takes_a_part_of_many_permits_at_once() -> None:

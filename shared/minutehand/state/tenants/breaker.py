@@ -4,7 +4,7 @@
       │  90 % of at least 20 attempts failed, in the five windows since a failure began it
       ▼
     open        runs wait; one a minute is let through as a probe
-      │  the probe succeeds: twice as many in the next minute, and so on; a failure: one a minute again
+      │  the probe succeeds: twice as many in the next minute, and so on; so many fail as opened it: one a minute again
       ▼
     closed      nothing was refused or held back for a while, or so many are let through that nothing waits
 
@@ -27,7 +27,6 @@ LEAST = 20  # attempts in them before a breaker opens
 LARGEST = 1 << 17  # permits of a minute from which nothing is held any more
 FORGOTTEN = 5 * MINUTE  # after which a run that found no permit would have asked again: it comes back within three
 QUIET = 3 * MINUTE  # without an entry held back by the ticker before a breaker closes
-_FEW = 10  # a failure among fewer attempts than these closes down to one; among more, a tenth of them
 _SHARE = 32  # part of a minute's permits that a worker takes at once
 _REMEMBERED = 16  # times in which a breaker of the tenant was open and that are over: they keep the row below two KB
 
@@ -54,6 +53,7 @@ class Breaker:
     windows: tuple[tuple[int, int, int], ...] = ()  # minutes since 1970 with attempts that succeeded and failed
     watched_since: int | None = None  # minute of the failure since which attempts are counted
     opened_at: int | None = None  # UTC ms; None: it is closed
+    percent: int = 100  # of failures, by which it opened
     rate: int = 1  # permits of a minute
     since: int = 0  # UTC ms at which the present minute of permits began
     taken: int = 0  # permits of it
@@ -89,7 +89,7 @@ class Breaker:
         attempts, failures = sum(one + other for _, one, other in kept), sum(other for _, _, other in kept)
         is_long = now // MINUTE - since >= WINDOWS - 1
         if is_long and attempts >= LEAST and failures * 100 >= percent * attempts:
-            return Breaker(opened_at=now, since=now, taken=1)
+            return Breaker(opened_at=now, percent=percent, since=now, taken=1)
         return watched
 
     def permit(self, now: int) -> tuple[Breaker, int]:
@@ -103,16 +103,16 @@ class Breaker:
         return replace(present, taken=present.taken + granted), granted
 
     def _next_minute(self, now: int) -> Breaker:
-        """By what came of the last minute's probes."""
+        """By what came of the last minute's probes. A share of failures that would not open it does not hold it open."""
         ended, rate = self.succeeded + self.failed, self.rate
-        if self.failed * _FEW > ended:
+        if self.failed * 100 >= self.percent * max(ended, 1):
             rate = 1
-        elif self.succeeded:
+        elif ended:
             is_idle = self.taken < rate and not self.refused and now - self.held_at > QUIET
             if is_idle or rate >= LARGEST:
                 return Breaker()
             rate *= 2
-        return Breaker(opened_at=self.opened_at, since=now, rate=rate, held_at=self.held_at)
+        return Breaker(opened_at=self.opened_at, percent=self.percent, since=now, rate=rate, held_at=self.held_at)
 
     def fed(self, now: int) -> int:
         """Fires that a tick lets through: none while runs that wait already find no permit.
@@ -226,7 +226,7 @@ class TenantBreakers:
         return {"jobs": {name: vars(breaker) for name, breaker in self.jobs.items()}, "past": past}
 
 
-_NUMBERS = ("rate", "since", "taken", "succeeded", "failed", "held_at")
+_NUMBERS = ("percent", "rate", "since", "taken", "succeeded", "failed", "held_at")
 
 
 def parse_breakers(body: Mapping[str, Any]) -> TenantBreakers:

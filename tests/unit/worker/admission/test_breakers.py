@@ -198,6 +198,20 @@ def test_a_probe_whose_worker_dies_costs_a_minute() -> None:
     assert 4 <= sum(granted) <= 6, "one a minute for five minutes, although none of them ends"
 
 
+def test_of_two_workers_that_ask_in_the_same_millisecond_one_has_the_permit() -> None:
+    world, asked = Failing(schedules=0), list[Passage]()
+    now = world.clock()
+    open_breaker("acme", "shaky", world.services, now)
+    later = now + MINUTE
+
+    def another_asks() -> None:
+        asked.append(BreakerBook().ask("acme", "shaky", world.services, later))
+
+    services = world.process(Faults().at("write_record", before=another_asks))
+    asked.append(BreakerBook().ask("acme", "shaky", services, later))
+    assert asked == [Passage.PERMIT, Passage.HELD]
+
+
 def test_while_a_thread_reads_the_others_go_by_no_old_knowledge() -> None:
     """A process that begins, or has not asked for long, reads in each of its threads until one of them knows."""
     world, meanwhile = Failing(schedules=0), list[Passage]()
