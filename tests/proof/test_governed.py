@@ -10,12 +10,14 @@ import minutehand.auditor.audit
 import minutehand.daemon.lane_slots
 import minutehand.dynamodb.tenants.usage
 import minutehand.fires.lines
+import minutehand.owner.quotas
 import minutehand.state.lease
 import minutehand.worker.admission.admit
 import minutehand.worker.admission.concurrency
 import minutehand.worker.pipeline
 import pytest
 from minutehand.state.tenants.breaker import Breaker
+from minutehand.state.tenants.quota import QuotaCount
 from minutehand.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
 from minutehand.state.transition import Compare
 from minutehand.worker.breakers import BreakerBook, Passage
@@ -42,7 +44,18 @@ def test_limits_hold_amid_faults() -> None:
         counts += history.stage.counts
         leases.update(lease.ref.tenant for lease in history.seen.leases.values())
     assert min(leases[tenant] for tenant in ("free", "full", "flood", "moved")) > 10, leases
-    met = ("full", "opened", "closed", "probes", "throttled", "waits: concurrency", "waits: breaker", "act suspend")
+    met = (
+        "full",
+        "over waiting_runs",
+        "over kept_bytes",
+        "over runs_per_second",
+        "opened",
+        "closed",
+        "probes",
+        "waits: concurrency",
+        "waits: breaker",
+        "act suspend",
+    )
     assert all(counts[what] for what in met), counts
 
 
@@ -68,6 +81,18 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     "rates take no tokens": (
         "too fast:",
         [(minutehand.dynamodb.tenants.usage.RowUsage, "take", lambda self, tenant, rate, now: 0)],
+    ),
+    "runs take no places": (
+        "over quota: waiting_runs",
+        [(minutehand.dynamodb.tenants.usage.RowUsage, "take_place", lambda self, *_: 0)],
+    ),
+    "payloads take no bytes": (
+        "over quota: kept_bytes",
+        [(minutehand.dynamodb.tenants.usage.RowUsage, "take_bytes", lambda self, *_: None)],
+    ),
+    "places never come back": (
+        "leaked: places",
+        [(minutehand.owner.quotas, "_count_runs", lambda *of: QuotaCount(in_use=of[-1]))],
     ),
     "an open breaker lets everything through": (
         "too many probes:",

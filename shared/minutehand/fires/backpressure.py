@@ -80,17 +80,17 @@ class BackpressureCheck:
         for entry in entries:
             if entry.key in parts:
                 own[parts[entry.key].own].append(entry)
-        named = {part for each in parts.values() for part in each}
-        if not named <= self._held.keys():
+        named = list(dict.fromkeys(part for each in parts.values() for part in each))
+        if not all(part in self._held for part in named):
             with self._checking:
-                new = named - self._held.keys()
+                new = [part for part in named if part not in self._held]
                 held = self._full_parts(new, own) if new and self._services.limits.depth else ()
                 self._held |= {part: part in held for part in new}
         if not any(self._held[part] for part in named):
             return entries
         with self._checking:
-            for part in named - self._full:
-                if self._held[part]:
+            for part in named:
+                if self._held[part] and part not in self._full:
                     tenants = {entry.tenant for entry in entries if part in parts.get(entry.key, ())}
                     self._judge(part, tenants, own[part])
             return [entry for entry in entries if entry.key not in parts or self._admits(entry, parts[entry.key], now)]

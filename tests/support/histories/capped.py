@@ -11,11 +11,11 @@ from minutehand.sdk.tenants.tenants import Tenants
 from minutehand.state.lease import SKEW
 from minutehand.testing import Detail
 from minutehand.worker.context import WorkerContext
-from minutehand.worker.slots import CapHolding
 
 from tests.support.histories.history import History
-from tests.support.histories.simulator import BatonLock, Faults, Process, Stage
+from tests.support.histories.simulator import Faults, Process
 from tests.support.scenes.lease_oracle import Seen
+from tests.support.scenes.limits_oracle import BatonCaps
 
 LIMITS: dict[str, float | str | None] = {"concurrent_runs": 3, "concurrent_runs:once": 1, "concurrency_strict": 1}
 CAPS = {"concurrent_runs": 3, "concurrent_runs:once": 1}
@@ -49,19 +49,6 @@ class CappedSeen(Seen):
         """Nobody waits in a line, and nobody looks after one."""
         entries = [e for e in self.stage.memory.entries() if isinstance(e.shard, str) or e.kind is EntryKind.LINE]
         return [f"left: {entry.key}" for entry in entries if entry.due < upto]
-
-
-class BatonCaps(dict[str, CapHolding]):
-    """What a process has of caps, with locks that hand the baton on."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__()
-        self._stage = stage
-
-    def setdefault(self, key: str, holding: CapHolding) -> CapHolding:
-        if key not in self:
-            vars(holding)["lock"] = BatonLock(self._stage)
-        return super().setdefault(key, holding)
 
 
 class Capped(History):

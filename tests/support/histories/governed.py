@@ -2,11 +2,12 @@
 
     free     has no limits: nothing may hold it
     full     has all limits; jobs of it fail in phases, so that its circuit breakers open and close
-    flood    submits in bursts, far beyond its rate
+    flood    submits in bursts, far beyond its rate, and more than may wait; some payloads are large, until it may keep no more
     moved    is suspended and resumed, and its limits come, change and go at any moment
 
 Workers are processes that live long, with slots of the real ``LaneSlots``, over a queue of two stripes with lanes. Their threads share
-what the process knows of caps and breakers. Judged by ``checker``, and of limits by ``limits_oracle``.
+what the process knows of caps and breakers. A historian without faults keeps the book of open runs, some seconds behind.
+Judged by ``checker``, and of limits by ``limits_oracle``.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from minutehand.domain.queue import BATCH
 from minutehand.domain.run import RunState
 from minutehand.domain.schedule import ScheduleState
 from minutehand.domain.tenants.limits import LimitValue, RateWord
-from minutehand.domain.times import MINUTE
-from minutehand.errors import MinutehandError, Throttled
+from minutehand.domain.times import MINUTE, SECOND
+from minutehand.errors import LimitExceeded, MinutehandError, Throttled
+from minutehand.historian.follow import StreamFollower
 from minutehand.state.backpressure import Limits
 from minutehand.state.lease import HEARTBEAT, SKEW
 from minutehand.worker.ahead import Instants
@@ -47,8 +49,8 @@ _BURST = {"flood": 15, "free": 8}  # submissions at a time, by tenant
 LATE = 5 * MINUTE  # ms that runs of a tenant without limits are late at the most, where no process stalls or dies
 PASSED = 300  # messages of other lanes that are received while low ones wait, before one of these
 _POLL = 0.12  # chance that a worker asks a queue that has something, each time that one could
+_LARGE = 0.3  # chance that a payload is
 _SUBMITS = 0.25  # chance that an act is a submission, whatever else it would be
-EXPRESSIONS = ("rate(4 seconds)", "rate(10 seconds)", "rate(30 seconds)", "* * * * *")
 
 _LASTS = (0, 0, 0, 0, 0, 0, 500, 2_000, 8_000)  # ms of a job
 _Given = dict[str, LimitValue | None]
@@ -66,7 +68,13 @@ FULL: _Given = {
     "fires_per_hour": 2_500,
     "highest_priority": "normal",
 }
-FLOOD: _Given = {"runs_per_second": 0.5, "runs_burst": 10, "concurrent_runs": 3}
+FLOOD: _Given = {
+    "runs_per_second": 0.5,
+    "runs_burst": 10,
+    "concurrent_runs": 3,
+    "waiting_runs": 12,
+    "kept_bytes": 100_000,
+}
 MOVED: _Given = {"concurrent_runs": 3, "breaker_percent": 90, "concurrency_strict": 1}
 EVERYBODY: _Given = {"concurrent_runs:frail": 2}  # all tenants together
 CHANGES: tuple[tuple[str, _Given], ...] = (
@@ -88,7 +96,11 @@ CHANGES: tuple[tuple[str, _Given], ...] = (
     ("flood", {"runs_per_second": 1}),
     ("flood", {"concurrent_runs": 1}),
     ("flood", {"concurrent_runs": 5}),
+    ("flood", {"waiting_runs": 6}),
+    ("flood", {"waiting_runs": 24}),
 )
+LARGE = "x" * 70_000  # a payload that goes to the bucket
+_BEHIND = 10 * SECOND  # ms of the history, at most
 # Acts that take a token of a rate, whatever they find.
 _WORDS = dict.fromkeys(("submit", "submit one", "trigger"), RateWord.RUNS) | dict.fromkeys(
     ("create", "create one", "update"), RateWord.CHANGES
@@ -116,6 +128,7 @@ class Governed(Rich):
     between = (0, 1, 2, 5)
     paces = (0, 0, 10, 50, 200)
     crew = 3
+    expressions = ("rate(4 seconds)", "rate(10 seconds)", "rate(30 seconds)", "* * * * *")
     size = 10  # slots of a worker
     limits = Limits(depth=30)
     stripes = 2
@@ -132,6 +145,8 @@ class Governed(Rich):
         self.most_passed = 0
         dice = Random(f"{seed}/phases")
         self.phases = {tenant: self._phase(dice) for tenant in ("full", "moved")}
+        self.follower = StreamFollower(self.stage.memory.connect(), lambda: self.stage.now)
+        self.next_look = NOON
         self.stage.process("operator", self._set_up)
         while self.stage.step():
             pass
@@ -220,8 +235,8 @@ class Governed(Rich):
             asked = self.stage.now
             try:
                 super()._do(act, owner, name)
-            except Throttled:
-                self.stage.count("throttled")
+            except (Throttled, LimitExceeded) as problem:
+                self.stage.count(f"over {problem.limit}")
                 return
             else:
                 if act in _WORDS and process is not None:
@@ -231,21 +246,13 @@ class Governed(Rich):
         self.one_offs += 1
         run = owner.submit(
             JOBS[name],
+            LARGE if owner.tenant == "flood" and self.dice.random() < _LARGE else None,
             delay=self.dice.choice([0, 0, 0, 30, 300, 1_000]),
             idempotency_key=f"k{self.one_offs}",
             deadline=self.dice.choice([None, None, None, 200, 900]),
             priority=self.dice.choice(("high", "normal", "low", None)),
         )
         self.observed.submitted[run.id] = int(run.due.timestamp() * 1_000)
-
-    def _create(self, owner: Scheduler, name: str) -> None:
-        owner.create_schedule(name, JOBS[name], self.dice.choice(EXPRESSIONS), **self._options())
-
-    def _update(self, owner: Scheduler, name: str) -> None:
-        owner.update_schedule(name, expression=self.dice.choice(EXPRESSIONS), **self._options())
-
-    def _upsert(self, owner: Scheduler, name: str) -> None:
-        owner.upsert_schedule(name, JOBS[name], self.dice.choice(EXPRESSIONS))
 
     def _options(self) -> Any:
         return super()._options() | {"priority": self.dice.choice(list(Priority))}
@@ -263,6 +270,15 @@ class Governed(Rich):
                     owner = Scheduler(head.tenant, jobs=self.jobs, services=process.services, clock=process.clock)
                     owner.update_schedule(head.name, expression=NEVER, priority="low")  # so that any tenant may
             process.wait(20 * 60)
+
+    # The historian.
+
+    def _arrivals(self, quiet: bool) -> None:
+        super()._arrivals(quiet)
+        if self.stage.now >= self.next_look:
+            self.next_look = self.stage.now + self.dice.randint(0, _BEHIND)
+            while self.follower.poll().has_more:
+                pass
 
     # Workers.
 

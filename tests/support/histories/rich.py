@@ -18,7 +18,7 @@ from minutehand.domain.times import MINUTE, SECOND, from_ms, to_ms
 from minutehand.errors import Continue, MinutehandError
 
 from tests.support.histories.checker import Observed, Start, Stop, violations
-from tests.support.histories.history import EXPRESSIONS, History
+from tests.support.histories.history import History
 from tests.support.histories.simulator import Faults, Process
 from tests.support.scenes.world import NOON
 
@@ -138,13 +138,13 @@ class Rich(History):
         self.observed.submitted[run.id] = int(run.due.timestamp() * 1_000)
 
     def _create(self, owner: Scheduler, name: str) -> None:
-        owner.create_schedule(name, JOBS[name], self.dice.choice(EXPRESSIONS), **self._options())
+        owner.create_schedule(name, JOBS[name], self.dice.choice(self.expressions), **self._options())
 
     def _update(self, owner: Scheduler, name: str) -> None:
-        owner.update_schedule(name, expression=self.dice.choice(EXPRESSIONS), **self._options())
+        owner.update_schedule(name, expression=self.dice.choice(self.expressions), **self._options())
 
     def _upsert(self, owner: Scheduler, name: str) -> None:
-        owner.upsert_schedule(name, JOBS[name], self.dice.choice(EXPRESSIONS))
+        owner.upsert_schedule(name, JOBS[name], self.dice.choice(self.expressions))
 
     def _options(self) -> Any:
         late = {

@@ -9,16 +9,22 @@ happen again with some of them only: that is how ``tests.support.histories.shrin
 
 from __future__ import annotations
 
+import random
+import secrets
 import threading
+import uuid
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from random import Random
 from typing import Any
 from weakref import WeakSet
 
 from minutehand.domain.times import DAY
 from minutehand.errors import MinutehandError, Unavailable
+from minutehand.fires import acts
 from minutehand.ports.services import Services
 from minutehand.state.backpressure import Limits
 from minutehand.testing import Crash, Detail, Hook, Memory
@@ -188,6 +194,34 @@ class _Thread:
 _current = threading.local()
 
 
+class Drawn:
+    """What processes draw without being given dice (ids, marks, the first of several parts), of a seed: so a seed is one history."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice, self._turns = Random(f"{seed}/drawn"), count()
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """While the block runs, in all threads."""
+        before = uuid.uuid4, secrets.token_hex, random.randrange, acts._turns
+        uuid.uuid4, secrets.token_hex, random.randrange, acts._turns = (
+            self._uuid,
+            self._token_hex,
+            self._dice.randrange,
+            self._turns,
+        )
+        try:
+            yield
+        finally:
+            uuid.uuid4, secrets.token_hex, random.randrange, acts._turns = before
+
+    def _uuid(self) -> uuid.UUID:
+        return uuid.UUID(int=self._dice.getrandbits(128), version=4)
+
+    def _token_hex(self, nbytes: int | None = None) -> str:
+        return self._dice.randbytes(nbytes or 16).hex()
+
+
 class BatonLock:
     """In place of a lock that is held over a call: who waits for it hands the baton back, or nobody could ever free it."""
 
@@ -230,6 +264,7 @@ class Stage:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self._fate = Random(f"{self.seed}/faults")
+        self._drawn = Drawn(self.seed)
         self._opportunities: Counter[str] = Counter()
         self._began = self.now
         self._mailed: WeakSet[Stored] = WeakSet()
@@ -334,7 +369,8 @@ class Stage:
             process.wakes = self.now + self.dice_of_last("stall").choice([30_000, 120_000, 600_000])
             self.tell(process, f"stalls for {(process.wakes - self.now) // 1_000} s")
             return True
-        thread.run()
+        with self._drawn.in_place():
+            thread.run()
         if thread.over:
             process.threads.remove(thread)
             if not process.threads:

@@ -2,6 +2,7 @@
 
     caps        live leases that have a slot of a cap are never more than it lets, by any profile since its worker received the messages
     rates       accepted acts between any two instants are at most the burst, what the rate adds, and the tokens of one second
+    quotas      accepted runs that have not ended, and bytes in the bucket, are no more than any profile since lets
     breakers    what starts under an open breaker has a permit, and permits are no more than its record has given
     free        nothing of a tenant without limits waits for one, and no record of its limits is read or written
 
@@ -17,11 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.domain.names import RunRef, schedule_owner
-from minutehand.domain.run import EntryKind, RunState
+from minutehand.domain.payload import owner_of_object, size
+from minutehand.domain.run import TERMINAL, EntryKind, RunState
 from minutehand.domain.tenants.limits import NO_LIMITS, AcceptedRate, RateWord, TenantLimits
 from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.fires.breakers import read_breakers
+from minutehand.owner.quotas import take_place
 from minutehand.ports.services import Services
 from minutehand.ports.tenants.profiles import BELIEVED
 from minutehand.state.lease import SKEW
@@ -29,7 +32,7 @@ from minutehand.state.tenants.breaker import Breaker, TenantBreakers
 from minutehand.state.tenants.marks import MARKS, tenant_of_mark
 from minutehand.state.tenants.slots import ALL, EVERYBODY, SLOTS, ConcurrencyCap, SlotRequest, parse_slots
 from minutehand.testing import Detail
-from minutehand.worker.breakers import BreakerBook, Passage
+from minutehand.worker.breakers import BreakerBook, Passage, _Known
 from minutehand.worker.slots import CapHolding, SlotPool
 
 from tests.support.histories.simulator import BatonLock, Process, Stage
@@ -37,6 +40,8 @@ from tests.support.scenes.lease_oracle import Lease
 
 _KNOWN = 2 * BELIEVED  # ms: one thread reads anew while others go by what is known
 _CARRIED = 3 * SECOND  # of tokens: a process may take those of one second too much, and keeps what it has for two
+_KEPT = 20 * SECOND  # for which nobody forgets a place that was taken
+_COUNTS = 4
 _WINDOW = 5 * MINUTE  # in which acts are counted
 _WAITS = frozenset({"concurrency", "slots_unread", "line_unwritten", "slots_lapsed", "breaker", "tenant_suspended"})
 
@@ -89,6 +94,12 @@ class WatchedBook(BreakerBook):
         self._oracle.asked(self._process, tenant, job, passage)
         return passage
 
+    def _learn(self, known: _Known, breakers: TenantBreakers, now: int) -> None:
+        super()._learn(known, breakers, now)
+        for tenant, one in self._tenants.items():
+            if one is known:
+                self._oracle.learned(self._process, tenant)
+
 
 @dataclass
 class _Thread:
@@ -115,6 +126,7 @@ class _Open:
     """An open breaker."""
 
     since: int  # UTC ms
+    call: int  # by whose number it was opened
     granted: int = 0  # permits, by its record
     used: int = 0  # by leases
 
@@ -131,8 +143,12 @@ class LimitsOracle:
         self._live: dict[RunRef, _Live] = {}
         self._breakers: dict[str, TenantBreakers] = {}
         self._open: dict[tuple[str, str], _Open] = {}
-        self._answered: dict[tuple[str, str], int] = {}  # process and owner of a record → UTC ms of its last answer
-        self._unanswered: dict[tuple[str, str], int] = {}  # likewise, of the last request without one
+        self._learned: dict[tuple[str, str], int] = {}  # process and tenant → the call that last told of its breakers
+        # Process and owner of a record → UTC ms and number of the last call without an answer.
+        self._unanswered: dict[tuple[str, str], tuple[int, int]] = {}
+        self._failed: set[str] = set()  # processes of which a call had no answer: what they accept may need no place
+        self._waiting: dict[str, set[RunRef]] = defaultdict(set)  # by tenant: accepted runs that took a place
+        self._bytes: dict[str, int] = Counter()  # likewise, of payloads in the bucket
         self._accepted: dict[tuple[str, RateWord], list[tuple[int, int]]] = defaultdict(list)  # UTC ms: asked, returned
         self._free = frozenset(free)
         self._not_theirs = {f"{tenant}/{word}" for tenant in free for word in ("~slots", "~breakers", "~limits")}
@@ -154,6 +170,10 @@ class LimitsOracle:
         verb = detail.verb
         if verb == "receive":
             self._threads[threading.get_ident()] = _Thread(self.stage.now)
+        elif verb == "submit":
+            self._look_at_waiting(process, detail.items[0])
+        elif detail.place == "payloads" and verb == "put":
+            self._look_at_bytes(process, str(detail.items[0]))
         elif verb == "put_profile":
             self.profiles_changed()
         elif detail.place == "runs" and verb in ("record", "write_record", "lease_tokens"):
@@ -186,11 +206,38 @@ class LimitsOracle:
         if (process.name, f"{tenant}/~limits") not in self._unanswered:
             self._accepted[tenant, word].append((asked, self.stage.now))
 
+    def _look_at_waiting(self, process: Process, ref: object) -> None:
+        """A run was accepted. Who waited long enough may have lost the place that it took, and a clock that is wrong counts wrongly."""
+        known = process.looked
+        if (
+            not isinstance(ref, RunRef)
+            or process.name in self._failed
+            or known < self.stage.now - _KEPT
+            or self._skew > SKEW
+        ):
+            return
+        waiting = self._waiting[ref.tenant]
+        waiting.add(ref)
+        waiting -= {each for each in waiting if (self.stage.memory.row(each) or {})["state"] in TERMINAL}
+        self._at_most("waiting_runs", ref.tenant, len(waiting), known)
+
+    def _look_at_bytes(self, process: Process, key: str) -> None:
+        if process.name not in self._failed:
+            tenant = str(owner_of_object(key)).partition("/")[0]
+            self._bytes[tenant] += size(self.stage.memory._payloads[key][0])
+            self._at_most("kept_bytes", tenant, self._bytes[tenant], process.looked)
+
+    def _at_most(self, limit: str, tenant: str, number: int, since: int) -> None:
+        lets = [getattr(limits, limit) for limits in self._in_force(tenant, since - _KNOWN)]
+        if None not in lets and number > max(lets):
+            self.found.append(f"over quota: {limit}={number} of {tenant}, which may have {max(lets)}")
+
     def _fails(self, process: Process, detail: Detail) -> None:
+        self._failed.add(process.name)
         if detail.place == "runs":
             for ref in detail.items:
                 if isinstance(ref, RunRef):
-                    self._unanswered[process.name, ref.owner] = self.stage.now
+                    self._unanswered[process.name, ref.owner] = self.stage.now, self.stage.calls
 
     def profiles_changed(self) -> None:
         for profile in self._outside.tenants.profiles():
@@ -253,7 +300,6 @@ class LimitsOracle:
         if ref.owner in self._not_theirs or (ref.owner == MARKS and tenant_of_mark(ref.key) in self._free):
             self.found.append(f"not free: {verb} of {ref} by {process.name}")
         tenant, _, word = ref.owner.partition("/")
-        self._answered[process.name, ref.owner] = self.stage.now
         if word == "~breakers" and verb == "write_record":
             self._look_at_breakers(tenant)
 
@@ -265,7 +311,7 @@ class LimitsOracle:
             if not new.is_open:
                 self.stage.counts["closed"] += self._open.pop((tenant, name), None) is not None
             elif not old.is_open or new.opened_at != old.opened_at:
-                self._open[tenant, name] = _Open(self.stage.now)
+                self._open[tenant, name] = _Open(self.stage.now, self.stage.calls)
                 self.stage.count("opened")
             else:
                 self._look_at_permits(tenant, name, old, new)
@@ -277,16 +323,20 @@ class LimitsOracle:
         if wrong or (is_next and new.since - old.since < MINUTE):
             self.found.append(f"permits: {name} of {tenant} has {new} after {old}")
 
+    def learned(self, process: Process, tenant: str) -> None:
+        """A worker process knows now what the last call told."""
+        self._learned[process.name, tenant] = self.stage.calls
+
     def asked(self, process: Process, tenant: str, job: str, passage: Passage) -> None:
         """A worker asked the breakers before a job."""
         self.stage.count(f"passage {passage}")
         if passage is Passage.HELD:
             return
         self.thread().passages[tenant, job].append((passage, self.stage.now))
-        key, now = (process.name, f"{tenant}/~breakers"), self.stage.now
-        answered, unanswered = self._answered.get(key, 0), self._unanswered.get(key, 0)
+        now, learned = self.stage.now, self._learned.get((process.name, tenant), 0)
+        unanswered, lost = self._unanswered.get((process.name, f"{tenant}/~breakers"), (0, 0))
         for one in self._over(tenant, job) if passage is Passage.FREE else ():
-            if (answered >= one.since > unanswered) or now - max(one.since, unanswered) > _KNOWN:
+            if (learned > one.call > lost) or now - max(one.since, unanswered) > _KNOWN:
                 self.found.append(
                     f"free passage: {job} of {tenant} at {process.name} {now - one.since} ms after it opened"
                 )
@@ -357,10 +407,21 @@ class LimitsOracle:
                 for job, slots in parse_slots(record.body).current(self.stage.now).caps.items():
                     yield f"leaked: slots {slots} of {job} of {record.owner}#{record.key}"
             yield from self._leaked_tokens(tenant)
+            yield from self._leaked_places(tenant)
             breakers, _ = read_breakers(tenant, self._outside)
             for name in breakers.open:
                 if not breakers.jobs[name].permit(self.stage.now + MINUTE)[1]:
                     yield f"leaked: the permits of {name} of {tenant}, {breakers.jobs[name]}"
+
+    def _leaked_places(self, tenant: str) -> Iterator[str]:
+        """Some counts after the last run has ended there are places again: those that a process took and lost come back with the marks."""
+        now, refused = self.stage.now, None
+        for _ in range(_COUNTS):
+            refused = take_place(tenant, self._outside, now, has_history=True)
+            if refused is None:
+                return
+            now += int(refused.seconds * SECOND)
+        yield f"leaked: places of {tenant}: {refused}"
 
     def _leaked_tokens(self, tenant: str) -> Iterator[str]:
         for word in RateWord:
