@@ -92,8 +92,8 @@ def test_signing_in_leads_to_the_overview(new_page: Pages, site: Site) -> None:
         page.get_by_label("Key").fill(key)
         page.get_by_role("button", name="Open the console").click()
         if key != KEY:
-            assert page.get_by_role("alert").is_visible()
-    assert page.get_by_role("heading", level=1, name="Overview").is_visible()
+            page.get_by_role("alert").wait_for()
+    page.get_by_role("heading", level=1, name="Overview").wait_for()
     assert axe(page) == []
 
 
@@ -109,7 +109,7 @@ def test_a_schedule_is_found_paused_and_shown_paused(new_page: Pages, site: Site
     page.get_by_role("button", name="Pause").click()
     page.get_by_label("Reason").fill("maintenance")
     page.get_by_role("button", name="Pause").click()
-    assert page.get_by_role("status").get_by_text("Paused").is_visible()
+    page.get_by_role("status").get_by_text("Paused").wait_for()
     assert site.console.scheduler.get_schedule("team/good").state == "PAUSED"
 
 

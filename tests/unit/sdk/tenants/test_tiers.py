@@ -69,6 +69,19 @@ def test_a_change_of_a_tier_counts_for_its_tenants_within_five_seconds(memory: M
     assert other.governance("acme", NOW + 5 * SECOND + 1).limits.schedules == 2
 
 
+def test_a_tier_is_as_old_as_when_it_was_read_whoever_of_it_was_read_since(memory: Memory, tenants: Tenants) -> None:
+    tenants.create(GOLD, limits={"schedules": 1})
+    for name in ("acme", "beta"):
+        tenants.create(name, tier="gold")
+    other = memory.connect()
+    other.tenants.governance("acme", NOW)
+    tenants.set(GOLD, limits={"schedules": 2})
+    later = NOW + 4 * SECOND
+    read = other.schedules.revisions([("beta/s", 1)], tenants=["beta"], now=later).governance["beta"]
+    assert (read.limits.schedules, read.read_at) == (1, NOW), "a batch reads no tier of a tenant that it did not know"
+    assert other.tenants.governance("beta", later + 2 * SECOND).limits.schedules == 2
+
+
 def test_a_tier_costs_a_row_more_and_nobody_else_anything(memory: Memory, tenants: Tenants) -> None:
     tenants.create(GOLD, limits={"schedules": 1})
     tenants.create("acme", tier="gold")
