@@ -10,25 +10,13 @@ from typing import Any
 import pytest
 from minutehand import Scheduler
 from minutehand.domain.policies import Retry
-from minutehand.domain.tenants.limits import TenantLimits
-from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile
+from minutehand.domain.tenants.profile import INSTALLATION
 from minutehand.domain.times import from_ms
 from minutehand.errors import InvalidInput, LimitExceeded, Throttled, Unavailable
 from minutehand.timing import Rule
 
+from tests.support.scenes.limited import impatient, limit
 from tests.support.scenes.world import Faults, World, fails
-
-
-def limit(world: World, tenant: str = "acme", **limits: Any) -> None:
-    store = world.services.tenants
-    present = store.profile(tenant)
-    profile = TenantProfile(tenant=tenant, limits=TenantLimits(**limits))
-    assert store.put(profile, expected=0 if present is None else present.version)
-
-
-def impatient(world: World, faults: Faults | None = None) -> Scheduler:
-    found: Scheduler = world.owner(faults)._copy(_patience=0.0)
-    return found
 
 
 def of_beta(world: World, faults: Faults | None = None) -> Scheduler:

@@ -13,30 +13,17 @@ from typing import Any
 import pytest
 from minutehand import Retry, Scheduler, Settings
 from minutehand.domain.names import one_off_ref
-from minutehand.domain.tenants.limits import QuotaWord, TenantLimits
-from minutehand.domain.tenants.profile import TenantProfile
+from minutehand.domain.tenants.limits import QuotaWord
 from minutehand.domain.times import MINUTE, SECOND
 from minutehand.errors import LimitExceeded, Throttled, Unavailable
 from minutehand.historian.follow import StreamFollower
 from minutehand.state.tenants.quota import Quota, QuotaCount
 from minutehand.testing import Crash
 
+from tests.support.scenes.limited import impatient, limit
 from tests.support.scenes.world import Faults, World, crash, fails
 
 LARGE = "x" * 100_000
-
-
-def limit(world: World, tenant: str = "acme", **limits: Any) -> None:
-    store = world.services.tenants
-    present = store.profile(tenant)
-    profile = TenantProfile(tenant=tenant, limits=TenantLimits(**limits))
-    assert store.put(profile, expected=0 if present is None else present.version)
-
-
-def impatient(world: World, faults: Faults | None = None) -> Scheduler:
-    """A process whose calls never wait."""
-    found: Scheduler = world.owner(faults)._copy(_patience=0.0)
-    return found
 
 
 def follow(world: World) -> None:

@@ -93,13 +93,15 @@ class TenantLimits:
         """With the installation's where there is none of its own, but for jobs: the installation's count all tenants together."""
         if default is self or default == NO_LIMITS:
             return self
-        found: dict[str, Any] = default._numbers() | self._numbers()
-        return TenantLimits(**found, job_caps=self.job_caps)
+        return self._before(default, {})
 
     def in_tier(self, tier: TenantLimits) -> TenantLimits:
         """With its tier's where there is none of its own. Those of jobs are of each tenant, too."""
-        found: dict[str, Any] = tier._numbers() | self._numbers()
-        return TenantLimits(**found, job_caps={**tier.job_caps, **self.job_caps})
+        return self._before(tier, tier.job_caps)
+
+    def _before(self, other: TenantLimits, job_caps: Mapping[str, int]) -> TenantLimits:
+        found: dict[str, Any] = other._numbers() | self._numbers()
+        return TenantLimits(**found, job_caps={**job_caps, **self.job_caps})
 
     def given(self) -> dict[str, LimitValue]:
         """Those that are set, by name."""

@@ -1,0 +1,25 @@
+"""Worlds whose tenants have limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minutehand import Scheduler
+from minutehand.domain.tenants.limits import TenantLimits
+from minutehand.domain.tenants.profile import TenantProfile
+
+from tests.support.scenes.world import Faults, World
+
+
+def limit(world: World, tenant: str = "acme", **limits: Any) -> None:
+    """Give a tenant these limits, and no others."""
+    store = world.services.tenants
+    present = store.profile(tenant)
+    profile = TenantProfile(tenant=tenant, limits=TenantLimits(**limits))
+    assert store.put(profile, expected=0 if present is None else present.version)
+
+
+def impatient(world: World, faults: Faults | None = None) -> Scheduler:
+    """A process whose calls never wait."""
+    found: Scheduler = world.owner(faults)._copy(_patience=0.0)
+    return found
