@@ -1,17 +1,17 @@
-"""What a tenant uses of a limit, as one row: what was counted last, and what was taken since. Pure.
+"""How much of a limit a tenant uses, in one row. Pure.
 
-    taken    what was ever taken; it only grows, so who counts need not stop those who take
-    base     what was in use when it was counted, less what had been taken by then
+    taken    places (or bytes) that were ever taken; it only grows
+    base     how many were in use at the last count, less ``taken`` at that time
 
     in use = base + taken
 
-What ends is not written here: that would be a write for each run. So what is in use only grows between two counts. It is counted anew
-before anybody is refused, but not sooner than the last count allows (``pause``), and otherwise once an hour. Who counts claims it first,
-so that of many processes that are refused at the same time one counts.
+Nothing is written here when a run ends: that would be one write more for each run. So the number in use only grows between two counts.
+A process counts again before it refuses a call, but not before the ``pause`` of the last count is over, and otherwise once an hour. It
+claims the count first: of many processes that would refuse at the same time one counts.
 
-Runs are counted by the history, which is some seconds behind. What was taken since a mark, a minute ago or earlier, and is not among the
-runs that the history knows from since then, is on its way into it, and counts. Permits that a process has taken and does not use count as
-well, until the marks have moved on.
+The history counts the runs, and it is some seconds behind. So the row keeps a mark: an instant one to two minutes ago, and ``taken`` at
+that instant. Of the places that were taken since, those whose runs the history does not know yet count as in use. A place that a process
+took and did not use counts likewise, until the mark moves on.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.state.transition import Absent, Change, Compare, Condition, Plus, all_of
 
-TRAIL = MINUTE  # by which the history may be behind: what is older and not in it is nowhere
-FRESH = HOUR  # age of a count after which it is taken anew
+TRAIL = MINUTE  # by which the history may be behind: a place that is older, and whose run it does not know, was not used
+FRESH = HOUR  # age of a count after which somebody counts again
 LONGEST = MINUTE  # between two counts that find no room
 SKEW = 10 * SECOND  # that the clock of who counted may be ahead
 
