@@ -1,11 +1,12 @@
 """How late high runs start while low ones wait, and what low ones keep beside a flood of high ones: over the embedded cloud.
 
-python -m bench priorities [arrivals flood] [--low 2000] [--high 600] [--arrivals 20] [--workers 2] [--concurrency 10]
+python -m bench priorities [arrivals flood share] [--low 2000] [--high 600] [--few 40] [--arrivals 20] [--workers 2] [--concurrency 10]
 
 All runs last a second, in a queue with lanes. ``arrivals``: while ``--low`` low runs wait, a high one is submitted every two seconds.
-``flood``: ``--low`` low and ``--high`` high runs wait at once; figures are of the time in which runs of both wait. Lateness is from the
-submission to the start. Low runs keep a tenth of the slots, so the last of n waits n seconds for each of these at the most: n divided by
-the low runs that start in a second beside the flood. Exits with 1 if a high run did not start.
+``flood``: ``--low`` low and ``--high`` high runs wait at once; figures are of the time in which runs of both wait. ``share``: the same with
+``--few`` low runs, which have all started before the high ones are over; low runs keep a tenth of the slots, so the last of n should wait
+n seconds divided by these slots at the most, which is ``low's bound s``. Lateness is from the submission to the start. Exits with 1 if a
+high run did not start.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from minutehand import Scheduler
 from minutehand.domain.policies import Priority
+from minutehand.domain.queue import LOW_SHARE
 from minutehand.local.cloud import LocalCloud
 
 from bench.observed import jobs, witness
@@ -27,7 +29,7 @@ from bench.observed.figures import percentile
 from bench.progress import say
 from bench.report import Table, write
 
-CASES = ("arrivals", "flood")
+CASES = ("arrivals", "flood", "share")
 PERIOD = 60.0  # seconds between ticks
 LOW, HIGH = Priority.LOW, Priority.HIGH  # what the witness knows runs by
 _EVERY = 2.0  # seconds between two high runs that arrive
@@ -49,18 +51,22 @@ def measure(case: str, asked: argparse.Namespace) -> dict[str, Any]:
         ours(cloud, workers=asked.workers, concurrency=asked.concurrency, period=PERIOD, priorities=True) as running,
     ):
         scheduler = Scheduler("a", settings=running.settings)
-        submit(scheduler, asked.low, LOW)
+        low = asked.few if case == "share" else asked.low
         expected = asked.arrivals if case == "arrivals" else asked.high
+        if case == "share":  # both wait from the beginning
+            submit(scheduler, expected, HIGH)
+        submit(scheduler, low, LOW)
         if case == "arrivals":
             for _ in range(expected):
                 threading.Event().wait(_EVERY)
                 scheduler.submit(jobs.LASTS, str(HIGH), priority=HIGH)
-        else:
+        elif case == "flood":
             submit(scheduler, expected, HIGH)
-        say(f"{case}: {witness.count(running.folder):,} of {asked.low + expected:,} runs have begun")
+        say(f"{case}: {witness.count(running.folder):,} of {low + expected:,} runs have begun")
         wait_until_all_high(running, expected, asked)
         began = list(witness.read(running.folder))
-    return {"case": case, **figures(began, expected), "load": round(os.getloadavg()[0], 1)}
+    bound = round(low / (asked.workers * asked.concurrency * LOW_SHARE / 100), 1) if case == "share" else None
+    return {"case": case, **figures(began, expected), "low's bound s": bound, "load": round(os.getloadavg()[0], 1)}
 
 
 def submit(scheduler: Scheduler, runs: int, priority: Priority) -> None:
@@ -83,12 +89,14 @@ def figures(began: Sequence[witness.Began], expected: int) -> dict[str, Any]:
     span = [one.at for one in began if one.key == HIGH]
     both = [one for one in began if span and min(span) <= one.at <= max(span)]
     low = sum(one.key == LOW for one in both)
+    waited = [one.at - one.due for one in began if one.key == LOW]
     return {
         "high p50 s": round(percentile(late, 0.5) / 1e3, 2),
         "high p99 s": round(percentile(late, 0.99) / 1e3, 2),
         "high longest s": round(max(late, default=0) / 1e3, 2),
         "low's share of the starts": round(low / max(len(both), 1), 3),
         "low a second": round(low / max((max(span) - min(span)) / 1e3, 0.001), 2) if span else 0.0,
+        "low longest s": round(max(waited, default=0) / 1e3, 2),
         "high missing": expected - len(late),
     }
 
@@ -98,6 +106,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("cases", nargs="*", choices=[[], *CASES])
     parser.add_argument("--low", type=int, default=2_000)
     parser.add_argument("--high", type=int, default=600)
+    parser.add_argument("--few", type=int, default=40)
     parser.add_argument("--arrivals", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--concurrency", type=int, default=10)

@@ -131,6 +131,21 @@ def test_low_keeps_a_tenth_of_the_starts_and_high_the_most() -> None:
     assert 35 <= later["normal"] <= 45
 
 
+def test_the_last_of_some_low_runs_waits_no_longer_than_their_number_over_the_share_of_low() -> None:
+    """A tenth of ten slots is low's: of ten slots that become free one goes to a low run, while others wait for each of them."""
+    scene, low = Scene(holds=True), 8
+    for priority, runs in ((HIGH, 300), (NORMAL, 300), (LOW, low)):
+        scene.submit(priority, runs)
+    with working(scene, 10) as process:
+        scene.wait_for_starts(10)
+        for _ in range(10 * low):
+            crowded = set(Priority) if scene.starts.count("low") < low else {HIGH, NORMAL}
+            assert until(lambda crowded=crowded: set(+process._slots._waiting) >= crowded)  # type: ignore[misc]
+            scene.may_end.release()
+            scene.wait_for_starts(1)
+        assert scene.starts[: 10 + 10 * low].count("low") == low, "ten started at once"
+
+
 @pytest.mark.parametrize(("processes", "stripes"), [(1, 1), (1, 2), (2, 1), (2, 3)])
 @pytest.mark.parametrize("concurrency", [1, 2, 3, 5])
 def test_low_keeps_a_tenth_of_the_starts_of_processes_with_few_slots(
