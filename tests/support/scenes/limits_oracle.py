@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minutehand.domain.names import RunRef, schedule_owner
+from minutehand.domain.notice import BREAKERS
 from minutehand.domain.payload import owner_of_object, size
 from minutehand.domain.run import TERMINAL, EntryKind, RunState
 from minutehand.domain.tenants.limits import NO_LIMITS, AcceptedRate, RateWord, TenantLimits
@@ -237,7 +238,9 @@ class LimitsOracle:
         if detail.place == "runs":
             for ref in detail.items:
                 if isinstance(ref, RunRef):
-                    self._unanswered[process.name, ref.owner] = self.stage.now, self.stage.calls
+                    # A breaker's mark is written with it: without one no permit is taken.
+                    owner = schedule_owner(tenant_of_mark(ref.key), BREAKERS) if ref.owner == MARKS else ref.owner
+                    self._unanswered[process.name, owner] = self.stage.now, self.stage.calls
 
     def profiles_changed(self) -> None:
         for profile in self._outside.tenants.profiles():
