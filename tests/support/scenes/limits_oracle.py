@@ -43,6 +43,9 @@ _KNOWN = 2 * BELIEVED  # ms: one thread reads anew while others go by what is kn
 _CARRIED = 3 * SECOND  # of tokens: a process may take those of one second too much, and keeps what it has for two
 _KEPT = 20 * SECOND  # for which nobody forgets a place that was taken
 _COUNTS = 4
+_UNLUCKY = (
+    0.01  # of starts: a queue here gives any of the messages that are visible, so that a few are passed over and over
+)
 _WINDOW = 5 * MINUTE  # in which acts are counted
 _WAITS = frozenset({"concurrency", "slots_unread", "line_unwritten", "slots_lapsed", "breaker", "tenant_suspended"})
 
@@ -366,8 +369,10 @@ class LimitsOracle:
     # Verdicts.
 
     def violations(self, late: int | None) -> list[str]:
-        """What does not hold, when all is over. ``late``: ms that runs of tenants without limits may be late; None: anything."""
+        """What does not hold, when all is over. ``late``: ms that few runs of tenants without limits may be late; None: anything."""
         slow = [f"late: {ref} by {ms} ms, without limits" for ms, ref in self.late if late is not None and ms > late]
+        if len(slow) <= len(self.late) * _UNLUCKY:
+            slow = []
         return [*self.found, *slow, *self._too_fast(), *self._left(), *self._leaked()]
 
     def _too_fast(self) -> Iterator[str]:
