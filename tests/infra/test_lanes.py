@@ -16,6 +16,7 @@ from minutehand.errors import InvalidInput
 
 from infra import Minutehand
 from infra.roles.worker import WorkerSize
+from tests.support.parts import in_turn
 from tests.support.stacks import JOBS
 from tests.support.templates import functions, sources
 
@@ -93,19 +94,19 @@ def test_the_low_share_is_a_knob(with_knobs: Callable[..., Template]) -> None:
     assert [found[queue] for queue in LANED] == [31, 39, 30]
 
 
-@pytest.mark.parametrize(
-    ("knobs", "field"),
-    [
-        ({"priorities": True, "pollers": 5}, "priorities"),
-        ({"priorities": True, "max_concurrency": 0}, "max_concurrency"),
-        ({"priorities": True, "max_concurrency": 5}, "max_concurrency"),
-        ({"priorities": True, "max_concurrency": 10, "stripes": 2}, "max_concurrency"),
-        ({"priorities": "yes"}, "priorities"),
-        ({"low_share": 0}, "low_share"),
-        ({"low_share": 51}, "low_share"),
-        ({"low_age": Duration.days(15)}, "low_age"),
-    ],
-)
+_REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"priorities": True, "pollers": 5}, "priorities"),
+    ({"priorities": True, "max_concurrency": 0}, "max_concurrency"),
+    ({"priorities": True, "max_concurrency": 5}, "max_concurrency"),
+    ({"priorities": True, "max_concurrency": 10, "stripes": 2}, "max_concurrency"),
+    ({"priorities": "yes"}, "priorities"),
+    ({"low_share": 0}, "low_share"),
+    ({"low_share": 51}, "low_share"),
+    ({"low_age": Duration.days(15)}, "low_age"),
+]
+
+
+@in_turn(("knobs", "field"), _REFUSED, [f"{field}-{number}" for number, (_, field) in enumerate(_REFUSED)], of=4)
 def test_what_the_lanes_cannot_share_is_refused(knobs: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         Minutehand(Stack(), "Jobs", jobs=JOBS, queues=[], **knobs)

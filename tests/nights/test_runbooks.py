@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.nights.night import PREFIX, Night
 from tests.support.nights.operator import Operator
-from tests.support.nights.scenes import OTHERS, SIX, Scene
+from tests.support.nights.scenes import SCENES, Scene
+from tests.support.parts import in_turn
 from tests.support.signals.evaluator import ALARM, OK, Evaluator
 
 AUDIT = 37  # minutes past the hour
@@ -43,11 +44,7 @@ class Watched:
         return self.cloudwatch.states[f"{PREFIX}-{alarm}"]
 
 
-@pytest.mark.parametrize(
-    "scene",
-    [*SIX, *(pytest.param(scene, marks=pytest.mark.check) for scene in OTHERS)],
-    ids=lambda scene: scene.name,
-)
+@in_turn("scene", SCENES, [scene.name for scene in SCENES], of=12)
 def test_a_fault_is_found_in_time_by_its_alarm_alone_and_its_page_cures_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, resources: Mapping[str, Mapping[str, Any]]
 ) -> None:

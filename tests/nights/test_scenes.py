@@ -6,10 +6,10 @@ import pytest
 
 from tests.support.doc_pages import ROOT
 from tests.support.nights.operator import runbook
-from tests.support.nights.scenes import OTHERS, SIX, Scene
+from tests.support.nights.scenes import SCENES, Scene
 
 
-@pytest.mark.parametrize("scene", [*SIX, *OTHERS], ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 def test_what_cures_a_fault_stands_on_its_page(scene: Scene) -> None:
     lines = list(runbook(scene.page).shell_lines())
     assert scene.alarm.startswith(scene.page)
@@ -19,4 +19,4 @@ def test_what_cures_a_fault_stands_on_its_page(scene: Scene) -> None:
 
 def test_every_page_has_a_scene() -> None:
     pages = {path.stem for path in (ROOT / "docs/runbooks").glob("*.md")} - {"README"}
-    assert {scene.page for scene in (*SIX, *OTHERS)} == pages
+    assert {scene.page for scene in SCENES} == pages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support import simulate
+from tests.support.parts import in_rotation
 
 SEEDS = tuple(range(4))
 MANY, PARTS = 1_000, 8
@@ -18,6 +19,7 @@ def full(seed: int, kind: str) -> int:
     return history.stage.counts["full"]
 
 
+@in_rotation(of=4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_live_leases_never_exceed_the_caps(kind: str) -> None:
     assert sum(full(seed, kind) for seed in SEEDS) > len(SEEDS)

@@ -18,6 +18,7 @@ def moves(seed: int, kind: str = "moved") -> int:
     return history.stage.counts["moved"]
 
 
+@in_rotation(of=4)
 def test_a_moved_run_starts_once_at_its_last_time() -> None:
     assert sum(map(moves, SEEDS)) > 10 * len(SEEDS)
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.parts import in_rotation
+
 ROOT = Path(__file__).parents[2]
 PLAYED = """
 from hashlib import sha256
@@ -25,6 +27,7 @@ print(history.stage.calls, sha256("\\\\n".join(history.stage.timeline).encode())
 """
 
 
+@in_rotation(of=4)
 def test_a_seed_is_the_same_history_in_processes_whose_sets_have_another_order() -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "shared")))}
     played = [

@@ -15,7 +15,7 @@ from tests.support.histories.pressed import Pressed
 from tests.support.histories.rich import Rich
 from tests.support.histories.shrink import shrink
 from tests.support.histories.simulator import HOSTILE, NONE, ROUGH, WILD
-from tests.support.parts import in_parts
+from tests.support.parts import in_parts, in_rotation
 
 KNOWN = (0, 1, 2, 3, 4, 20, 21, 22, 43, 64, 68, 107)  # of all kinds
 PARTS = 6  # `make test` plays one, `make check` all
@@ -53,6 +53,7 @@ def test_a_script_of_all_strikes_is_the_same_history() -> None:
     assert (again.stage.struck, again.stage.calls) == (whole.stage.struck, whole.stage.calls)
 
 
+@in_rotation(of=4)
 def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
     spells = 0
     for seed, faults in ((1, ROUGH), (15, WILD), (8, NONE), (11, HOSTILE)):

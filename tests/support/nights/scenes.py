@@ -29,7 +29,7 @@ class Scene:
     before: Callable[[Night], None] = lambda night: None  # what the night is like
 
 
-SIX = (
+SCENES = (
     Scene(
         name="a worker process is killed and not started again",
         alarm="nothing-runs-gpu",
@@ -85,8 +85,6 @@ SIX = (
         within=24,
         heals=125,
     ),
-)
-OTHERS = (
     Scene(
         name="the ticker's clock is switched off",
         alarm="no-tick",

@@ -32,7 +32,7 @@ from tests.support.http_endpoint import Endpoint, Handler, serving
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 TOPIC = "arn:aws:sns:eu-central-1:123456789012:failures"
-RUNS = [200, pytest.param(1_000, marks=pytest.mark.check)]
+RUNS = [200, pytest.param(1_000, marks=pytest.mark.proof)]
 LOCAL: dict[str, Any] = {"networks": ("127.0.0.0/8",), "hosts": ("127.0.0.1",)}
 library = logging.getLogger("some.library")
 

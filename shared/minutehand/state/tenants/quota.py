@@ -23,9 +23,7 @@ from typing import Any
 from minutehand.domain.times import HOUR, MINUTE, SECOND
 from minutehand.state.transition import Absent, Change, Compare, Condition, Plus, all_of
 
-TRAIL = (
-    MINUTE  # by which the history may be behind: a place that is older, and whose run it does not know, was not used
-)
+TRAIL = MINUTE  # that the history may be behind: an older place whose run it does not know is unused
 FRESH = HOUR  # age of a count after which somebody counts again
 LONGEST = MINUTE  # between two counts that find no room
 SKEW = 10 * SECOND  # that the clock of who counted may be ahead

@@ -20,6 +20,7 @@ from minutehand.testing.process import Hand
 from minutehand.worker.breakers import BreakerBook, Passage
 
 from tests.support.open_breakers import open_breaker
+from tests.support.parts import in_rotation
 from tests.support.scenes.failing import Failing
 from tests.support.scenes.world import NOON, Faults, fails
 
@@ -28,7 +29,8 @@ def said(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord
     return [line for line in caplog.records if line.getMessage() == event]
 
 
-@pytest.mark.parametrize("hours", [1, pytest.param(6, marks=pytest.mark.check)])
+@in_rotation(of=4)
+@pytest.mark.parametrize("hours", [1, pytest.param(6, marks=pytest.mark.proof)])
 def test_a_job_that_fails_for_hours_is_probed_once_a_minute_and_comes_back_by_the_ramp(
     hours: int, caplog: pytest.LogCaptureFixture
 ) -> None:
