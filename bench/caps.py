@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,8 @@ class Seen:
     def _wake(self, pid: int) -> None:
         """It goes on with jobs of which it has lost the leases, and with new ones."""
         self.stalled.append((pid, self.ended.pop(pid)))
-        os.kill(pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):  # all is over meanwhile
+            os.kill(pid, signal.SIGCONT)
 
     def of_jobs(self) -> Iterator[tuple[float, float, str]]:
         """From when to when runs had leases, by what their jobs say (s), and which."""

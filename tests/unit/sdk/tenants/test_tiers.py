@@ -12,7 +12,7 @@ from minutehand import Context, Registry, Tenants
 from minutehand.domain.tenants.limits import TenantLimits
 from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from minutehand.domain.times import SECOND
-from minutehand.errors import InvalidInput, JobNotGranted, LimitExceeded, NotFound
+from minutehand.errors import InvalidInput, JobNotGranted, LimitExceeded, NotFound, Unavailable
 from minutehand.testing import Harness, Memory
 from minutehand.testing.memory.calls import Detail, Hook
 
@@ -29,6 +29,17 @@ class Keys(Hook):
     def before_call(self, operation: str, detail: Detail) -> frozenset[int]:
         if detail.verb == "governance":
             self.read.append([item[0] for item in detail.items if isinstance(item, tuple)])
+        return frozenset()
+
+
+class Cut(Hook):
+    """A network that can be off."""
+
+    is_off = False
+
+    def before_call(self, operation: str, detail: Detail) -> frozenset[int]:
+        if self.is_off:
+            raise Unavailable("it is off")
         return frozenset()
 
 
@@ -73,13 +84,15 @@ def test_a_tier_is_as_old_as_when_it_was_read_whoever_of_it_was_read_since(memor
     tenants.create(GOLD, limits={"schedules": 1})
     for name in ("acme", "beta"):
         tenants.create(name, tier="gold")
-    other = memory.connect()
+    cut = Cut()
+    other = memory.connect(cut)
     other.tenants.governance("acme", NOW)
-    tenants.set(GOLD, limits={"schedules": 2})
     later = NOW + 4 * SECOND
     read = other.schedules.revisions([("beta/s", 1)], tenants=["beta"], now=later).governance["beta"]
     assert (read.limits.schedules, read.read_at) == (1, NOW), "a batch reads no tier of a tenant that it did not know"
-    assert other.tenants.governance("beta", later + 2 * SECOND).limits.schedules == 2
+    cut.is_off = True
+    with pytest.raises(Unavailable):  # nobody goes by a tier of six seconds ago
+        other.tenants.governance("beta", later + 2 * SECOND)
 
 
 def test_a_tier_costs_a_row_more_and_nobody_else_anything(memory: Memory, tenants: Tenants) -> None:
