@@ -72,7 +72,7 @@ FLOOD: _Given = {
     "runs_per_second": 0.5,
     "runs_burst": 10,
     "concurrent_runs": 3,
-    "waiting_runs": 12,
+    "waiting_runs": 20,
     "kept_bytes": 100_000,
 }
 MOVED: _Given = {"concurrent_runs": 3, "breaker_percent": 90, "concurrency_strict": 1}
@@ -96,8 +96,8 @@ CHANGES: tuple[tuple[str, _Given], ...] = (
     ("flood", {"runs_per_second": 1}),
     ("flood", {"concurrent_runs": 1}),
     ("flood", {"concurrent_runs": 5}),
-    ("flood", {"waiting_runs": 6}),
-    ("flood", {"waiting_runs": 24}),
+    ("flood", {"waiting_runs": 10}),
+    ("flood", {"waiting_runs": 40}),
 )
 LARGE = "x" * 70_000  # a payload that goes to the bucket
 _BEHIND = 10 * SECOND  # ms of the history, at most
