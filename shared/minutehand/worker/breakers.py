@@ -66,7 +66,9 @@ class BreakerBook(HoldsLocks):
             return Passage.FREE
         with self._lock:
             until, left = known.permits.get(job, (0, 0))
-            if left and now < until:
+            if (
+                left and breakers.opened_at(job) + MINUTE <= until and now < until
+            ):  # none has opened since it was granted
                 known.permits[job] = until, left - 1
                 return Passage.PERMIT
         if breakers.permit(job, now)[0] is breakers:  # none is left, and that is known

@@ -167,6 +167,10 @@ class TenantBreakers:
         """UTC ms at which the permits of a job lapse that were taken by now."""
         return min((self.jobs[name].since + MINUTE for name in self.over(job)), default=0)
 
+    def opened_at(self, job: str) -> int:
+        """UTC ms at which the last of the breakers before a job opened; 0: none is open."""
+        return max((self.jobs[name].opened_at or 0 for name in self.over(job)), default=0)
+
     def fed(self, job: str, now: int) -> int | None:
         """Fires of a job that a tick lets through; None: all."""
         return min((self.jobs[name].fed(now) for name in self.over(job)), default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from minutehand import Context, Retry, Scheduler
@@ -12,9 +13,9 @@ from minutehand.domain.audit import AuditAct
 from minutehand.domain.run import RunState
 from minutehand.domain.times import MINUTE, SECOND, from_ms
 from minutehand.errors import NotFound
-from minutehand.fires.breakers import read_breakers
+from minutehand.fires.breakers import change_breakers, read_breakers
 from minutehand.fires.marks import marked
-from minutehand.state.tenants.breaker import ALL
+from minutehand.state.tenants.breaker import ALL, Breaker
 from minutehand.state.tenants.marks import Mark
 from minutehand.testing.process import Hand
 from minutehand.worker.breakers import BreakerBook, Passage
@@ -212,6 +213,25 @@ def test_of_two_workers_that_ask_in_the_same_millisecond_one_has_the_permit() ->
     services = world.process(Faults().at("write_record", before=another_asks))
     asked.append(BreakerBook().ask("acme", "shaky", services, later))
     assert asked == [Passage.PERMIT, Passage.HELD]
+
+
+def test_a_permit_is_not_used_after_another_breaker_has_opened() -> None:
+    """That of all jobs, which has given none."""
+    world, book = Failing(schedules=0), BreakerBook()
+    now = world.clock()
+
+    def opens(name: str, at: int) -> None:
+        breaker = Breaker(opened_at=at, since=at, taken=1)
+        change_breakers("acme", lambda one: replace(one, jobs={**one.jobs, name: breaker}), world.services)
+
+    opens("shaky", now)
+    now += MINUTE
+    assert book.ask("acme", "shaky", world.services, now) is Passage.PERMIT
+    book.give_back("acme", "shaky")
+    assert book.ask("acme", "shaky", world.services, now + SECOND) is Passage.PERMIT
+    book.give_back("acme", "shaky")
+    opens(ALL, now + SECOND)
+    assert book.ask("acme", "shaky", world.services, now + 10 * SECOND) is Passage.HELD
 
 
 def test_while_a_thread_reads_the_others_go_by_no_old_knowledge() -> None:
