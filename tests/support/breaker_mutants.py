@@ -243,4 +243,10 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         'after.body() | {"writer": secrets.token_hex(4)}',
         "after.body()",
     ),
+    (
+        "a permit is used although another breaker has opened since",
+        "worker/breakers.py",
+        "if left and is_current and now < until:",
+        "if left and now < until:",
+    ),
 )

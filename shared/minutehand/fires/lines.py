@@ -46,10 +46,8 @@ log = logging.getLogger(__name__)
 TRIES = 12  # writes of slots that others keep writing
 SOON = SECOND  # ms before its time at which a run is as good as due
 PAGE = 100  # entries of a line that are read at once
-_REPORTED = (
-    RunState.LOST,
-    RunState.EXPIRED,
-)  # whose letter is sent after their end; a message makes its worker send it
+# Their letter is sent after their end: a message makes its worker send it.
+_REPORTED = (RunState.LOST, RunState.EXPIRED)
 _PAGES = 10  # of entries whose runs have ended, before the rest is left to the next one who looks
 
 _Entry = tuple[AgendaEntry, RunRow]

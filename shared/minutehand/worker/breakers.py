@@ -66,9 +66,8 @@ class BreakerBook(HoldsLocks):
             return Passage.FREE
         with self._lock:
             until, left = known.permits.get(job, (0, 0))
-            if (
-                left and breakers.opened_at(job) + MINUTE <= until and now < until
-            ):  # none has opened since it was granted
+            is_current = breakers.opened_at(job) + MINUTE <= until  # no breaker has opened since it was granted
+            if left and is_current and now < until:
                 known.permits[job] = until, left - 1
                 return Passage.PERMIT
         if breakers.permit(job, now)[0] is breakers:  # none is left, and that is known

@@ -42,10 +42,8 @@ from tests.support.scenes.lease_oracle import Lease
 _KNOWN = 2 * BELIEVED  # ms: one thread reads anew while others go by what is known
 _CARRIED = 3 * SECOND  # of tokens: a process may take those of one second too much, and keeps what it has for two
 _KEPT = 20 * SECOND  # for which nobody forgets a place that was taken
-_COUNTS = 4
-_UNLUCKY = (
-    0.01  # of starts: a queue here gives any of the messages that are visible, so that a few are passed over and over
-)
+_COUNTS = 4  # after which places must be there again
+_UNLUCKY = 0.01  # of starts: a queue here gives any visible message, so that a few are passed over and over
 _WINDOW = 5 * MINUTE  # in which acts are counted
 _WAITS = frozenset({"concurrency", "slots_unread", "line_unwritten", "slots_lapsed", "breaker", "tenant_suspended"})
 
