@@ -40,7 +40,7 @@ help: ## what there is to make
 setup: $(VENV)/.dev $(VENV)/.cdk ## everything: development tools, Node and the CDK's command line
 
 $(VENV)/.made:
-	@[ -n "$(PYTHON)" ] || { echo "Minutehand needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3"; exit 1; }
+	@[ -n "$(PYTHON)" ] || { echo "Quarterjack needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
@@ -91,7 +91,7 @@ $(VENV)/.browser: $(BROWSER)/package.json $(BROWSER)/package-lock.json $(BROWSER
 
 .PHONY: screenshots
 screenshots: browser ## take the pictures of the docs anew, into docs/images
-	MINUTEHAND_TEST_BROWSER=required $(BIN)/python -m pytest -q -n 0 -m check tests/unit/browser/test_console_pictures.py -k docs --write-screenshots
+	QUARTERJACK_TEST_BROWSER=required $(BIN)/python -m pytest -q -n 0 -m check tests/unit/browser/test_console_pictures.py -k docs --write-screenshots
 
 .PHONY: pins
 pins: $(VENV)/.dev ## write constraints.txt anew, with hashes, with the newest versions that go together
@@ -102,13 +102,13 @@ pins: $(VENV)/.dev ## write constraints.txt anew, with hashes, with the newest v
 
 .PHONY: sbom
 sbom: $(VENV)/.dev ## a software bill of materials (CycloneDX) of the package with its extras, in build/
-	mkdir -p build && $(BIN)/python -m tools.pins sbom cli functions infra calendars explain > build/minutehand.cdx.json
+	mkdir -p build && $(BIN)/python -m tools.pins sbom cli functions infra calendars explain > build/quarterjack.cdx.json
 
 # --- running ---
 
 .PHONY: run
 run: $(VENV)/.run ## the scheduler with example jobs on an embedded cloud; FOR=90 ends after 90 s, DATA=dir keeps its state
-	@$(BIN)/minutehand local $(if $(FOR),--for $(FOR)) $(if $(DATA),--data $(DATA))
+	@$(BIN)/quarterjack local $(if $(FOR),--for $(FOR)) $(if $(DATA),--data $(DATA))
 
 .PHONY: deploy-local
 deploy-local: setup ## the CDK stack, deployed to an embedded cloud, runs a schedule
@@ -137,12 +137,12 @@ test: setup lint ## a sample of each: another part of the long tests every day, 
 
 .PHONY: check
 check: setup dynamodb-local browser client-generator lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
-	MINUTEHAND_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
+	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
 
 .PHONY: contract
 contract: setup $(if $(filter dynamodb-local,$(ENDPOINT)),dynamodb-local) ## contract and acceptance suites on ENDPOINT=http://… or dynamodb-local
 	@[ -n "$(ENDPOINT)" ] || { echo "say where: make contract ENDPOINT=http://localhost:4566, or ENDPOINT=dynamodb-local"; exit 2; }
-	MINUTEHAND_TEST_ENDPOINT=$(ENDPOINT) $(PYTEST) -m 'not proof' tests/contract tests/acceptance $(ARGS)
+	QUARTERJACK_TEST_ENDPOINT=$(ENDPOINT) $(PYTEST) -m 'not proof' tests/contract tests/acceptance $(ARGS)
 
 .PHONY: proof
 proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the long tests come first
@@ -155,7 +155,7 @@ mutants: setup ## break the protocol in every way that we could think of; each m
 
 .PHONY: chaos
 chaos: $(VENV)/.dev ## real processes, killed, stopped and cut off from their services for FOR=600 seconds; SEED=1; ENDPOINT= as of contract
-	$(if $(ENDPOINT),MINUTEHAND_TEST_ENDPOINT=$(ENDPOINT)) $(BIN)/python -m tests.support.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(if $(ENDPOINT),QUARTERJACK_TEST_ENDPOINT=$(ENDPOINT)) $(BIN)/python -m tests.support.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for one of them

@@ -16,18 +16,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from minutehand.domain.history.archive_keys import INBOX
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
-from minutehand.historian.archive import archive
-from minutehand.historian.archive_compaction import compact_archive
-from minutehand.historian.archive_reader import ArchiveFilter, read_archive
-from minutehand.historian.context import HistorianContext
-from minutehand.testing import ManualClock
-from minutehand.testing.memory.calls import Detail, Hook
-from minutehand.testing.memory.installation import Memory
+from quarterjack.domain.history.archive_keys import INBOX
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
+from quarterjack.historian.archive import archive
+from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.historian.context import HistorianContext
+from quarterjack.testing import ManualClock
+from quarterjack.testing.memory.calls import Detail, Hook
+from quarterjack.testing.memory.installation import Memory
 
 from bench.report import Table, write
 

@@ -16,11 +16,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Context, Scheduler, job
-from minutehand.local.installation import LocalInstallation, installation
-from minutehand.sdk.backfills import Backfill
-from minutehand.sdk.views import Run
-from minutehand.services import system_clock
+from quarterjack import Context, Scheduler, job
+from quarterjack.local.installation import LocalInstallation, installation
+from quarterjack.sdk.backfills import Backfill
+from quarterjack.sdk.views import Run
+from quarterjack.services import system_clock
 
 from bench.report import Table, write
 

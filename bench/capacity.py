@@ -13,7 +13,7 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from minutehand.domain.times import MINUTE
+from quarterjack.domain.times import MINUTE
 
 from bench.modelled.assumptions import ASSUMPTIONS, DISTRIBUTIONS
 from bench.modelled.history import history_of

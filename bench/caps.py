@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minutehand import Tenants
-from minutehand.fires.lines import read_slots
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.services import connect, system_clock
-from minutehand.state.tenants.slots import ALL, ConcurrencyCap
+from quarterjack import Tenants
+from quarterjack.fires.lines import read_slots
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.services import connect, system_clock
+from quarterjack.state.tenants.slots import ALL, ConcurrencyCap
 
 from bench.hurried.__main__ import hurry as shorten_leases
 from bench.hurried.crew import Hurried, hurried
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="minutehand-bench-") as name, LocalCloud() as cloud:
+    with tempfile.TemporaryDirectory(prefix="quarterjack-bench-") as name, LocalCloud() as cloud:
         folder = Path(name)
         count_messages(name)
         shorten_leases(asked.lease)  # this process looks at slots, too

@@ -36,7 +36,7 @@ CALL_MS = (
 )
 CPU_US = {"tick": 108.0, "work": 195.0}  # of a fire, of a run: hourly, batches full, on a loaded machine
 CORE_MB = 1_769  # Lambda gives a whole core at so many MB, and less in proportion
-TICKER_MB, WORKER_MB = 1_769, 512  # infra/roles/ticker.py, infra/minutehand.py
+TICKER_MB, WORKER_MB = 1_769, 512  # infra/roles/ticker.py, infra/quarterjack.py
 ROW_OVERHEAD = 100  # bytes that DynamoDB adds to each item
 MONTHS = 3  # for which the ledger keeps an ended run: retention_days=90
 _DIRECT_MS = 2.0  # of a function that does nothing, called by EventBridge Scheduler; an assumption

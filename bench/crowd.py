@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from minutehand import Scheduler, Tenants
-from minutehand.domain.tenants.profile import INSTALLATION
-from minutehand.errors import Throttled
-from minutehand.local.cloud import LocalCloud
-from minutehand.services import connect
-from minutehand.settings import Settings
+from quarterjack import Scheduler, Tenants
+from quarterjack.domain.tenants.profile import INSTALLATION
+from quarterjack.errors import Throttled
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.services import connect
+from quarterjack.settings import Settings
 
 from bench.observed import jobs, witness
 from bench.observed.crew import ours, wait_for

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from minutehand import Scheduler
-from minutehand.domain.policies import StartWord
-from minutehand.local.cloud import LocalCloud
-from minutehand.services import system_clock
+from quarterjack import Scheduler
+from quarterjack.domain.policies import StartWord
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.services import system_clock
 
 from bench.meter import niceness
 from bench.observed import jobs, witness

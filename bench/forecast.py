@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Registry, Rule, Scheduler
-from minutehand.sdk.forecasts.views import Forecast
-from minutehand.testing import ManualClock, Memory
+from quarterjack import Registry, Rule, Scheduler
+from quarterjack.sdk.forecasts.views import Forecast
+from quarterjack.testing import ManualClock, Memory
 
 from bench.progress import say
 from bench.report import Table, write

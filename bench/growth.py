@@ -2,7 +2,7 @@
 
     python -m bench growth [--for 3600] [--rate 12] [--trace] [--name growth]
 
-One worker as ``minutehand local`` starts it, over the embedded cloud: plain jobs, results, failures with retries, async jobs,
+One worker as ``quarterjack local`` starts it, over the embedded cloud: plain jobs, results, failures with retries, async jobs,
 progress, cancelled runs, recorded steps, fires of schedules, and now and then a process of its own; payloads of 1 B to 100 KB.
 Samples go to ``build/bench/NAME.csv`` and what the worker holds to ``NAME.jsonl``, with ``--trace`` by place of allocation.
 """
@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from minutehand import Scheduler
-from minutehand.errors import MinutehandError
-from minutehand.local.installation import LocalInstallation, installation
+from quarterjack import Scheduler
+from quarterjack.errors import QuarterjackError
+from quarterjack.local.installation import LocalInstallation, installation
 
 from bench.progress import say
 from bench.report import Table, write
@@ -48,12 +48,12 @@ class Load:
         """Submit one if one is due, and cancel what is; False if there is nothing to do now."""
         now = time.monotonic()
         if self._to_cancel and self._to_cancel[0][0] < now:
-            with suppress(MinutehandError):
+            with suppress(QuarterjackError):
                 self._scheduler.cancel_run(self._to_cancel.pop(0)[1])
         if self.submitted >= (now - self._began) * self._rate:
             return False
         self.submitted += 1
-        with suppress(MinutehandError):
+        with suppress(QuarterjackError):
             self._submit(*self._random.choices(list(MIX), list(MIX.values())))
         return True
 

@@ -3,7 +3,7 @@
 python -m bench historian [--seconds 20] [--rates 10,100]
 
 One thread claims, leases and ends runs at an even rate, in batches as a worker does; another follows the stream, a round every two
-seconds, as `minutehand historian` does, with all consumers. Both use one processor. The changes of a run are three. CPU is that of the
+seconds, as `quarterjack historian` does, with all consumers. Both use one processor. The changes of a run are three. CPU is that of the
 following thread, in ms for 1,000 changes; requests to the emulator are waits, not CPU.
 """
 
@@ -15,20 +15,20 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand.daemon.roles import HISTORIAN_PERIOD
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.times import HOUR
-from minutehand.historian import readers
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.follow import FollowReport, StreamFollower
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.ports.services import Services
-from minutehand.services import connect, system_clock
-from minutehand.settings import Settings
-from minutehand.state.lease import lease, succeed
-from minutehand.testing.cloud import fresh_settings
+from quarterjack.daemon.roles import HISTORIAN_PERIOD
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import HOUR
+from quarterjack.historian import readers
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.follow import FollowReport, StreamFollower
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.ports.services import Services
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings
+from quarterjack.state.lease import lease, succeed
+from quarterjack.testing.cloud import fresh_settings
 
 from bench.report import Table, write
 

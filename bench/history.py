@@ -18,22 +18,22 @@ from random import Random
 from threading import RLock
 from typing import Any
 
-from minutehand import Scheduler
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import RunRef, fire_ref, one_off_ref
-from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.times import DAY, HOUR, SECOND, from_ms
-from minutehand.dynamodb.history.pages import RowHistory
-from minutehand.dynamodb.tables import HISTORY, TABLES, Answer, RowWrite
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.fold import fold
-from minutehand.historian.pages import write_pages
-from minutehand.ports.history.pages import ReadMeter
-from minutehand.ports.services import Services
-from minutehand.sdk.history import finding
-from minutehand.testing import ManualClock, Memory
-from minutehand.testing.memory.calls import Calls, Hook, MemoryTable
-from minutehand.testing.memory.tables import MemoryTables
+from quarterjack import Scheduler
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
+from quarterjack.domain.run import Failure, RunRow, RunState
+from quarterjack.domain.times import DAY, HOUR, SECOND, from_ms
+from quarterjack.dynamodb.history.pages import RowHistory
+from quarterjack.dynamodb.tables import HISTORY, TABLES, Answer, RowWrite
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.fold import fold
+from quarterjack.historian.pages import write_pages
+from quarterjack.ports.history.pages import ReadMeter
+from quarterjack.ports.services import Services
+from quarterjack.sdk.history import finding
+from quarterjack.testing import ManualClock, Memory
+from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable
+from quarterjack.testing.memory.tables import MemoryTables
 
 from bench.report import Table, write
 

@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand.domain.times import stamp
-from minutehand.ticker.tick import tick
+from quarterjack.domain.times import stamp
+from quarterjack.ticker.tick import tick
 
 from bench.report import Table, write
 from bench.stub import StubbedCloud, dump

@@ -10,15 +10,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from minutehand.auditor.audit import audit
-from minutehand.auditor.closing import close_days
-from minutehand.clock import system_clock
-from minutehand.signals.audits import of_audit, of_closing
-from minutehand.signals.catalogue import METRICS
-from minutehand.signals.ticker import of_gauges, of_tick
-from minutehand.testing import Memory
-from minutehand.ticker.gauges import measure
-from minutehand.ticker.tick import tick
+from quarterjack.auditor.audit import audit
+from quarterjack.auditor.closing import close_days
+from quarterjack.clock import system_clock
+from quarterjack.signals.audits import of_audit, of_closing
+from quarterjack.signals.catalogue import METRICS
+from quarterjack.signals.ticker import of_gauges, of_tick
+from quarterjack.testing import Memory
+from quarterjack.ticker.gauges import measure
+from quarterjack.ticker.tick import tick
 
 from bench.modelled.prices import ALARM, EVENTBRIDGE, GB_SECOND, INVOCATION, LOGS, METRIC, READ, SQS, TRACE
 
@@ -118,11 +118,11 @@ def _of(resources: Resources, kind: str) -> list[Mapping[str, Any]]:
 
 def main(arguments: Sequence[str]) -> None:
     argparse.ArgumentParser(prog="bench idle_bill").parse_args(arguments)
-    from infra.stack import MinutehandStack  # noqa: I001, PLC0415 (the CDK takes seconds and a process of Node)
+    from infra.stack import QuarterjackStack  # noqa: I001, PLC0415 (the CDK takes seconds and a process of Node)
     from aws_cdk import App  # noqa: PLC0415 (after the package, which finds Node)
     from aws_cdk.assertions import Template  # noqa: PLC0415 (the same)
 
     with tempfile.TemporaryDirectory() as out:
         app = App(context={"aws:cdk:bundling-stacks": []}, outdir=out)
-        stack = MinutehandStack(app, "Idle", knobs={"jobs": JOBS, "queues": []})
+        stack = QuarterjackStack(app, "Idle", knobs={"jobs": JOBS, "queues": []})
         print(table(Template.from_stack(stack).to_json()["Resources"]))

@@ -17,12 +17,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand import Scheduler, Tenants
-from minutehand.errors import Throttled
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.installation import provision
-from minutehand.services import connect
-from minutehand.settings import Settings
+from quarterjack import Scheduler, Tenants
+from quarterjack.errors import Throttled
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.installation import provision
+from quarterjack.services import connect
+from quarterjack.settings import Settings
 
 from bench.meter import Meter
 from bench.report import Table, write

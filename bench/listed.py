@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Context, Scheduler, job
-from minutehand.local.installation import installation
+from quarterjack import Context, Scheduler, job
+from quarterjack.local.installation import installation
 
 from bench.report import Table, write
 

@@ -2,7 +2,7 @@
 
     python -m bench local [--schedules 200] [--seconds 60] [--start prompt]
 
-Exits with 1 if a fire was missing or started twice: verified as by ``minutehand local``.
+Exits with 1 if a fire was missing or started twice: verified as by ``quarterjack local``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Context, Scheduler, job
-from minutehand.local.installation import LocalInstallation, installation
-from minutehand.local.session.status import summary
-from minutehand.local.session.verifier import StartLog, VerifierReport, WatchedSchedule, verify
-from minutehand.sdk.views import Run
-from minutehand.services import system_clock
+from quarterjack import Context, Scheduler, job
+from quarterjack.local.installation import LocalInstallation, installation
+from quarterjack.local.session.status import summary
+from quarterjack.local.session.verifier import StartLog, VerifierReport, WatchedSchedule, verify
+from quarterjack.sdk.views import Run
+from quarterjack.services import system_clock
 
 from bench.meter import cpu
 from bench.report import Table, write

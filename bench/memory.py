@@ -38,9 +38,9 @@ def measured(what: str, argument: object) -> dict[str, float]:
         "AWS_SECRET_ACCESS_KEY": "bench",
         "LAMBDA_TASK_ROOT": tempfile.gettempdir(),  # tracing is on, as on Lambda, and this invocation's trace is kept
         "_X_AMZN_TRACE_ID": "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=557abcec3ee5a047;Sampled=1",
-        "MINUTEHAND_JOBS": "examples.starter",
+        "QUARTERJACK_JOBS": "examples.starter",
         "PYTHONPYCACHEPREFIX": str(_ROOT / "build" / "bytecode"),  # compiled beforehand, as a bundle is
-        "POWERTOOLS_METRICS_NAMESPACE": "Minutehand",
+        "POWERTOOLS_METRICS_NAMESPACE": "Quarterjack",
         "POWERTOOLS_SERVICE_NAME": "bench",
     }
     command = [sys.executable, "-m", f"bench.weighed.{what}", str(argument)]

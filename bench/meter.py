@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from minutehand.ports.services import Services
+from quarterjack.ports.services import Services
 
 TICKS_PER_SECOND = 100  # of the kernel's CPU accounting
 _WRITES = {"PutItem", "UpdateItem", "DeleteItem"}

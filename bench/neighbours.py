@@ -4,7 +4,7 @@ python -m bench neighbours [alone fair unfair capped] [--runs 5000] [--seconds 2
 
 Tenant A submits ``--runs`` one-offs of a second each, as fast as it can. From then on, for ``--seconds``, tenant B has a schedule every
 ten seconds and submits a one-off every ten seconds. ``alone`` is B without A. ``fair`` plays SQS's fair queues as AWS documents them
-(``minutehand/local/emulator_queues.py``); ``unfair`` delivers in the order in which messages became visible, and so does ``capped``,
+(``quarterjack/local/emulator_queues.py``); ``unfair`` delivers in the order in which messages became visible, and so does ``capped``,
 where A may have half of the workers' slots (``concurrent_runs``). Lateness is from the time
 at which a run was due to its first start. Exits with 1 if a run of B did not start.
 """
@@ -20,10 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Rule, Scheduler, Tenants
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.engine import FAIR_QUEUES
-from minutehand.services import system_clock
+from quarterjack import Rule, Scheduler, Tenants
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.engine import FAIR_QUEUES
+from quarterjack.services import system_clock
 
 from bench.observed import jobs, witness
 from bench.observed.crew import Ours, ours, wait_for

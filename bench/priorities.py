@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from minutehand import Scheduler
-from minutehand.domain.policies import Priority
-from minutehand.domain.queue import LOW_SHARE
-from minutehand.local.cloud import LocalCloud
+from quarterjack import Scheduler
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.queue import LOW_SHARE
+from quarterjack.local.cloud import LocalCloud
 
 from bench.observed import jobs, witness
 from bench.observed.crew import Ours, ours, wait_for

@@ -16,17 +16,17 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from minutehand import Registry, RunState, Scheduler
-from minutehand.clock import system_clock
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.daemon.worker_record import RecordKeeper, process_identity
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunRow
-from minutehand.domain.times import SECOND
-from minutehand.state.worker_record import PERIOD, record_body
-from minutehand.testing import Detail, Hook, Memory
-from minutehand.worker.delivery.visibility import Heartbeat
-from minutehand.worker.stages import InFlightMessage
+from quarterjack import Registry, RunState, Scheduler
+from quarterjack.clock import system_clock
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.daemon.worker_record import RecordKeeper, process_identity
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.times import SECOND
+from quarterjack.state.worker_record import PERIOD, record_body
+from quarterjack.testing import Detail, Hook, Memory
+from quarterjack.worker.delivery.visibility import Heartbeat
+from quarterjack.worker.stages import InFlightMessage
 
 from bench.report import Table, write
 from bench.stub import StubbedCloud

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-_VERSIONS = ("boto3", "botocore", "minutehand", "pynamodb")
+_VERSIONS = ("boto3", "botocore", "quarterjack", "pynamodb")
 
 
 def write(part: str, rows: Sequence[Mapping[str, Any]]) -> Path:

@@ -18,13 +18,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from minutehand import Context, Registry, Retry, RunState, Scheduler
-from minutehand.domain.times import SECOND
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.services import connect, system_clock
-from minutehand.state.lease import HEARTBEAT, LEASE, SKEW
-from minutehand.testing.cloud import fresh_settings
-from minutehand.testing.process import Hand, make_worker
+from quarterjack import Context, Registry, Retry, RunState, Scheduler
+from quarterjack.domain.times import SECOND
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.services import connect, system_clock
+from quarterjack.state.lease import HEARTBEAT, LEASE, SKEW
+from quarterjack.testing.cloud import fresh_settings
+from quarterjack.testing.process import Hand, make_worker
 
 from bench.hurried.crashes import Figures, crash_runs
 from bench.hurried.crew import Hurried, hurried
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     with (
         LocalCloud() as cloud,
         reached_by_this_process(cloud.environment),
-        tempfile.TemporaryDirectory(prefix="minutehand-bench-") as folder,
+        tempfile.TemporaryDirectory(prefix="quarterjack-bench-") as folder,
     ):
         bench = Bench(cloud, Path(folder), asked.runs, asked.slice)
         for name in chosen:

@@ -4,7 +4,7 @@
     python -m bench schedule --check    the same; exit 1 if a figure is missed
 
 "step" walks from fire to fire, the only way in which cronsim and croniter can be asked without parsing again; "ask"
-puts random instants of thirty years to one parsed expression, which is what the ticker does. Minutehand and cronsim work
+puts random instants of thirty years to one parsed expression, which is what the ticker does. Quarterjack and cronsim work
 in Europe/Berlin, croniter on naive time (with a zone it is slower, and wrong: docs/adr/0010). Processor time, the best
 of seven rounds.
 """
@@ -22,8 +22,8 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 from cronsim import CronSim
-from minutehand.timing import Rule, expressions, timetable
-from minutehand.timing import rule as rules
+from quarterjack.timing import Rule, expressions, timetable
+from quarterjack.timing import rule as rules
 
 ZONE = "Europe/Berlin"
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
-from minutehand import Context, Scheduler, job
-from minutehand.declare import declaration
-from minutehand.sdk.bulk import BulkAction
-from minutehand.services import connect
-from minutehand.settings import Settings
-from minutehand.testing.cloud import fresh_settings, running_cloud
+from quarterjack import Context, Scheduler, job
+from quarterjack.declare import declaration
+from quarterjack.sdk.bulk import BulkAction
+from quarterjack.services import connect
+from quarterjack.settings import Settings
+from quarterjack.testing.cloud import fresh_settings, running_cloud
 
 from bench.meter import Meter, cpu
 from bench.report import Table, write
@@ -91,7 +91,7 @@ def upserted(what: str, settings: Settings, wishes: Sequence[Row]) -> Row:
 
 
 def applied(what: str, settings: Settings, wishes: Sequence[Row]) -> Row:
-    """What `minutehand apply` does: compare all, carry out what differs."""
+    """What `quarterjack apply` does: compare all, carry out what differs."""
     scheduler, meter = connected(settings)
     found = [
         declaration(place="bench", **{key: value for key, value in one.items() if key != "managed_by"})

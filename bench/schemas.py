@@ -18,8 +18,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from minutehand.errors import InvalidInput
-from minutehand.payload_types.schema import PayloadSchema, _compiled
+from quarterjack.errors import InvalidInput
+from quarterjack.payload_types.schema import PayloadSchema, _compiled
 
 from tests.support.payload_schemas import SCHEMAS, payloads
 

@@ -21,13 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from minutehand import Registry, logs
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.ports.services import Services
-from minutehand.services import connect
-from minutehand.settings import DEFAULT_TICKER_THREADS, Settings
-from minutehand.ticker.fan_out import FanOutConfig
-from minutehand.ticker.tick import tick
+from quarterjack import Registry, logs
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.ports.services import Services
+from quarterjack.services import connect
+from quarterjack.settings import DEFAULT_TICKER_THREADS, Settings
+from quarterjack.ticker.fan_out import FanOutConfig
+from quarterjack.ticker.tick import tick
 
 from bench import work
 from bench.report import Table, write

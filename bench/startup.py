@@ -20,14 +20,14 @@ from pathlib import Path
 from bench.report import Table, write
 
 _ROOT = Path(__file__).parents[1]
-_COMMAND = "import sys; from minutehand.cli import main; sys.argv[0] = 'minutehand'; main()"
+_COMMAND = "import sys; from quarterjack.cli import main; sys.argv[0] = 'quarterjack'; main()"
 CASES: dict[str, tuple[tuple[str, ...], float | None]] = {  # arguments of python -c, and the ratio's limit
     "an interpreter": (("pass",), None),
     "import boto3": (("import boto3",), None),
-    "from minutehand import Scheduler": (("from minutehand import Scheduler",), 1.2),
-    "minutehand --help": ((_COMMAND, "--help"), 1.5),
-    "minutehand --version": ((_COMMAND, "--version"), 1.5),
-    "minutehand preview": ((_COMMAND, "preview", "*/5 * * * *"), 1.5),
+    "from quarterjack import Scheduler": (("from quarterjack import Scheduler",), 1.2),
+    "quarterjack --help": ((_COMMAND, "--help"), 1.5),
+    "quarterjack --version": ((_COMMAND, "--version"), 1.5),
+    "quarterjack preview": ((_COMMAND, "preview", "*/5 * * * *"), 1.5),
 }
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minutehand.aws.connections import HttpResponse
-from minutehand.domain.run import AgendaEntry
-from minutehand.dynamodb.rows import entry_row, shard_key, to_item
+from quarterjack.aws.connections import HttpResponse
+from quarterjack.domain.run import AgendaEntry
+from quarterjack.dynamodb.rows import entry_row, shard_key, to_item
 
 _NAMES = re.compile(r"'(\w+)': (\?|'\w+'|\d+)")
 _KILOBYTE = 1024
@@ -66,7 +66,7 @@ class StubbedCloud:
             client.transport.connections = self
 
     def post(self, headers: Mapping[str, str], body: bytes, seconds: float) -> HttpResponse:
-        """Answer one request, as ``minutehand.aws.connections.Connections`` does."""
+        """Answer one request, as ``quarterjack.aws.connections.Connections`` does."""
         operation = headers["x-amz-target"].partition(".")[2]
         started = time.thread_time()
         with self._lock:

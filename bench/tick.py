@@ -20,18 +20,18 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
-from minutehand.concurrency.pools import RequestStats
-from minutehand.domain.agenda_layout import AgendaLayout
-from minutehand.domain.names import one_off_ref, schedule_owner
-from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
-from minutehand.dynamodb.rows import run_row, to_item
-from minutehand.fires.plan import WINDOWS, shift_of
-from minutehand.local.processes import changed_environ
-from minutehand.ports.services import Services
-from minutehand.services import connect
-from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS, Settings
-from minutehand.ticker.fan_out import FanOutConfig
-from minutehand.ticker.tick import tick
+from quarterjack.concurrency.pools import RequestStats
+from quarterjack.domain.agenda_layout import AgendaLayout
+from quarterjack.domain.names import one_off_ref, schedule_owner
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
+from quarterjack.dynamodb.rows import run_row, to_item
+from quarterjack.fires.plan import WINDOWS, shift_of
+from quarterjack.local.processes import changed_environ
+from quarterjack.ports.services import Services
+from quarterjack.services import connect
+from quarterjack.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS, Settings
+from quarterjack.ticker.fan_out import FanOutConfig
+from quarterjack.ticker.tick import tick
 
 from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud

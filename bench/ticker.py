@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS
-from minutehand.ticker.fan_out import FanOutConfig
-from minutehand.ticker.tick import tick
+from quarterjack.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS
+from quarterjack.ticker.fan_out import FanOutConfig
+from quarterjack.ticker.tick import tick
 
 from bench.report import Table, write
 from bench.tick import MINUTE, Case, cloud_of, named, stubbed

@@ -17,8 +17,8 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.testing import Detail, Harness, Hook
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.testing import Detail, Harness, Hook
 
 from bench.report import Table, write
 

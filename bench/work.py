@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minutehand import Registry
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.message import Message
-from minutehand.domain.names import fire_ref, one_off_ref, schedule_owner
-from minutehand.domain.run import RunRow, RunState
-from minutehand.dynamodb.rows import run_row, to_item
+from quarterjack import Registry
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import fire_ref, one_off_ref, schedule_owner
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.dynamodb.rows import run_row, to_item
 
 from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud

@@ -13,14 +13,14 @@ import os
 import threading
 from collections.abc import Sequence
 
-from minutehand import Registry, Scheduler
-from minutehand.daemon.roles import run_ticker
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.installation import provision
-from minutehand.services import connect
-from minutehand.settings import Settings
-from minutehand.ticker.tick import TickReport
+from quarterjack import Registry, Scheduler
+from quarterjack.daemon.roles import run_ticker
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.installation import provision
+from quarterjack.services import connect
+from quarterjack.settings import Settings
+from quarterjack.ticker.tick import TickReport
 
 from bench.meter import SQS_CALLS, Meter
 from bench.report import Table, write

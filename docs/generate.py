@@ -20,25 +20,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-import minutehand
-from minutehand import errors, settings, testing
-from minutehand.apply import schema
-from minutehand.cli.app import COMMANDS, whole
-from minutehand.cli.exits import ExitCode
-from minutehand.domain import audit, options, policies, run, schedule
-from minutehand.domain.history import entry, transition_line
-from minutehand.domain.run import TERMINAL, RunState
-from minutehand.domain.tenants.access import ROLES, Role, Verb
-from minutehand.ready_jobs import http, notifiers
-from minutehand.sdk import bulk
-from minutehand.sdk.access.calls import CALLS, OF_TENANTS
-from minutehand.signals import catalogue as signals
-from minutehand.state import backfill, before_start, ending, lease
-from minutehand.state.transition import Transition
-from minutehand.web import create_app
-from minutehand.web.app import openapi_document
-from minutehand.web.problems import KINDS, REFUSALS
-from minutehand.web.remarks import remarks
+import quarterjack
+from quarterjack import errors, settings, testing
+from quarterjack.apply import schema
+from quarterjack.cli.app import COMMANDS, whole
+from quarterjack.cli.exits import ExitCode
+from quarterjack.domain import audit, options, policies, run, schedule
+from quarterjack.domain.history import entry, transition_line
+from quarterjack.domain.run import TERMINAL, RunState
+from quarterjack.domain.tenants.access import ROLES, Role, Verb
+from quarterjack.ready_jobs import http, notifiers
+from quarterjack.sdk import bulk
+from quarterjack.sdk.access.calls import CALLS, OF_TENANTS
+from quarterjack.signals import catalogue as signals
+from quarterjack.state import backfill, before_start, ending, lease
+from quarterjack.state.transition import Transition
+from quarterjack.web import create_app
+from quarterjack.web.app import openapi_document
+from quarterjack.web.problems import KINDS, REFUSALS
+from quarterjack.web.remarks import remarks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the stack is a folder of the checkout
 from bench.modelled.prices import METRIC
@@ -48,7 +48,7 @@ from infra.dashboard.panels import panels_of
 from infra.figures import Source
 
 DOCS = Path(__file__).parent
-_PACKAGE = DOCS.parent / "shared" / "minutehand"
+_PACKAGE = DOCS.parent / "shared" / "quarterjack"
 _MARKED = re.compile(r"(<!-- begin: ([a-z-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
 _WIDE = 100  # characters of a signature on one line
 _PHASES = (before_start, lease, ending)  # modules of transitions
@@ -94,10 +94,10 @@ _WORDS: dict[str, Any] = {
 
 
 def api() -> Iterator[str]:
-    """The public names of ``minutehand``."""
-    names = sorted((n for n in minutehand.__all__ if n != "errors"), key=lambda n: (*_ORDER, n).index(n))
+    """The public names of ``quarterjack``."""
+    names = sorted((n for n in quarterjack.__all__ if n != "errors"), key=lambda n: (*_ORDER, n).index(n))
     for name in names:
-        yield from _entry(name, getattr(minutehand, name))
+        yield from _entry(name, getattr(quarterjack, name))
 
 
 def option_words() -> Iterator[str]:
@@ -112,19 +112,19 @@ def option_words() -> Iterator[str]:
 
 
 def api_http() -> Iterator[str]:
-    """The public names of ``minutehand.ready_jobs.http``."""
+    """The public names of ``quarterjack.ready_jobs.http``."""
     for name in ("http_job", "Request", "Secret", "send"):
         yield from _entry(name, getattr(http, name))
 
 
 def api_notifiers() -> Iterator[str]:
-    """The public functions of ``minutehand.ready_jobs.notifiers``."""
+    """The public functions of ``quarterjack.ready_jobs.notifiers``."""
     for name in ("webhook_notifier", "slack_notifier", "pagerduty_notifier", "sns_notifier"):
         yield from _entry(name, getattr(notifiers, name))
 
 
 def api_testing() -> Iterator[str]:
-    """The public names of ``minutehand.testing``."""
+    """The public names of ``quarterjack.testing``."""
     for name in ("Harness", *(n for n in testing.__all__ if n != "Harness")):
         yield from _entry(name, getattr(testing, name))
 
@@ -167,7 +167,7 @@ def transitions_table() -> Iterator[str]:
 def commands() -> Iterator[str]:
     """The command line, in the groups of its help."""
     panel = ""
-    for path, command in leaves(whole(), ("minutehand",)):
+    for path, command in leaves(whole(), ("quarterjack",)):
         if (heading := COMMANDS[path[1]].panel) != panel:
             panel = heading
             yield f"## {panel}\n"
@@ -190,7 +190,7 @@ def exits() -> Iterator[str]:
 
 def http_routes() -> Iterator[str]:
     """The routes of the API, in the groups of its document."""
-    document, group = openapi_document(create_app(minutehand.Scheduler)), ""
+    document, group = openapi_document(create_app(quarterjack.Scheduler)), ""
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             if (heading := operation["tags"][0]) != group:
@@ -418,7 +418,7 @@ def _fields(kind: Any) -> Iterator[str]:
 
 def public_members(kind: type) -> dict[str, Any]:
     """The public methods and properties of a class and its bases here, in the order in which they are written."""
-    ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == minutehand.__name__]
+    ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == quarterjack.__name__]
     written = [(name, member) for base in ours for name, member in vars(base).items() if not name.startswith("_")]
     found = {name: member for name, member in written if inspect.isfunction(member) or isinstance(member, property)}
     return {name: inspect.getattr_static(kind, name) for name in found}

@@ -12,13 +12,13 @@ from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import EphemeralMetrics
-from minutehand.concurrency.pools import RequestStats
-from minutehand.domain.run import RunRow
-from minutehand.logs import KeepRunFields, RunFields, log_unhandled, log_unwritable, masked_line, present_run
-from minutehand.ports.services import Services
-from minutehand.services import connect
-from minutehand.settings import Metered, from_environment, metered
-from minutehand.signals.measurement import Measurement, lines_of
+from quarterjack.concurrency.pools import RequestStats
+from quarterjack.domain.run import RunRow
+from quarterjack.logs import KeepRunFields, RunFields, log_unhandled, log_unwritable, masked_line, present_run
+from quarterjack.ports.services import Services
+from quarterjack.services import connect
+from quarterjack.settings import Metered, from_environment, metered
+from quarterjack.signals.measurement import Measurement, lines_of
 
 
 def _line(fields: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Minutehand for the AWS CDK: ``from minutehand.infra import Minutehand``.
+"""Quarterjack for the AWS CDK: ``from quarterjack.infra import Quarterjack``.
 
 In this repository's checkout the package is the folder ``infra``.
 """
@@ -11,8 +11,8 @@ from .alarms.settings import AlarmChange, AlarmSettings  # noqa: E402 — jsii s
 from .containers.workers import ContainerSize, ContainerWorkers  # noqa: E402 — the same
 from .front_door.api import ApiSettings, JwtIssuer  # noqa: E402 — the same
 from .front_door.load_balancer import LoadBalancerSettings  # noqa: E402 — the same
-from .minutehand import Minutehand  # noqa: E402 — the same
 from .packaging.bundling import AWS, AWS_COMPILED, HERE, BundleTarget  # noqa: E402 — jsii starts Node at the first import of aws_cdk
+from .quarterjack import Quarterjack  # noqa: E402 — the same
 
 __all__ = [
     "AWS",
@@ -26,5 +26,5 @@ __all__ = [
     "ContainerWorkers",
     "JwtIssuer",
     "LoadBalancerSettings",
-    "Minutehand",
+    "Quarterjack",
 ]

@@ -9,13 +9,13 @@ from typing import Any
 from aws_cdk import App, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
-from minutehand.errors import InvalidInput
+from quarterjack.errors import InvalidInput
 
 from . import AWS, AWS_COMPILED, HERE, AlarmSettings, ApiSettings
-from .stack import MinutehandStack
+from .stack import QuarterjackStack
 
 JOBS = "examples/starter"  # the default, if the context names no package
-STACK = "Minutehand"
+STACK = "Quarterjack"
 PROTECTED = "termination-protection"  # in the context; of the stack itself, not of the construct
 
 _REMOVAL = {
@@ -100,7 +100,7 @@ def build(context: Mapping[str, Any] | None = None, *, out: Path | None = None) 
     }
     protected = _read(PROTECTED, app.node.try_get_context(PROTECTED) or False, _flag)
     name = app.node.try_get_context("stack") or STACK
-    MinutehandStack(app, name, knobs={"jobs": JOBS, **knobs}, termination_protection=protected)
+    QuarterjackStack(app, name, knobs={"jobs": JOBS, **knobs}, termination_protection=protected)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 

@@ -20,14 +20,14 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import boto3
-from minutehand import Run, RunState, Scheduler, ScheduleState, Settings, Tenants
-from minutehand.domain.names import parse_run_id, stripe_of
-from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.errors import Misconfigured, NotFound
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.processes import inherited
-from minutehand.services import connect, system_clock
-from minutehand.ticker.fan_out import ALONE
+from quarterjack import Run, RunState, Scheduler, ScheduleState, Settings, Tenants
+from quarterjack.domain.names import parse_run_id, stripe_of
+from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.errors import Misconfigured, NotFound
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.local.processes import inherited
+from quarterjack.services import connect, system_clock
+from quarterjack.ticker.fan_out import ALONE
 from urllib3 import PoolManager
 
 from .app import STACK
@@ -173,7 +173,7 @@ def prove(deployment: Deployment, *, patience: float = PATIENCE) -> Iterator[str
 def main() -> int:
     began = time.monotonic()
     with (
-        tempfile.TemporaryDirectory(prefix="minutehand-deploy-") as folder,
+        tempfile.TemporaryDirectory(prefix="quarterjack-deploy-") as folder,
         LocalCloud(variables=_VARIABLES) as cloud,
         reached_by_this_process(cloud.credentials),
     ):

@@ -10,7 +10,7 @@ from enum import StrEnum
 class Source(StrEnum):
     """Where a figure is found in CloudWatch, and what its part names: a service of ours, a function, a queue, a table."""
 
-    OURS = "Minutehand"
+    OURS = "Quarterjack"
     FUNCTION = "AWS/Lambda"
     QUEUE = "AWS/SQS"
     TABLE = "AWS/DynamoDB"

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
-from minutehand.domain.audit import ANCHORS
-from minutehand.domain.history.archive_keys import tenant_prefix
-from minutehand.domain.job_catalogue import OWNER as CATALOGUE
-from minutehand.domain.names import check_tenant
-from minutehand.domain.tenants.certificate import CERTIFICATES
-from minutehand.domain.tenants.profile import SHARED
-from minutehand.dynamodb.agenda import CONFIG
+from quarterjack.domain.audit import ANCHORS
+from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.job_catalogue import OWNER as CATALOGUE
+from quarterjack.domain.names import check_tenant
+from quarterjack.domain.tenants.certificate import CERTIFICATES
+from quarterjack.domain.tenants.profile import SHARED
+from quarterjack.dynamodb.agenda import CONFIG
 
 from .storage.queues import InstallationQueues
 from .storage.store import ARCHIVED, BATCH, DELETE, INBOX, PAYLOADS, READ, RESULTS, SCAN, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
-_SHARED = ("~minutehand/~queues", CATALOGUE)  # which queues are held back, which jobs there are: nothing of any tenant
+_SHARED = ("~quarterjack/~queues", CATALOGUE)  # which queues are held back, which jobs there are: nothing of any tenant
 _GET = ("dynamodb:GetItem", "dynamodb:Query")
 
 

@@ -11,12 +11,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
-from minutehand.domain.agenda_layout import MOST_SHARDS
-from minutehand.domain.names import check_flag, check_name, check_tenant, check_whole
-from minutehand.domain.queue import LOW_SHARE, MOST_LOW_SHARE, MOST_STRIPES
-from minutehand.errors import InvalidInput
-from minutehand.settings import DEFAULT_LOW_AGE, DEFAULT_PREFIX, DEFAULT_SHARDS, LOG_GROUP, MOST_LOW_AGE
-from minutehand.sqs.routing import WORK
+from quarterjack.domain.agenda_layout import MOST_SHARDS
+from quarterjack.domain.names import check_flag, check_name, check_tenant, check_whole
+from quarterjack.domain.queue import LOW_SHARE, MOST_LOW_SHARE, MOST_STRIPES
+from quarterjack.errors import InvalidInput
+from quarterjack.settings import DEFAULT_LOW_AGE, DEFAULT_PREFIX, DEFAULT_SHARDS, LOG_GROUP, MOST_LOW_AGE
+from quarterjack.sqs.routing import WORK
 
 from .acknowledge import acknowledge_for
 from .packaging.bundling import AWS, BundleTarget
@@ -55,7 +55,7 @@ class InstallationSettings:
     @property
     def metered(self) -> dict[str, str]:
         """The variables that say who has metrics of its own."""
-        said = {"MINUTEHAND_METRIC_JOBS": self.metric_jobs, "MINUTEHAND_METRIC_TENANTS": self.metric_tenants}
+        said = {"QUARTERJACK_METRIC_JOBS": self.metric_jobs, "QUARTERJACK_METRIC_TENANTS": self.metric_tenants}
         return {name: ",".join(names) for name, names in said.items() if names}
 
     def __post_init__(self) -> None:

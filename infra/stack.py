@@ -7,14 +7,14 @@ from typing import Any
 from aws_cdk import Stack
 from constructs import Construct
 
-from .minutehand import Minutehand
+from .quarterjack import Quarterjack
 
 
-class MinutehandStack(Stack):
+class QuarterjackStack(Stack):
     """A stack with one scheduler; ``knobs`` are the arguments of the construct."""
 
     def __init__(self, scope: Construct, construct_id: str, *, knobs: dict[str, Any], **settings: Any) -> None:
-        super().__init__(scope, construct_id, description="Minutehand: a serverless job scheduler", **settings)
-        self.minutehand = Minutehand(self, "Jobs", **knobs)
-        for name, output in self.minutehand.outputs.items():
+        super().__init__(scope, construct_id, description="Quarterjack: a serverless job scheduler", **settings)
+        self.quarterjack = Quarterjack(self, "Jobs", **knobs)
+        for name, output in self.quarterjack.outputs.items():
             output.override_logical_id(name)

@@ -22,11 +22,11 @@ import botocore.session
 import hypothesis
 import pytest
 from botocore import hooks
-from minutehand import masking
-from minutehand.daemon import worker_process
-from minutehand.local import installation
-from minutehand.local.cloud import LocalCloud
-from minutehand.logs import Lines
+from quarterjack import masking
+from quarterjack.daemon import worker_process
+from quarterjack.local import installation
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.logs import Lines
 
 from tests.support import endpoints
 from tests.support.parts import TURN
@@ -35,7 +35,7 @@ from tests.support.parts import TURN
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["minutehand.testing.plugin", "tests.support.browser.fixtures"]
+pytest_plugins = ["quarterjack.testing.plugin", "tests.support.browser.fixtures"]
 
 # A loaded machine is slow, and a test that is slow there is not wrong.
 hypothesis.settings.register_profile(

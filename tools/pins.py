@@ -69,7 +69,7 @@ def direct(wanted: Iterable[str], project: dict[str, Any]) -> set[str]:
     while lines:
         match = _NAME.match(lines.pop())
         assert match is not None
-        if normal(match[1]) == "minutehand":
+        if normal(match[1]) == "quarterjack":
             lines += [line for extra in (match[2] or "").split(",") for line in extras[extra.strip()]]
         else:
             found.add(normal(match[1]))
@@ -89,7 +89,7 @@ def needed(names: Iterable[str], known: dict[str, Pin]) -> list[Pin]:
 
 def sbom(found: Iterable[Pin], project: dict[str, Any]) -> dict[str, Any]:
     """A document of CycloneDX. Without a time and a serial number: the same input gives the same bytes."""
-    own = {"type": "library", "name": "minutehand", "version": project["version"], "bom-ref": "minutehand"}
+    own = {"type": "library", "name": "quarterjack", "version": project["version"], "bom-ref": "quarterjack"}
     own["licenses"] = [{"expression": project["license"]}]
     listed = list(found)
     names = {pin.name for pin in listed}

@@ -25,8 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
-from minutehand.errors import MinutehandError, Misconfigured
-from minutehand.version import VERSION
+from quarterjack.errors import Misconfigured, QuarterjackError
+from quarterjack.version import VERSION
 
 from bench.aws_proof import acceptance, alarms, cost, faults, ramp
 from bench.aws_proof.cloud import AWS, Cloud, Names, cloud_at
@@ -72,7 +72,7 @@ def _proved(cloud: Cloud, given: argparse.Namespace) -> int:
             found.append(finding)
     except KeyboardInterrupt:
         problem = "interrupted"
-    except (MinutehandError, ClientError, BotoCoreError, TimeoutError) as error:
+    except (QuarterjackError, ClientError, BotoCoreError, TimeoutError) as error:
         problem = f"{type(error).__name__}: {error}"
     finally:
         left = _remove(cloud, names)
@@ -82,7 +82,7 @@ def _proved(cloud: Cloud, given: argparse.Namespace) -> int:
 def prove(cloud: Cloud, names: Names, plan: Plan) -> Iterator[Finding]:
     """Deploy, then one part after the other."""
     began = datetime.now(UTC)
-    with tempfile.TemporaryDirectory(prefix="minutehand-proof-") as folder:
+    with tempfile.TemporaryDirectory(prefix="quarterjack-proof-") as folder:
         say(f"deploying stack {names.stack}")
         deployment = deploy(cloud, names, plan, Path(folder))
     alarms.listen(deployment)
@@ -104,7 +104,7 @@ def report(cloud: Cloud, names: Names, found: Sequence[Finding], left: Sequence[
     about = {
         "where": where,
         "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "Minutehand": f"{VERSION}, driven by Python {platform.python_version()}",
+        "Quarterjack": f"{VERSION}, driven by Python {platform.python_version()}",
         "ended": problem or "normally",
         "left behind": "; ".join(left)
         or "nothing: stacks, tables, queues, functions, logs, buckets, roles and alarms are gone",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from minutehand import RunState
+from quarterjack import RunState
 
 from bench.aws_proof.deployment import Deployment
 from bench.aws_proof.jobs import DOOMED, KILLED, NOTE

@@ -17,7 +17,7 @@ PART = "an alarm arrives"
 PROVOKED = "unreadable"  # by a message that is not ours
 PAUSE = 5.0  # seconds between two looks at the histories: CloudWatch has no way to wait for a change
 _PART_OF_RULE = re.compile(r'ALARM\("([^"]+)"\)')  # of the rule of a composite alarm: a name or an ARN
-FOREIGN = "this is not a message of Minutehand"
+FOREIGN = "this is not a message of Quarterjack"
 
 
 def listen(deployment: Deployment) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
-from minutehand.errors import Misconfigured
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.errors import Misconfigured
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 
 LOCAL = "local"
 AWS = "aws"
@@ -80,7 +80,7 @@ class Names:
 
     @property
     def stack(self) -> str:
-        return f"MinutehandProof-{self.token}"
+        return f"QuarterjackProof-{self.token}"
 
     @property
     def qualifier(self) -> str:
@@ -89,7 +89,7 @@ class Names:
 
     @property
     def toolkit(self) -> str:
-        return f"MinutehandProofToolkit-{self.token}"
+        return f"QuarterjackProofToolkit-{self.token}"
 
     @property
     def heard(self) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minutehand import Scheduler, Settings
-from minutehand.ports.services import Services
-from minutehand.services import connect, system_clock
+from quarterjack import Scheduler, Settings
+from quarterjack.ports.services import Services
+from quarterjack.services import connect, system_clock
 
 from bench.aws_proof.cloud import Cloud, Names
 from bench.aws_proof.plan import Plan

@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any
 
-from minutehand import Context, Retry, job
+from quarterjack import Context, Retry, job
 
 BEGAN = "proof.began"  # the event of the line
 NOTE, QUIET, KILLED, DOOMED = "proof.note", "proof.quiet", "proof.killed", "proof.doomed"

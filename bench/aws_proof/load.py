@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand.domain.names import schedule_owner
-from minutehand.domain.run import RunRow, RunState
+from quarterjack.domain.names import schedule_owner
+from quarterjack.domain.run import RunRow, RunState
 
 from bench.aws_proof.deployment import AGO, Deployment
 from bench.aws_proof.jobs import BEGAN, NOTE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from minutehand.domain.names import schedule_owner
-from minutehand.domain.run import RunRow
+from quarterjack.domain.names import schedule_owner
+from quarterjack.domain.run import RunRow
 
 from bench.aws_proof.deployment import Deployment
 from bench.aws_proof.jobs import QUIET

@@ -13,27 +13,27 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from minutehand import Registry, Scheduler
-from minutehand.domain.audit import AuditAct, AuditLineRow, Via
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.job_catalogue import PublishedJob, sets_of
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import DeadRunRow, Failure, RunRow, RunState
-from minutehand.domain.schedule import ScheduleState
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
-from minutehand.dynamodb.agenda import entry_put
-from minutehand.dynamodb.audit import line_row
-from minutehand.dynamodb.records import dead_put
-from minutehand.dynamodb.rows import present, run_row
-from minutehand.dynamodb.schedules import head_row, revision_row
-from minutehand.dynamodb.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.fold import fold
-from minutehand.historian.pages import write_pages
-from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.payload_types import payload_fit, payload_schema
-from minutehand.testing import ManualClock
-from minutehand.testing.memory.stream import StreamedTable
+from quarterjack import Registry, Scheduler
+from quarterjack.domain.audit import AuditAct, AuditLineRow, Via
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.job_catalogue import PublishedJob, sets_of
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import DeadRunRow, Failure, RunRow, RunState
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
+from quarterjack.dynamodb.agenda import entry_put
+from quarterjack.dynamodb.audit import line_row
+from quarterjack.dynamodb.records import dead_put
+from quarterjack.dynamodb.rows import present, run_row
+from quarterjack.dynamodb.schedules import head_row, revision_row
+from quarterjack.dynamodb.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.fold import fold
+from quarterjack.historian.pages import write_pages
+from quarterjack.owner.catalogue import CataloguePublisher
+from quarterjack.payload_types import payload_fit, payload_schema
+from quarterjack.testing import ManualClock
+from quarterjack.testing.memory.stream import StreamedTable
 
 from bench.console.read_units import CountedMemory
 

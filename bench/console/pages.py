@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fastapi import FastAPI
-from minutehand.console import add_console
-from minutehand.sdk.tenants.tenants import Tenants
-from minutehand.web import Actor, create_app
-from minutehand.web.actors import KeyAccess
-from minutehand.web.urls import name_in_url, run_in_url
+from quarterjack.console import add_console
+from quarterjack.sdk.tenants.tenants import Tenants
+from quarterjack.web import Actor, create_app
+from quarterjack.web.actors import KeyAccess
+from quarterjack.web.urls import name_in_url, run_in_url
 from starlette.routing import Mount, Route
 
 from bench.console.ledger import TENANT, LargeLedger
 
-KEY = "mhk_bench"
+KEY = "qjk_bench"
 PREVIEWS = ("/tenant/{holder}/revoke",)  # needs a grant that is there
 # What an address needs besides its path, of pages that ask for something: the act, or whose.
 QUERIES = {

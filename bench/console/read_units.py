@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, TypeVar
 
-from minutehand.dynamodb.tables import RUNS, Row, RowQuery, TableDefinition, TableRow
-from minutehand.state.transition import holds
-from minutehand.testing import Memory
-from minutehand.testing.memory.calls import Calls, MemoryTable
-from minutehand.testing.memory.stream import StreamedTable
-from minutehand.testing.memory.tables import MemoryTables
+from quarterjack.dynamodb.tables import RUNS, Row, RowQuery, TableDefinition, TableRow
+from quarterjack.state.transition import holds
+from quarterjack.testing import Memory
+from quarterjack.testing.memory.calls import Calls, MemoryTable
+from quarterjack.testing.memory.stream import StreamedTable
+from quarterjack.testing.memory.tables import MemoryTables
 
 UNIT = 4_096  # bytes of a strong read that cost one unit; twice as many of an eventual one
 PAGE = 1_048_576  # bytes after which a query ends

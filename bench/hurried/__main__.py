@@ -1,12 +1,12 @@
-"""python -m bench.hurried worker --jobs … : a process of Minutehand whose lease is HURRY_LEASE seconds (heartbeat a third)."""
+"""python -m bench.hurried worker --jobs … : a process of Quarterjack whose lease is HURRY_LEASE seconds (heartbeat a third)."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from minutehand.cli import main
-from minutehand.domain.times import SECOND
+from quarterjack.cli import main
+from quarterjack.domain.times import SECOND
 
 import functions.worker.batch  # noqa: F401 (so that its constants are replaced too)
 from bench.hurried.messages import FOLDER, count_messages
@@ -25,7 +25,7 @@ def hurry(lease: float, skew: float = 1.0) -> None:
         "HIDDEN": int(lease + skew) + 1,
     }
     for name, module in list(sys.modules.items()):
-        if name.startswith(("minutehand.", "functions.")):
+        if name.startswith(("quarterjack.", "functions.")):
             for constant, value in values.items():
                 if hasattr(module, constant):
                     setattr(module, constant, value)

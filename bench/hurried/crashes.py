@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand import Run, RunState
-from minutehand.errors import NotFinished
+from quarterjack import Run, RunState
+from quarterjack.errors import NotFinished
 
 from bench.hurried.crew import Hurried
 from bench.hurried.work import EXIT, STEPS

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minutehand import Scheduler
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import LocalProcess, inherited, variables
-from minutehand.settings import Settings
-from minutehand.testing.cloud import fresh_settings
+from quarterjack import Scheduler
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import LocalProcess, inherited, variables
+from quarterjack.settings import Settings
+from quarterjack.testing.cloud import fresh_settings
 
 ROOT = Path(__file__).parents[2]
 WORK = "bench.hurried.work"

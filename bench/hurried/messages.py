@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from minutehand.sqs.queues import SqsWorkQueue
+from quarterjack.sqs.queues import SqsWorkQueue
 
 FOLDER = "HURRY_MESSAGES"  # the variable that names the folder; without it nothing is counted
 

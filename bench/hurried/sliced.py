@@ -13,17 +13,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from minutehand import Context, Run, Scheduler, job
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.processes import variables
-from minutehand.ports.work_queue import RawMessage
-from minutehand.services import connect
-from minutehand.testing.cloud import fresh_settings
-from minutehand.worker.execution.effects import MARGIN
+from quarterjack import Context, Run, Scheduler, job
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.local.processes import variables
+from quarterjack.ports.work_queue import RawMessage
+from quarterjack.services import connect
+from quarterjack.testing.cloud import fresh_settings
+from quarterjack.worker.execution.effects import MARGIN
 
 UNITS = 4  # of a slice
 POWERTOOLS = {
-    "POWERTOOLS_METRICS_NAMESPACE": "Minutehand",
+    "POWERTOOLS_METRICS_NAMESPACE": "Quarterjack",
     "POWERTOOLS_SERVICE_NAME": "worker",
 }
 

@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from minutehand import Context, Retry, job
+from quarterjack import Context, Retry, job
 
 POINTS = ("start", "before the effect", "after the effect", "after the record", "end", "any time")
 STEPS = ("a", "b")

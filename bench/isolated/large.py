@@ -6,7 +6,7 @@ import sqlite3
 import urllib.request
 
 import boto3
-from minutehand import Context, Registry
+from quarterjack import Context, Registry
 
 registry = Registry()
 IMPORTED = (boto3, sqlite3, urllib.request)

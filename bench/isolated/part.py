@@ -18,13 +18,13 @@ from dataclasses import replace
 from functools import partial
 from statistics import median
 
-from minutehand import RunState, Scheduler
-from minutehand.isolation import PreloadedParent, modules_of, perform_isolated
-from minutehand.jobs import Registry
-from minutehand.services import system_clock
-from minutehand.testing import Memory
-from minutehand.testing.process import Hand, make_worker
-from minutehand.worker.execution.executor import ThreadedExecutor
+from quarterjack import RunState, Scheduler
+from quarterjack.isolation import PreloadedParent, modules_of, perform_isolated
+from quarterjack.jobs import Registry
+from quarterjack.services import system_clock
+from quarterjack.testing import Memory
+from quarterjack.testing.process import Hand, make_worker
+from quarterjack.worker.execution.executor import ThreadedExecutor
 
 from bench.isolated import large, small
 from bench.report import Table, write

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minutehand import Context, Registry
+from quarterjack import Context, Registry
 
 registry = Registry()
 

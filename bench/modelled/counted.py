@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from minutehand import Registry, Retry, Scheduler
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE
-from minutehand.errors import Permanent
-from minutehand.testing import Detail, Hook, ManualClock, Memory
-from minutehand.testing.process import Hand, bury_all, make_worker
-from minutehand.ticker.tick import tick
+from quarterjack import Registry, Retry, Scheduler
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import Permanent
+from quarterjack.testing import Detail, Hook, ManualClock, Memory
+from quarterjack.testing.process import Hand, bury_all, make_worker
+from quarterjack.ticker.tick import tick
 
 START = datetime(2026, 11, 21, 5, 30, 0, tzinfo=UTC)
 _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchExecuteStatement", "BatchWriteItem"})

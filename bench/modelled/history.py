@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from math import ceil
 from random import Random
 
-from minutehand.domain.history.entry import Book, HistoryEntry
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunState
-from minutehand.domain.times import SECOND
-from minutehand.historian.pages import pages_of
-from minutehand.state.history.search import Summary
+from quarterjack.domain.history.entry import Book, HistoryEntry
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.historian.pages import pages_of
+from quarterjack.state.history.search import Summary
 
 from bench.modelled.assumptions import PARTITION_WRITES
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from minutehand.domain.schedule import Definition, Revision
-from minutehand.domain.times import HOUR, MINUTE, SECOND
-from minutehand.fires.plan import shift_of, timetable_of
-from minutehand.timing import Rule
+from quarterjack.domain.schedule import Definition, Revision
+from quarterjack.domain.times import HOUR, MINUTE, SECOND
+from quarterjack.fires.plan import shift_of, timetable_of
+from quarterjack.timing import Rule
 
 from bench.modelled.assumptions import overhead
 from bench.modelled.prices import GB_SECOND, INVOCATION, POLLER, READ, SQS, WRITE

@@ -1,10 +1,10 @@
-"""What whoever installs Minutehand can choose, and what they ask AWS for."""
+"""What whoever installs Quarterjack can choose, and what they ask AWS for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minutehand.settings import (
+from quarterjack.settings import (
     DEFAULT_REQUESTS,
     DEFAULT_SHARDS,
     DEFAULT_TICKER_GROUPS,

@@ -14,18 +14,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from minutehand.concurrency.rate_limits import SOON
-from minutehand.domain.policies import Start
-from minutehand.domain.schedule import Revision
-from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.dynamodb.table_client import READS, STATEMENTS, WRITES
-from minutehand.fires.chain import _FIRES_AT_ONCE
-from minutehand.fires.claim import _BATCH
-from minutehand.fires.context import LOOKAHEAD, PAGE
-from minutehand.fires.plan import ChainPlan, first_entry, plan_chain
-from minutehand.sqs.routing import BATCH
-from minutehand.state.start import delay_for
-from minutehand.ticker.fan_out import ALONE, FanOutConfig
+from quarterjack.concurrency.rate_limits import SOON
+from quarterjack.domain.policies import Start
+from quarterjack.domain.schedule import Revision
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.dynamodb.table_client import READS, STATEMENTS, WRITES
+from quarterjack.fires.chain import _FIRES_AT_ONCE
+from quarterjack.fires.claim import _BATCH
+from quarterjack.fires.context import LOOKAHEAD, PAGE
+from quarterjack.fires.plan import ChainPlan, first_entry, plan_chain
+from quarterjack.sqs.routing import BATCH
+from quarterjack.state.start import delay_for
+from quarterjack.ticker.fan_out import ALONE, FanOutConfig
 
 from bench.modelled.assumptions import DATABASE_CALL, PACED, PARTITION_WRITES, QUEUE_CALL, TICK_CPU, TICK_JITTER
 from bench.modelled.lateness import STEP

@@ -1,4 +1,4 @@
-"""Our own processes over an embedded cloud, as ``minutehand`` starts them, with their CPU and that of the cloud told apart."""
+"""Our own processes over an embedded cloud, as ``quarterjack`` starts them, with their CPU and that of the cloud told apart."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from minutehand import Scheduler
-from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.processes import Event, LogFollower, ProcessGroup, roles
-from minutehand.ports.services import Clock
-from minutehand.settings import Settings
-from minutehand.testing.cloud import fresh_settings
+from quarterjack import Scheduler
+from quarterjack.domain.queue import DEFAULT_QUEUE
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.local.processes import Event, LogFollower, ProcessGroup, roles
+from quarterjack.ports.services import Clock
+from quarterjack.settings import Settings
+from quarterjack.testing.cloud import fresh_settings
 
 from bench.meter import cpu
 from bench.observed import jobs, witness
@@ -108,7 +108,7 @@ def ours(
 
     ``period`` is that of the ticks, in seconds; the first has passed. ``priorities``: the queue has lanes.
     """
-    with tempfile.TemporaryDirectory(prefix="minutehand-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="quarterjack-bench-") as name:
         folder = Path(name)
         parts = [
             part

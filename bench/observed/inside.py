@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from minutehand import Registry, Scheduler
-from minutehand.daemon.roles import run_ticker
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.jobs import load
-from minutehand.local.processes import changed_environ
-from minutehand.ports.services import Clock
-from minutehand.services import system_clock
-from minutehand.testing.memory.installation import Memory
+from quarterjack import Registry, Scheduler
+from quarterjack.daemon.roles import run_ticker
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.jobs import load
+from quarterjack.local.processes import changed_environ
+from quarterjack.ports.services import Clock
+from quarterjack.services import system_clock
+from quarterjack.testing.memory.installation import Memory
 
 from bench.observed import jobs, witness
 
@@ -53,7 +53,7 @@ class Inside:
 @contextmanager
 def inside(*, concurrency: int, period: float) -> Iterator[Inside]:
     """A ticker and a worker for the time of the block."""
-    with tempfile.TemporaryDirectory(prefix="minutehand-bench-") as name, changed_environ({witness.FOLDER: name}):
+    with tempfile.TemporaryDirectory(prefix="quarterjack-bench-") as name, changed_environ({witness.FOLDER: name}):
         memory = Memory(system_clock, shards=SHARDS, idle=_idle)
         known: Registry = load(jobs.__name__)
         worker, stop = WorkerProcess(memory.connect(), known, concurrency=concurrency), threading.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from minutehand import Context, job
+from quarterjack import Context, job
 
 from bench.observed.witness import note
 

@@ -167,7 +167,7 @@ def _driver(url: str, peer: Peer) -> str:
 
 # Ours.
 
-OURS = "Minutehand, embedded cloud"
+OURS = "Quarterjack, embedded cloud"
 _FIRES = 2_000  # of which our floor is taken
 
 

@@ -75,7 +75,7 @@ class Peers:
 @contextmanager
 def peers(python: Path, module: str, plan: Plan, roles: Sequence[str]) -> Iterator[Peers]:
     """Its processes, set up one after the other; ended with the block."""
-    with tempfile.TemporaryDirectory(prefix="minutehand-peer-") as name:
+    with tempfile.TemporaryDirectory(prefix="quarterjack-peer-") as name:
         all_of = Peers(python, module, plan, Path(name))
         try:
             for role in roles:

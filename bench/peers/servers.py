@@ -61,7 +61,7 @@ def free_port() -> int:
 
 @contextmanager
 def _folder(user: str | None) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="minutehand-peer-"))
+    folder = Path(tempfile.mkdtemp(prefix="quarterjack-peer-"))
     if user is not None:
         shutil.chown(folder, user)
     try:

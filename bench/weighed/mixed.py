@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from minutehand import Context, Retry, job
+from quarterjack import Context, Retry, job
 
 _OFTEN = Retry(max_attempts=3, base=0.2, cap=1.0)
 _MOST = 25  # kinds of objects and places of allocation that are named

@@ -6,10 +6,10 @@ import sys
 from array import array
 from typing import Any
 
-from minutehand.domain.names import schedule_owner
-from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.dynamodb.rows import entry_row, shard_key, to_item
-from minutehand.ticker.tick import tick
+from quarterjack.domain.names import schedule_owner
+from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.dynamodb.rows import entry_row, shard_key, to_item
+from quarterjack.ticker.tick import tick
 
 from bench.stub import StubbedCloud, dump
 from bench.tick import CASES, DUE, MINUTE, SHARDS, revision, shard_of, stubbed

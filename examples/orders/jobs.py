@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand import Context, Retry, job
-from minutehand.errors import Permanent
+from quarterjack import Context, Retry, job
+from quarterjack.errors import Permanent
 
 from examples.orders import warehouse
 

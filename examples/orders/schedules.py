@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand import Scheduler
-from minutehand.errors import AlreadyExists
+from quarterjack import Scheduler
+from quarterjack.errors import AlreadyExists
 
 WANTED: dict[str, dict[str, Any]] = {
     "report-eu": {

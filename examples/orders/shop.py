@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from minutehand import Run, Scheduler
+from quarterjack import Run, Scheduler
 
 from examples.orders import warehouse
 

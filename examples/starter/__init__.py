@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from minutehand import Context, Queue, Retry, job
+from quarterjack import Context, Queue, Retry, job
 
 Queue("reports", concurrency=2, memory=1024)  # a queue, and a worker of this size, for what is large
 

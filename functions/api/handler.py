@@ -8,9 +8,9 @@ from typing import Any
 
 from fastapi import FastAPI
 from mangum import Mangum
-from minutehand.clock import system_clock
-from minutehand.web.actors import Access, closed
-from minutehand.web.app import create_gateway_app
+from quarterjack.clock import system_clock
+from quarterjack.web.actors import Access, closed
+from quarterjack.web.app import create_gateway_app
 
 from functions.observe import logger, services
 
@@ -23,23 +23,23 @@ def _adapter() -> Mangum:
 
 
 def _application() -> FastAPI:
-    """The API, and with MINUTEHAND_CONSOLE=on the console beside it, which an API alone does not load."""
+    """The API, and with QUARTERJACK_CONSOLE=on the console beside it, which an API alone does not load."""
     also = _load_balancer_access()
-    if os.environ.get("MINUTEHAND_CONSOLE") != "on":
+    if os.environ.get("QUARTERJACK_CONSOLE") != "on":
         return create_gateway_app(services(), also=also)
-    from minutehand.console.gateway import gateway_front_door  # noqa: PLC0415 (as the docstring says)
+    from quarterjack.console.gateway import gateway_front_door  # noqa: PLC0415 (as the docstring says)
 
     return gateway_front_door(services(), also=also)
 
 
 def _load_balancer_access() -> Access:
-    """Whom the load balancer that MINUTEHAND_LOAD_BALANCER names has signed in; without one, nobody, and nothing is loaded."""
-    arn = os.environ.get("MINUTEHAND_LOAD_BALANCER")
+    """Whom the load balancer that QUARTERJACK_LOAD_BALANCER names has signed in; without one, nobody, and nothing is loaded."""
+    arn = os.environ.get("QUARTERJACK_LOAD_BALANCER")
     if not arn:
         return closed
-    from minutehand.web.load_balancer import LoadBalancer, LoadBalancerAccess  # noqa: PLC0415 (as the docstring says)
+    from quarterjack.web.load_balancer import LoadBalancer, LoadBalancerAccess  # noqa: PLC0415 (as the docstring says)
 
-    issuer, client = os.environ["MINUTEHAND_OIDC_ISSUER"], os.environ["MINUTEHAND_OIDC_CLIENT"]
+    issuer, client = os.environ["QUARTERJACK_OIDC_ISSUER"], os.environ["QUARTERJACK_OIDC_CLIENT"]
     return LoadBalancerAccess(LoadBalancer(arn=arn, issuer=issuer, client=client), system_clock)
 
 

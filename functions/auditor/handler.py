@@ -8,17 +8,17 @@ from random import Random
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.auditor.audit import audit
-from minutehand.auditor.closing import close_days
-from minutehand.auditor.history import check_history
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import MinutehandError
-from minutehand.historian.archive_compaction import compact_archive
-from minutehand.historian.fold import fold
-from minutehand.services import system_clock
-from minutehand.settings import from_environment
-from minutehand.signals.audits import of_audit, of_closing, of_compaction, of_folding
-from minutehand.signals.measurement import counted
+from quarterjack.auditor.audit import audit
+from quarterjack.auditor.closing import close_days
+from quarterjack.auditor.history import check_history
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import QuarterjackError
+from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.fold import fold
+from quarterjack.services import system_clock
+from quarterjack.settings import from_environment
+from quarterjack.signals.audits import of_audit, of_closing, of_compaction, of_folding
+from quarterjack.signals.measurement import counted
 
 from functions.observe import emit, logger, metrics, services
 
@@ -48,7 +48,7 @@ def _beside(event: str, metric: str) -> Iterator[None]:
     """Work of which the audit must not depend: what fails is logged and counted, and left to the next hour."""
     try:
         yield
-    except MinutehandError as problem:
+    except QuarterjackError as problem:
         logger.error(event, extra={"error": str(problem)})
         emit(counted(**{metric: 1}))
 

@@ -1,4 +1,4 @@
-"""Events: ends of runs and incidents of schedules, in batches of the stream of the table of runs, to the target of MINUTEHAND_EVENTS."""
+"""Events: ends of runs and incidents of schedules, in batches of the stream of the table of runs, to the target of QUARTERJACK_EVENTS."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.daemon.event_sink import with_events
-from minutehand.dynamodb.history.stream_records import parse_records
-from minutehand.historian.deliver import deliver
-from minutehand.historian.readers import Reader
-from minutehand.ports.services import Services
-from minutehand.services import system_clock
-from minutehand.settings import from_environment
-from minutehand.signals.deliveries import of_events
-from minutehand.signals.measurement import counted
+from quarterjack.daemon.event_sink import with_events
+from quarterjack.dynamodb.history.stream_records import parse_records
+from quarterjack.historian.deliver import deliver
+from quarterjack.historian.readers import Reader
+from quarterjack.ports.services import Services
+from quarterjack.services import system_clock
+from quarterjack.settings import from_environment
+from quarterjack.signals.deliveries import of_events
+from quarterjack.signals.measurement import counted
 
 from functions.observe import emit, logger, metrics, services
 

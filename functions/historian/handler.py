@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.domain.times import SECOND
-from minutehand.dynamodb.history.stream_records import parse_records
-from minutehand.historian.deliver import deliver_patiently
-from minutehand.services import system_clock
-from minutehand.signals.deliveries import of_history
-from minutehand.signals.measurement import counted
+from quarterjack.domain.times import SECOND
+from quarterjack.dynamodb.history.stream_records import parse_records
+from quarterjack.historian.deliver import deliver_patiently
+from quarterjack.services import system_clock
+from quarterjack.signals.deliveries import of_history
+from quarterjack.signals.measurement import counted
 
 from functions.observe import emit, logger, metrics, services
 

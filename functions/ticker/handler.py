@@ -7,13 +7,13 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.domain.times import SECOND
-from minutehand.services import hand_over_to, system_clock
-from minutehand.settings import from_environment, trace_header
-from minutehand.signals.ticker import of_gauges, of_tick
-from minutehand.ticker.fan_out import FanOutConfig, group_of, writes_of
-from minutehand.ticker.gauges import is_measured, measure
-from minutehand.ticker.tick import TickReport, tick
+from quarterjack.domain.times import SECOND
+from quarterjack.services import hand_over_to, system_clock
+from quarterjack.settings import from_environment, trace_header
+from quarterjack.signals.ticker import of_gauges, of_tick
+from quarterjack.ticker.fan_out import FanOutConfig, group_of, writes_of
+from quarterjack.ticker.gauges import is_measured, measure
+from quarterjack.ticker.tick import TickReport, tick
 
 from functions.observe import emit, logger, metrics, request_stats, services
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from minutehand.concurrency.pools import ThreadCache
-from minutehand.daemon.worker_record import RecordKeeper
-from minutehand.daemon.worker_shell import WorkerShell
-from minutehand.domain.run import RunRow
-from minutehand.errors import Unavailable
-from minutehand.ports.services import Services
-from minutehand.ports.work_queue import RawMessage
-from minutehand.sqs.routing import held, stripe_called
-from minutehand.worker.breakers import BreakerBook
-from minutehand.worker.context import Done, KnownJobs
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.stages import LeasedRun
+from quarterjack.concurrency.pools import ThreadCache
+from quarterjack.daemon.worker_record import RecordKeeper
+from quarterjack.daemon.worker_shell import WorkerShell
+from quarterjack.domain.run import RunRow
+from quarterjack.errors import Unavailable
+from quarterjack.ports.services import Services
+from quarterjack.ports.work_queue import RawMessage
+from quarterjack.sqs.routing import held, stripe_called
+from quarterjack.worker.breakers import BreakerBook
+from quarterjack.worker.context import Done, KnownJobs
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.stages import LeasedRun
 
 log = logging.getLogger(__name__)
 

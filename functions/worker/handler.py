@@ -8,18 +8,18 @@ from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from minutehand.daemon.secrets_at_start import tell_unusable_secrets
-from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, function_identity
-from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.domain.times import SECOND
-from minutehand.errors import Misconfigured
-from minutehand.jobs import Registry, load
-from minutehand.services import system_clock
-from minutehand.settings import from_environment
-from minutehand.signals.measurement import counted
-from minutehand.signals.worker import WorkerFigures
-from minutehand.state.worker_record import WorkerKind
-from minutehand.worker.stages import LeasedRun
+from quarterjack.daemon.secrets_at_start import tell_unusable_secrets
+from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, function_identity
+from quarterjack.domain.queue import DEFAULT_QUEUE
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import Misconfigured
+from quarterjack.jobs import Registry, load
+from quarterjack.services import system_clock
+from quarterjack.settings import from_environment
+from quarterjack.signals.measurement import counted
+from quarterjack.signals.worker import WorkerFigures
+from quarterjack.state.worker_record import WorkerKind
+from quarterjack.worker.stages import LeasedRun
 
 from functions.observe import around_run, emit, logger, metrics, named, services
 from functions.worker.batch import work_off
@@ -66,7 +66,7 @@ def _run(event: dict[str, Any], context: LambdaContext) -> tuple[PartialResponse
 def _jobs() -> Registry:
     package = from_environment().jobs
     if package is None:
-        raise Misconfigured("MINUTEHAND_JOBS is not set; set it to the package whose jobs this worker runs")
+        raise Misconfigured("QUARTERJACK_JOBS is not set; set it to the package whose jobs this worker runs")
     try:
         jobs = load(package)
     except BaseException as problem:  # a package may call sys.exit when it is imported

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aws_cdk import aws_sns as sns
-from minutehand.domain.names import check_flag
-from minutehand.errors import InvalidInput
+from quarterjack.domain.names import check_flag
+from quarterjack.errors import InvalidInput
 
 from .spec import AlarmSpec, Severity
 from .specs import SPECS

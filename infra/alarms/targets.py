@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from minutehand.domain.policies import Priority
-from minutehand.sqs.routing import work_suffix
+from quarterjack.domain.policies import Priority
+from quarterjack.sqs.routing import work_suffix
 
 from ..storage.queues import InstallationQueues, worker_part
 from .plan import QueueParts, StackParts

@@ -12,12 +12,12 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
-from minutehand.domain.names import check_whole
-from minutehand.domain.queue import LOW_SHARE, declared_name
-from minutehand.errors import InvalidInput
+from quarterjack.domain.names import check_whole
+from quarterjack.domain.queue import LOW_SHARE, declared_name
+from quarterjack.errors import InvalidInput
 
 from ..acknowledge import acknowledge
-from ..minutehand import Minutehand
+from ..quarterjack import Quarterjack
 from ..roles.worker import WorkerSettings
 from ..storage.queues import worker_part
 from .queue_load import QueueLoad
@@ -82,26 +82,26 @@ class ContainerSize:
 
 
 class ContainerWorkers(Construct):
-    """An ECS service on Fargate whose tasks run ``minutehand worker`` on one queue.
+    """An ECS service on Fargate whose tasks run ``quarterjack worker`` on one queue.
 
         workers = ContainerWorkers(
-            self, "Gpu", minutehand=jobs, image=ecs.ContainerImage.from_asset("image"), cluster=cluster, queue="gpu"
+            self, "Gpu", quarterjack=jobs, image=ecs.ContainerImage.from_asset("image"), cluster=cluster, queue="gpu"
         )
         table.grant_read_data(workers.role)  # what the jobs themselves need
 
     Arguments:
-        minutehand: the installation; its ``environment``, ``secrets`` and ``tenant_secrets`` are these workers', too.
-        image: with Python, ``minutehand[cli]`` and the jobs' package; its ENTRYPOINT and CMD are replaced.
+        quarterjack: the installation; its ``environment``, ``secrets`` and ``tenant_secrets`` are these workers', too.
+        image: with Python, ``quarterjack[cli]`` and the jobs' package; its ENTRYPOINT and CMD are replaced.
         cluster: with the VPC in which the tasks run.
         queue: the declared queue that they serve; None: the default one, beside the function or in place of it.
         jobs: packages to import; None: the installation's.
         size: of a task, and how many there are.
         architecture: of the image; None: x86-64.
-        options: further options of ``minutehand worker``.
+        options: further options of ``quarterjack worker``.
         subnets, security_groups: of the tasks; they need to reach AWS.
         public_ip: for subnets without a NAT gateway.
 
-    Lines and metrics go to the log group ``/ecs/<prefix>-worker-<queue>``: with its name in ``Minutehand(log_groups=[...])`` the API
+    Lines and metrics go to the log group ``/ecs/<prefix>-worker-<queue>``: with its name in ``Quarterjack(log_groups=[...])`` the API
     and the console find the lines of runs there.
     Raises InvalidInput, with the field and the remedy, at synthesis.
     """
@@ -111,7 +111,7 @@ class ContainerWorkers(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        minutehand: Minutehand,
+        quarterjack: Quarterjack,
         image: ecs.ContainerImage,
         cluster: ecs.ICluster,
         queue: str | None = None,
@@ -124,13 +124,13 @@ class ContainerWorkers(Construct):
         public_ip: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._common, self._size = minutehand.worker_settings, size or ContainerSize()
+        self._common, self._size = quarterjack.worker_settings, size or ContainerSize()
         self._queue = _known(self._common, queue)
         name = self._common.installation.name(worker_part(self._queue))
         self.log_group = self._log_group(name)
         task = self._task(name, architecture)
         self.role: iam.IRole = task.task_role
-        minutehand.grant_work(self.role)
+        quarterjack.grant_work(self.role)
         for secret in self._common.secrets.values():
             secret.grant_read(self.role)
         self._add_worker(task, image, self._command(jobs, options))
@@ -184,7 +184,7 @@ class ContainerWorkers(Construct):
         task.add_container(
             "worker",
             image=image,
-            entry_point=["minutehand", "worker"],
+            entry_point=["quarterjack", "worker"],
             command=command,
             environment=self._environment(),
             logging=ecs.LogDrivers.aws_logs(log_group=self.log_group, stream_prefix="worker"),
@@ -205,12 +205,12 @@ class ContainerWorkers(Construct):
         return {
             **common.variables(self._queue),
             "AWS_REGION": Aws.REGION,
-            "MINUTEHAND_PREFIX": common.installation.prefix,
-            "MINUTEHAND_RETENTION_DAYS": str(common.installation.retention_days),
+            "QUARTERJACK_PREFIX": common.installation.prefix,
+            "QUARTERJACK_RETENTION_DAYS": str(common.installation.retention_days),
             **common.queues.variables,
-            **({} if low_share == LOW_SHARE else {"MINUTEHAND_LOW_SHARE": str(low_share)}),
+            **({} if low_share == LOW_SHARE else {"QUARTERJACK_LOW_SHARE": str(low_share)}),
             **common.installation.metered,
-            **({} if common.installation.history else {"MINUTEHAND_HISTORY": "off"}),
+            **({} if common.installation.history else {"QUARTERJACK_HISTORY": "off"}),
         }
 
     def _scale(self) -> None:

@@ -14,8 +14,8 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
-from minutehand.domain.names import check_flag
-from minutehand.errors import InvalidInput
+from quarterjack.domain.names import check_flag
+from quarterjack.errors import InvalidInput
 
 from ..acknowledge import acknowledge
 from ..grants import allow_scheduling
@@ -124,15 +124,15 @@ class ApiFunction(Construct):
             "api",
             installation=installation,
             target=for_api(installation.target, oidc=settings.oidc is not None),
-            description="Minutehand: the HTTP API",
+            description="Quarterjack: the HTTP API",
             memory=settings.memory,
             timeout=TIMEOUT,
             reserved=settings.reserved,
             environment={
-                "MINUTEHAND_BUCKET": store.bucket.bucket_name,
+                "QUARTERJACK_BUCKET": store.bucket.bucket_name,
                 **store.archive_environment,
-                **({"MINUTEHAND_LOG_GROUPS": ",".join(installation.log_groups)} if installation.log_groups else {}),
-                **({"MINUTEHAND_CONSOLE": "on"} if settings.console else {}),
+                **({"QUARTERJACK_LOG_GROUPS": ",".join(installation.log_groups)} if installation.log_groups else {}),
+                **({"QUARTERJACK_CONSOLE": "on"} if settings.console else {}),
             },
         )
         allow_scheduling(self.function, store, queues, None, prompt=True)
@@ -174,7 +174,7 @@ class ApiFunction(Construct):
             self,
             way.capitalize(),
             api_name=self._installation.name(f"api-{way}"),
-            description=f"Minutehand: the HTTP API for callers by {way}",
+            description=f"Quarterjack: the HTTP API for callers by {way}",
             create_default_stage=False,
             default_authorizer=self._authorizer(way),
             default_integration=integrations.HttpLambdaIntegration("Function", self.function),

@@ -14,7 +14,7 @@ from aws_cdk import aws_elasticloadbalancingv2_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
-from minutehand.errors import InvalidInput
+from quarterjack.errors import InvalidInput
 
 from ..acknowledge import acknowledge
 
@@ -134,7 +134,7 @@ class SignInLoadBalancer(Construct):
     def environment(self) -> Mapping[str, str]:
         """What the function is told, to know this load balancer's word."""
         return {
-            "MINUTEHAND_LOAD_BALANCER": self.load_balancer.load_balancer_arn,
-            "MINUTEHAND_OIDC_ISSUER": self._settings.issuer,
-            "MINUTEHAND_OIDC_CLIENT": self._settings.client,
+            "QUARTERJACK_LOAD_BALANCER": self.load_balancer.load_balancer_arn,
+            "QUARTERJACK_OIDC_ISSUER": self._settings.issuer,
+            "QUARTERJACK_OIDC_CLIENT": self._settings.client,
         }

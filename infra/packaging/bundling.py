@@ -26,9 +26,9 @@ from typing import Any, cast
 import jsii
 from aws_cdk import AssetHashType, BundlingOptions, BundlingOutput, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
-from minutehand.errors import Misconfigured
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from quarterjack.errors import Misconfigured
 
 from .jobs import JobPackage
 
@@ -114,7 +114,7 @@ def build(directory: Path, target: BundleTarget, jobs: JobPackage | None = None)
         _check_installed(target.extras)
     if API in target.extras:
         _leave_out(directory)
-    _copy(_package(), directory / "minutehand", also=_NOT_IN_LAMBDA)
+    _copy(_package(), directory / "quarterjack", also=_NOT_IN_LAMBDA)
     _copy(HANDLERS, directory / "functions")
     if jobs is not None:
         place = directory / jobs.root.name
@@ -222,7 +222,7 @@ def _pins(requirements: Path | None) -> str:
     if _PINS.exists():
         text = _PINS.read_text(encoding="utf-8")
     else:
-        text = distribution("minutehand").read_text("extra_metadata/constraints.txt") or ""
+        text = distribution("quarterjack").read_text("extra_metadata/constraints.txt") or ""
     given = "" if requirements is None else requirements.read_text(encoding="utf-8")
     named = {canonicalize_name(found[1]) for found in _NAMED.finditer(given)}
     lines = _HASH.sub("", text).splitlines(keepends=True)
@@ -235,7 +235,7 @@ def _check_installed(extras: tuple[str, ...]) -> None:
         try:
             distribution(requirement.name)
         except PackageNotFoundError:
-            remedy = "run: pip install 'minutehand[" + ",".join(extras) + "]'"
+            remedy = "run: pip install 'quarterjack[" + ",".join(extras) + "]'"
             raise Misconfigured(
                 f"target=HERE: {requirement.name} is not installed in this interpreter; {remedy}"
             ) from None
@@ -243,13 +243,13 @@ def _check_installed(extras: tuple[str, ...]) -> None:
 
 def _own_requirements(extras: tuple[str, ...]) -> tuple[str, ...]:
     """The requirements of the package and of some of its extras, from its metadata. An extra may name another."""
-    listed = [Requirement(line) for line in requires("minutehand") or ()]
+    listed = [Requirement(line) for line in requires("quarterjack") or ()]
     found: dict[str, None] = {}  # in order
     waiting = ["", *extras]
     for extra in waiting:
         for requirement in listed:
             if _is_of(requirement, extra):
-                if canonicalize_name(requirement.name) == "minutehand":
+                if canonicalize_name(requirement.name) == "quarterjack":
                     waiting += requirement.extras - set(waiting)
                 else:
                     plain = Requirement(str(requirement))
@@ -278,9 +278,9 @@ def _leave_out(directory: Path) -> None:
 
 
 def _package() -> Path:
-    found = find_spec("minutehand")
+    found = find_spec("quarterjack")
     if found is None or not found.submodule_search_locations:
-        raise Misconfigured("the package minutehand cannot be found; install it where the CDK app runs")
+        raise Misconfigured("the package quarterjack cannot be found; install it where the CDK app runs")
     return Path(next(iter(found.submodule_search_locations)))
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from minutehand.domain.queue import Queue
-from minutehand.errors import InvalidInput, JobError
-from minutehand.local.declared import declared_queues
+from quarterjack.domain.queue import Queue
+from quarterjack.errors import InvalidInput, JobError
+from quarterjack.local.declared import declared_queues
 
-_TAKEN = frozenset({"functions", "minutehand"})  # top-level names that the bundle has already
+_TAKEN = frozenset({"functions", "quarterjack"})  # top-level names that the bundle has already
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobPackage:
     """An importable package (or a single module) whose import registers the jobs."""
 
-    name: str  # as it is imported, dots included: the value of MINUTEHAND_JOBS
+    name: str  # as it is imported, dots included: the value of QUARTERJACK_JOBS
     root: Path  # its outermost folder, or the module's file; copied into the bundle
     requirements: Path | None  # its requirements file, in pip's format
 

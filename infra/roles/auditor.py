@@ -33,12 +33,12 @@ class AuditorFunction(Construct):
             self,
             "auditor",
             installation=installation,
-            description="Minutehand: checks that nothing is lost, and repairs",
+            description="Quarterjack: checks that nothing is lost, and repairs",
             memory=MEMORY,
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
             retry_attempts=0,
-            environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name, **store.archive_environment},
+            environment={"QUARTERJACK_BUCKET": store.bucket.bucket_name, **store.archive_environment},
         )
         store.allow(self.function, "schedules", READ, WRITE, SCAN)
         store.allow(self.function, "revisions", READ, WRITE, DELETE)

@@ -13,10 +13,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
-from minutehand.domain.history.outgoing_event import EventTarget, parse_target, states_of
-from minutehand.domain.notice import NOTICE_EVENTS, RECORD, schedule_events
-from minutehand.errors import InvalidInput
-from minutehand.historian.marks import OWNER
+from quarterjack.domain.history.outgoing_event import EventTarget, parse_target, states_of
+from quarterjack.domain.notice import NOTICE_EVENTS, RECORD, schedule_events
+from quarterjack.errors import InvalidInput
+from quarterjack.historian.marks import OWNER
 
 from ..installation import InstallationSettings
 from ..storage.store import InstallationStore
@@ -48,15 +48,15 @@ class EventsFunction(Construct):
         chosen = None if types is None else ",".join(types)
         target = parse_target(events, chosen, None if secret is None else "secret:given")
         self._types = schedule_events(events, chosen)
-        self._environment = environment = {"MINUTEHAND_EVENTS": events}
+        self._environment = environment = {"QUARTERJACK_EVENTS": events}
         if chosen is not None:
-            environment["MINUTEHAND_EVENT_TYPES"] = chosen
-        secrets = {} if secret is None else {"MINUTEHAND_EVENT_SECRET": f"secret:{secret.secret_arn}"}
+            environment["QUARTERJACK_EVENT_TYPES"] = chosen
+        secrets = {} if secret is None else {"QUARTERJACK_EVENT_SECRET": f"secret:{secret.secret_arn}"}
         self.function = InstallationFunction(
             self,
             "events",
             installation=installation,
-            description="Minutehand: publishes events of runs and schedules",
+            description="Quarterjack: publishes events of runs and schedules",
             memory=MEMORY,
             timeout=TIMEOUT,
             environment=environment | secrets,

@@ -16,7 +16,7 @@ from ..installation import InstallationSettings
 from ..packaging.bundling import RUNTIME, BundleTarget, bundle
 from ..packaging.jobs import JobPackage
 
-NAMESPACE = "Minutehand"  # of the metrics; their dimension `service` is the function's name
+NAMESPACE = "Quarterjack"  # of the metrics; their dimension `service` is the function's name
 
 
 class InstallationFunction(lambda_.Function):
@@ -88,10 +88,10 @@ class InstallationFunction(lambda_.Function):
 def _environment(installation: InstallationSettings, name: str) -> dict[str, str]:
     return {
         **installation.metered,
-        **({} if installation.history else {"MINUTEHAND_HISTORY": "off"}),
-        "MINUTEHAND_PREFIX": installation.prefix,
-        "MINUTEHAND_RETENTION_DAYS": str(installation.retention_days),
-        "MINUTEHAND_SHARDS": str(installation.shards),
+        **({} if installation.history else {"QUARTERJACK_HISTORY": "off"}),
+        "QUARTERJACK_PREFIX": installation.prefix,
+        "QUARTERJACK_RETENTION_DAYS": str(installation.retention_days),
+        "QUARTERJACK_SHARDS": str(installation.shards),
         "POWERTOOLS_SERVICE_NAME": name,
         "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
     }

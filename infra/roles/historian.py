@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from minutehand.historian.marks import OWNER
+from quarterjack.historian.marks import OWNER
 
 from ..acknowledge import acknowledge
 from ..installation import InstallationSettings
@@ -45,10 +45,10 @@ class HistorianFunction(Construct):
             self,
             "historian",
             installation=installation,
-            description="Minutehand: writes the history of runs",
+            description="Quarterjack: writes the history of runs",
             memory=MEMORY,
             timeout=TIMEOUT,
-            environment={"MINUTEHAND_BUCKET": store.bucket.bucket_name, **store.archive_environment},
+            environment={"QUARTERJACK_BUCKET": store.bucket.bucket_name, **store.archive_environment},
         )
         self.function.add_event_source(
             sources.DynamoEventSource(

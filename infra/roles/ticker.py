@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
-from minutehand.errors import InvalidInput
-from minutehand.settings import (
+from quarterjack.errors import InvalidInput
+from quarterjack.settings import (
     DEFAULT_AGE,
     DEFAULT_DEPTH,
     DEFAULT_TICKER_GROUPS,
@@ -54,7 +54,7 @@ class TickerFunction(Construct):
             self,
             "ticker",
             installation=installation,
-            description="Minutehand: claims the fires that are due and sends them to the workers",
+            description="Quarterjack: claims the fires that are due and sends them to the workers",
             memory=MEMORY,
             timeout=TIMEOUT,
             max_event_age=EVENT_AGE,
@@ -105,7 +105,7 @@ def _width(groups: int, writes: int) -> dict[str, str]:
     if writes and writes < LEAST_TICKER_WRITES:
         remedy = f"use at least {LEAST_TICKER_WRITES:,} units a second, or 0 for no bound"
         raise InvalidInput("ticker_writes", writes, "is out of range", remedy)
-    return {"MINUTEHAND_TICKER_GROUPS": str(groups), "MINUTEHAND_TICKER_WRITES": str(writes)}
+    return {"QUARTERJACK_TICKER_GROUPS": str(groups), "QUARTERJACK_TICKER_WRITES": str(writes)}
 
 
 def _limits(depth: int, age: Duration) -> dict[str, str]:
@@ -116,4 +116,4 @@ def _limits(depth: int, age: Duration) -> dict[str, str]:
         )
     if not 1 <= age.to_seconds() <= MOST_AGE:
         raise InvalidInput("queue_age", age.to_seconds(), "is out of range", f"use 1 to {MOST_AGE:,} seconds")
-    return {"MINUTEHAND_QUEUE_DEPTH": str(depth), "MINUTEHAND_QUEUE_AGE": str(int(age.to_seconds()))}
+    return {"QUARTERJACK_QUEUE_DEPTH": str(depth), "QUARTERJACK_QUEUE_AGE": str(int(age.to_seconds()))}

@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
-from minutehand.errors import InvalidInput
+from quarterjack.errors import InvalidInput
 
 from ..installation import InstallationSettings
 from ..storage.queues import InstallationQueues
@@ -38,7 +38,7 @@ class UndertakerFunction(Construct):
             self,
             "undertaker",
             installation=installation,
-            description="Minutehand: records dead runs",
+            description="Quarterjack: records dead runs",
             memory=MEMORY,
             timeout=TIMEOUT,
             reserved=_reserved(reserved),

@@ -13,9 +13,9 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from minutehand.domain.names import check_whole
-from minutehand.domain.policies import Priority
-from minutehand.domain.queue import (
+from quarterjack.domain.names import check_whole
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.queue import (
     BATCH,
     LEAST_RUNS,
     MOST_PROVISIONED,
@@ -25,9 +25,9 @@ from minutehand.domain.queue import (
     check_shared,
     least_functions,
 )
-from minutehand.errors import InvalidInput
-from minutehand.sqs.routing import WORK
-from minutehand.state.lanes import shared_out
+from quarterjack.errors import InvalidInput
+from quarterjack.sqs.routing import WORK
+from quarterjack.state.lanes import shared_out
 
 from ..installation import InstallationSettings
 from ..packaging.jobs import JobPackage
@@ -141,12 +141,12 @@ class WorkerSettings:
 
     def variables(self, queue: str | None) -> dict[str, str]:
         """The environment of the worker of a queue."""
-        own = {} if queue is None else {"MINUTEHAND_WORK_QUEUE": queue}
+        own = {} if queue is None else {"QUARTERJACK_WORK_QUEUE": queue}
         return {
             **_checked(self.environment),
             **{variable: secret.secret_arn for variable, secret in self.secrets.items()},
-            "MINUTEHAND_JOBS": self.jobs.name,
-            "MINUTEHAND_BUCKET": self.store.bucket.bucket_name,
+            "QUARTERJACK_JOBS": self.jobs.name,
+            "QUARTERJACK_BUCKET": self.store.bucket.bucket_name,
             **own,
         }
 
@@ -173,7 +173,7 @@ class WorkerFunction(Construct):
             "worker",
             name=worker_part(queue),
             installation=common.installation,
-            description=f"Minutehand: runs the jobs of {common.jobs.name}{size.reach}",
+            description=f"Quarterjack: runs the jobs of {common.jobs.name}{size.reach}",
             memory=size.memory,
             timeout=size.timeout,
             jobs=common.jobs,
@@ -247,8 +247,8 @@ def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: Instal
 
 
 def _checked(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The user's variables. Raises InvalidInput for a variable of Minutehand."""
-    taken = sorted(name for name in environment if name.startswith("MINUTEHAND_"))
+    """The user's variables. Raises InvalidInput for a variable of Quarterjack."""
+    taken = sorted(name for name in environment if name.startswith("QUARTERJACK_"))
     if taken:
         raise InvalidInput(
             "environment", taken[0], "is set by the construct", "leave it out; use the construct's own knobs"

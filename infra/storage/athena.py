@@ -9,7 +9,7 @@ from aws_cdk import aws_athena as athena
 from aws_cdk import aws_glue as glue
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from minutehand.domain.history.archive_keys import ARCHIVE
+from quarterjack.domain.history.archive_keys import ARCHIVE
 
 from ..installation import InstallationSettings
 
@@ -78,7 +78,7 @@ class ArchiveTable(Construct):
             "Database",
             catalog_id=Aws.ACCOUNT_ID,
             database_input=glue.CfnDatabase.DatabaseInputProperty(
-                name=self.database, description="Minutehand: the archive of all transitions of runs"
+                name=self.database, description="Quarterjack: the archive of all transitions of runs"
             ),
         )
         table = glue.CfnTable(

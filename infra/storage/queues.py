@@ -9,9 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from minutehand.domain.queue import Queue, Stripe, prioritised_text, striped_text, stripes_of
-from minutehand.errors import InvalidInput
-from minutehand.sqs.routing import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
+from quarterjack.domain.queue import Queue, Stripe, prioritised_text, striped_text, stripes_of
+from quarterjack.errors import InvalidInput
+from quarterjack.sqs.routing import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
 
 from ..acknowledge import acknowledge_for
 from ..installation import InstallationSettings
@@ -46,12 +46,12 @@ class InstallationQueues(Construct):
 
     @property
     def stripes_said(self) -> str | None:
-        """The number of stripes of each queue, in the form of ``MINUTEHAND_STRIPES``; None if each has one."""
+        """The number of stripes of each queue, in the form of ``QUARTERJACK_STRIPES``; None if each has one."""
         return striped_text(self._stripes)
 
     @property
     def priorities_said(self) -> str | None:
-        """The queues with lanes, in the form of ``MINUTEHAND_PRIORITIES``; None if there are none."""
+        """The queues with lanes, in the form of ``QUARTERJACK_PRIORITIES``; None if there are none."""
         return prioritised_text(self._prioritised)
 
     @property
@@ -59,9 +59,9 @@ class InstallationQueues(Construct):
         """What who sends has to know of them: stripes, lanes, and when low runs count as normal."""
         age = None if self.priorities_said is None else str(int(self._installation.low_age.to_seconds()))
         said = {
-            "MINUTEHAND_STRIPES": self.stripes_said,
-            "MINUTEHAND_PRIORITIES": self.priorities_said,
-            "MINUTEHAND_LOW_AGE": age,
+            "QUARTERJACK_STRIPES": self.stripes_said,
+            "QUARTERJACK_PRIORITIES": self.priorities_said,
+            "QUARTERJACK_LOW_AGE": age,
         }
         return {name: text for name, text in said.items() if text is not None}
 

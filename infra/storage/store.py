@@ -9,11 +9,11 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from minutehand.domain.audit import ANCHORS
-from minutehand.domain.history import archive_keys
-from minutehand.domain.names import all_secrets, secrets_of
-from minutehand.dynamodb.tables import TABLES, TableDefinition
-from minutehand.dynamodb.tenants.erasure.rows import GONE
+from quarterjack.domain.audit import ANCHORS
+from quarterjack.domain.history import archive_keys
+from quarterjack.domain.names import all_secrets, secrets_of
+from quarterjack.dynamodb.tables import TABLES, TableDefinition
+from quarterjack.dynamodb.tenants.erasure.rows import GONE
 
 from ..acknowledge import acknowledge, acknowledge_for, arn_of
 from ..installation import InstallationSettings
@@ -66,7 +66,7 @@ class InstallationStore(Construct):
     @property
     def archive_environment(self) -> dict[str, str]:
         """Of a function that writes or reads the archive."""
-        return {"MINUTEHAND_ARCHIVE_BUCKET": self.archive_bucket.bucket_name}
+        return {"QUARTERJACK_ARCHIVE_BUCKET": self.archive_bucket.bucket_name}
 
     def allow_archiving(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, the historian, write the archive and its inbox."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from minutehand.local.cloud import LocalCloud
-from minutehand.testing.cloud import fresh_settings
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.testing.cloud import fresh_settings
 
 from tests.support.installation.scene import Scene
 

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from minutehand.local.processes import inherited
+from quarterjack.local.processes import inherited
 
 from tests.support.installation.scene import until
 

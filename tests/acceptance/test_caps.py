@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from minutehand import RunState, Scheduler, Tenants
-from minutehand.local.cloud import LocalCloud
+from quarterjack import RunState, Scheduler, Tenants
+from quarterjack.local.cloud import LocalCloud
 
 from bench.hurried.crew import Hurried, hurried
 

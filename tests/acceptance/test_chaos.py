@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.aws import BatchBackoff
-from minutehand.domain.names import RunRef, fire_ref, one_off_ref
-from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
-from minutehand.domain.times import from_ms
-from minutehand.dynamodb.rows import run_row
-from minutehand.errors import Unavailable
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.session.verifier import WatchedSchedule
-from minutehand.ports.services import Services
-from minutehand.sdk.views import run_view
-from minutehand.services import connect
-from minutehand.settings import Settings
-from minutehand.testing import Memory
-from minutehand.testing.cloud import fresh_settings
+from quarterjack import Scheduler
+from quarterjack.aws import BatchBackoff
+from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
+from quarterjack.domain.times import from_ms
+from quarterjack.dynamodb.rows import run_row
+from quarterjack.errors import Unavailable
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.session.verifier import WatchedSchedule
+from quarterjack.ports.services import Services
+from quarterjack.sdk.views import run_view
+from quarterjack.services import connect
+from quarterjack.settings import Settings
+from quarterjack.testing import Memory
+from quarterjack.testing.cloud import fresh_settings
 
 from tests.support.chaos.chaos_monkey import Pace
 from tests.support.chaos.chaos_run import ChaosRun, brief, full

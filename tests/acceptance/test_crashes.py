@@ -7,8 +7,8 @@ import time
 from datetime import timedelta
 
 import pytest
-from minutehand import RunState
-from minutehand.state.lease import LEASE, SKEW
+from quarterjack import RunState
+from quarterjack.state.lease import LEASE, SKEW
 
 from tests.support.installation.scene import UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
 

@@ -1,4 +1,4 @@
-"""A typed client that a generator makes from the document of the HTTP API, against ``minutehand serve`` on the local cloud."""
+"""A typed client that a generator makes from the document of the HTTP API, against ``quarterjack serve`` on the local cloud."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from httpx import Timeout
-from minutehand.local.cloud import LocalCloud
-from minutehand.web.app import openapi_document
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.web.app import openapi_document
 
 from tests.support.api import Api
 from tests.support.generated_client import PACKAGE, generate, importable

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from minutehand import RunState, Tenants
-from minutehand.domain.tenants.job_grants import KIND, NOT_GRANTED
-from minutehand.services import system_clock
+from quarterjack import RunState, Tenants
+from quarterjack.domain.tenants.job_grants import KIND, NOT_GRANTED
+from quarterjack.services import system_clock
 
 from tests.support.installation.scene import UNDERTAKER, Scene, ticker, until, worker
 

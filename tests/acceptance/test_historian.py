@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from minutehand import Settings
-from minutehand.daemon.roles import run_historian
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.run import FAILED
-from minutehand.errors import MinutehandError
-from minutehand.services import connect, system_clock
+from quarterjack import Settings
+from quarterjack.daemon.roles import run_historian
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.run import FAILED
+from quarterjack.errors import QuarterjackError
+from quarterjack.services import connect, system_clock
 
 from tests.support.histories.projections import Projections
 from tests.support.installation.scene import UNDERTAKER, Scene, ticker, until, worker
@@ -27,7 +27,7 @@ KILLS = int(os.environ.get("KILLS", "50"))
 
 
 def follow(settings: Settings) -> None:
-    """A historian, as ``minutehand historian`` runs it."""
+    """A historian, as ``quarterjack historian`` runs it."""
     run_historian(settings, stop=threading.Event(), period=0.2)
 
 
@@ -76,7 +76,7 @@ def act(scene: Scene, stop: threading.Event, dice: random.Random) -> None:
     for number in range(8):
         scheduler.create_schedule(f"s{number}", "test.note", f"rate({1 + number % 4} seconds)", payload={"to": to})
     while not stop.wait(0.2):
-        with suppress(MinutehandError):
+        with suppress(QuarterjackError):
             match dice.randrange(8):
                 case 0:
                     scheduler.submit("test.fail", {"to": to, "failures": dice.choice([1, 5])})

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from minutehand import Registry, Retry, Scheduler
-from minutehand.cli.app import app
-from minutehand.daemon.roles import worker_process
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import variables
-from minutehand.ready_jobs.http import http_job
-from minutehand.settings import Settings
-from minutehand.testing.cloud import fresh_settings
+from quarterjack import Registry, Retry, Scheduler
+from quarterjack.cli.app import app
+from quarterjack.daemon.roles import worker_process
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import variables
+from quarterjack.ready_jobs.http import http_job
+from quarterjack.settings import Settings
+from quarterjack.testing.cloud import fresh_settings
 from typer.testing import CliRunner
 
 from tests.support.http_endpoint import Endpoint, serving

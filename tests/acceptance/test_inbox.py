@@ -13,12 +13,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from minutehand import Context, RunState, Scheduler
-from minutehand.domain.times import MINUTE
-from minutehand.errors import LeaseLost
-from minutehand.services import system_clock
-from minutehand.testing import Crash, Memory
-from minutehand.testing.process import Hand, make_worker
+from quarterjack import Context, RunState, Scheduler
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import LeaseLost
+from quarterjack.services import system_clock
+from quarterjack.testing import Crash, Memory
+from quarterjack.testing.process import Hand, make_worker
 
 from tests.support.doc_pages import page
 from tests.support.installation.scene import until

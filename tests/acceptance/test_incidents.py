@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import ScheduleState
+from quarterjack import ScheduleState
 
 from tests.support.installation.scene import UNDERTAKER, Scene, ticker, until, worker
 

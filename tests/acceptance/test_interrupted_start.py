@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from minutehand.cli.exits import ExitCode
+from quarterjack.cli.exits import ExitCode
 
 from tests.support.installation.interrupted import WORD
 from tests.support.installation.local_command import command, processes_of, read_until
@@ -16,7 +16,7 @@ from tests.support.installation.local_command import command, processes_of, read
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 SCRIPT = "-m tests.support.installation.interrupted"
 NOBODY = ("--endpoint", "http://127.0.0.1:9")  # the worker has not asked it yet
-WORKER = (*NOBODY, "worker", "--jobs", "minutehand.local.session.demo_jobs", "--queue", "reports")
+WORKER = (*NOBODY, "worker", "--jobs", "quarterjack.local.session.demo_jobs", "--queue", "reports")
 
 
 def interrupted(running: subprocess.Popen[str], after: str, number: signal.Signals = signal.SIGINT) -> str:
@@ -30,7 +30,7 @@ def interrupted(running: subprocess.Popen[str], after: str, number: signal.Signa
     "moment",
     [
         "typer",
-        "minutehand.local.session.session",
+        "quarterjack.local.session.session",
         "cloud",
         "cloud answers",
         "queues of jobs",
@@ -55,7 +55,7 @@ def test_of_everything_when_it_has_said_where_it_is(tmp_path: Path) -> None:
         assert processes_of(tmp_path) == []
 
 
-@pytest.mark.parametrize("moment", ["typer", "minutehand.daemon.roles", "jobs", "queue"])
+@pytest.mark.parametrize("moment", ["typer", "quarterjack.daemon.roles", "jobs", "queue"])
 def test_of_a_worker(moment: str, tmp_path: Path) -> None:
     with command(tmp_path, moment, *WORKER, at=SCRIPT) as running:
         said = interrupted(running, WORD)

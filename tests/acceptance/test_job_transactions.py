@@ -7,12 +7,12 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import Context, Registry, Retry, RunState, Scheduler
-from minutehand.domain.times import MINUTE
-from minutehand.errors import LeaseLost
-from minutehand.services import connect, system_clock
-from minutehand.settings import Settings
-from minutehand.testing.process import Hand, make_worker
+from quarterjack import Context, Registry, Retry, RunState, Scheduler
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import LeaseLost
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings
+from quarterjack.testing.process import Hand, make_worker
 
 from tests.support.job_tables import items_of, make_table
 

@@ -1,4 +1,4 @@
-"""``minutehand local`` as a newcomer starts it."""
+"""``quarterjack local`` as a newcomer starts it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from minutehand.cli.exits import ExitCode
+from quarterjack.cli.exits import ExitCode
 
 from tests.support.installation.local_command import local, processes_of, read_until
 
@@ -39,13 +39,13 @@ def test_it_ends_by_itself_and_finds_nothing_missing(tmp_path: Path) -> None:
     assert "0 missing, 0 double" in rest
     assert re.search(r"runs: DEAD 1, SUCCEEDED \d", rest)
     assert re.search(r"lateness, exact: p50 \d+ ms", rest)
-    assert not list(tmp_path.glob("minutehand-*")), "without --data nothing stays"
+    assert not list(tmp_path.glob("quarterjack-*")), "without --data nothing stays"
 
 
 def test_a_browser_is_shown_what_runs(tmp_path: Path) -> None:
     with local(tmp_path, "--port", "0") as running:
-        said = read_until(running, "mhk_local_", 60)
-        (url,), (key,) = re.findall(r"browser: (\S+)/console/", said), re.findall(r"mhk_local_\S+", said)
+        said = read_until(running, "qjk_local_", 60)
+        (url,), (key,) = re.findall(r"browser: (\S+)/console/", said), re.findall(r"qjk_local_\S+", said)
         read_until(running, "SUCCEEDED", 60)
         with httpx.Client(base_url=url, trust_env=False, timeout=60, follow_redirects=True) as browser:
             same_site = {"Sec-Fetch-Site": "same-origin"}
@@ -120,7 +120,7 @@ def test_missing_fires_are_found_and_the_exit_code_says_so(tmp_path: Path) -> No
 def test_a_killed_cloud_ends_it_with_an_error_and_no_verdict(tmp_path: Path) -> None:
     with local(tmp_path) as running:
         read_until(running, "SUCCEEDED", 60)
-        (cloud,) = child_pids(running.pid, "minutehand.local.engine")
+        (cloud,) = child_pids(running.pid, "quarterjack.local.engine")
         os.kill(cloud, signal.SIGKILL)
         said, code = running.communicate(timeout=60)[0], running.returncode
         assert code == ExitCode.UNAVAILABLE
@@ -135,7 +135,7 @@ def test_with_data_a_killed_cloud_goes_on_where_it_was(tmp_path: Path) -> None:
     with local(tmp_path, *data) as running:
         for _ in range(2):  # five seconds apart: several snapshots
             read_until(running, "sample ", 60)
-        (cloud,) = child_pids(running.pid, "minutehand.local.engine")
+        (cloud,) = child_pids(running.pid, "quarterjack.local.engine")
         os.kill(cloud, signal.SIGKILL)
         assert f"--data {tmp_path / 'kept'}, which has the state" in running.communicate(timeout=60)[0]
     with local(tmp_path, *data, "--for", "12") as running:

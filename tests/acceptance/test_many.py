@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from minutehand import RunState, next_fires
-from minutehand.domain.names import fire_ref, schedule_owner
-from minutehand.domain.times import to_ms
+from quarterjack import RunState, next_fires
+from quarterjack.domain.names import fire_ref, schedule_owner
+from quarterjack.domain.times import to_ms
 
 from tests.support.installation.scene import Scene, duplicates, in_seconds, ticker, until, worker
 

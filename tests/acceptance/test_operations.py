@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Scheduler
-from minutehand.daemon.roles import run_ticker
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.times import SECOND
-from minutehand.ports.services import Services
-from minutehand.services import connect, system_clock
-from minutehand.testing import Memory
+from quarterjack import Context, Registry, Scheduler
+from quarterjack.daemon.roles import run_ticker
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.times import SECOND
+from quarterjack.ports.services import Services
+from quarterjack.services import connect, system_clock
+from quarterjack.testing import Memory
 
 from tests.support.installation.operations import DENSE, Owners, Told
 from tests.support.installation.reckoning import Began, Reckoning, is_over, reckon

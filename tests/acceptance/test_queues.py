@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from minutehand import RunState, Scheduler
-from minutehand.domain.names import parse_run_id, stripe_of
-from minutehand.errors import InvalidInput
-from minutehand.local.installation import installation
+from quarterjack import RunState, Scheduler
+from quarterjack.domain.names import parse_run_id, stripe_of
+from quarterjack.errors import InvalidInput
+from quarterjack.local.installation import installation
 
 from tests.support.installation.scene import until
 

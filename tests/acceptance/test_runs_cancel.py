@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from minutehand import RunState
-from minutehand.local.cloud import LocalCloud
+from quarterjack import RunState
+from quarterjack.local.cloud import LocalCloud
 
 from bench.hurried.crew import Hurried, hurried
 

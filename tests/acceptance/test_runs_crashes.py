@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from minutehand.local.cloud import LocalCloud
+from quarterjack.local.cloud import LocalCloud
 
 from bench.hurried.crashes import Figures, crash_runs
 from bench.hurried.crew import hurried

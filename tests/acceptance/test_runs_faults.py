@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Run, RunState
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import LogFollower
+from quarterjack import Run, RunState
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import LogFollower
 
 from bench.hurried.crew import Hurried, hurried
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from minutehand import RunState
-from minutehand.local.cloud import LocalCloud
+from quarterjack import RunState
+from quarterjack.local.cloud import LocalCloud
 
 from bench.hurried.sliced import UNITS, slice_runs
 

@@ -1,4 +1,4 @@
-"""``minutehand serve`` on the local cloud, beside a worker: from a request to the run's result, over HTTP."""
+"""``quarterjack serve`` on the local cloud, beside a worker: from a request to the run's result, over HTTP."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import httpx
 import pytest
-from minutehand import Settings
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import variables
+from quarterjack import Settings
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import variables
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 ROOT = Path(__file__).parents[2]
 JOBS = """
-from minutehand import job
+from quarterjack import job
 
 
 @job("served.greet")
@@ -38,7 +38,7 @@ def environ(local_cloud: LocalCloud, local_settings: Settings, tmp_path: Path) -
 
 @pytest.fixture
 def client(environ: dict[str, str]) -> Iterator[httpx.Client]:
-    words = [sys.executable, "-m", "minutehand", "--json", "serve", "--port", "0"]
+    words = [sys.executable, "-m", "quarterjack", "--json", "serve", "--port", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ) as server:
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
@@ -53,7 +53,7 @@ def client(environ: dict[str, str]) -> Iterator[httpx.Client]:
 
 def test_a_run_is_submitted_and_its_result_awaited(client: httpx.Client, environ: dict[str, str]) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-m", "minutehand", "worker", "--jobs", "served_jobs", "--grace", "1"],
+        [sys.executable, "-m", "quarterjack", "worker", "--jobs", "served_jobs", "--grace", "1"],
         stderr=subprocess.DEVNULL,
         env=environ,
     )
@@ -72,7 +72,7 @@ def test_a_run_is_submitted_and_its_result_awaited(client: httpx.Client, environ
         made = client.put(
             f"{base}/schedules/a~b",
             json=body | {"expression": "0 * * * *"},
-            headers=[(b"minutehand-reason", "Prüfung".encode())],
+            headers=[(b"quarterjack-reason", "Prüfung".encode())],
         )
         assert made.status_code == 201
         line = client.get(f"{base}/audit?schedule=a/b").json()["items"][0]

@@ -1,4 +1,4 @@
-"""``minutehand serve`` on the local cloud, asked over HTTP by requests that are generated from the document that it serves."""
+"""``quarterjack serve`` on the local cloud, asked over HTTP by requests that are generated from the document that it serves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 from hypothesis import Phase, assume, given, settings
-from minutehand.local.cloud import LocalCloud
-from minutehand.web.app import openapi_document
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.web.app import openapi_document
 
 from tests.support.api import NIGHTLY, Api
 from tests.support.conformance import MODES, checks, generation, lists_for_texts, operations, quietly, schemathesis

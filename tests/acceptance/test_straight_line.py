@@ -9,9 +9,9 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from minutehand import RunState, ScheduleState
-from minutehand.domain.names import one_off_ref
-from minutehand.domain.times import to_ms
+from quarterjack import RunState, ScheduleState
+from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.times import to_ms
 
 from tests.support.installation.scene import ROOT, UNDERTAKER, Scene, duplicates, in_seconds, ticker, until, worker
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cloud
 
 FROM_ANOTHER_TERMINAL = """
 import sys
-from minutehand import Scheduler
+from quarterjack import Scheduler
 print(Scheduler().submit("test.note", {"to": sys.argv[1]}).id)
 """
 
@@ -88,7 +88,7 @@ def test_the_sdk_in_another_terminal_needs_only_the_environment(scene: Scene) ->
     environ = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT / "shared"),
-        "MINUTEHAND_PREFIX": scene.settings.prefix,
+        "QUARTERJACK_PREFIX": scene.settings.prefix,
         **scene.cloud.environment,
     }
     command = [sys.executable, "-c", FROM_ANOTHER_TERMINAL, scene.to]

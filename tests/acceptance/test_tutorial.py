@@ -35,7 +35,9 @@ def type_in(name: str, folder: Path) -> list[str]:
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """A reader's shell: no AWS account, nothing of these tests."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MINUTEHAND_", "PYTEST"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "QUARTERJACK_", "PYTEST"))
+    }
     return {
         **kept,
         "PYTHONPATH": str(ROOT / "shared"),
@@ -52,7 +54,7 @@ def second_terminal(tmp_path: Path, environ: dict[str, str]) -> Iterator[dict[st
     (line,) = (
         line for line in page("docs/tutorial.md").shell_lines() if line.endswith("local --jobs greetings --no-examples")
     )
-    command = [sys.executable, "-m", "minutehand", *shlex.split(line)[1:]]
+    command = [sys.executable, "-m", "quarterjack", *shlex.split(line)[1:]]
     with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True) as first:
         try:
             exported = read_until(first, "export AWS_ENDPOINT_URL", 60).split("export ")[1].split()
@@ -73,7 +75,7 @@ def test_the_tutorial_from_end_to_end(tmp_path: Path, second_terminal: dict[str,
         return done.stdout
 
     def shown(run_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(say("-m", "minutehand", "--json", "runs", "show", run_id))
+        found: dict[str, Any] = json.loads(say("-m", "quarterjack", "--json", "runs", "show", run_id))
         return found
 
     def kill_worker_of(run_id: str) -> None:
@@ -81,14 +83,14 @@ def test_the_tutorial_from_end_to_end(tmp_path: Path, second_terminal: dict[str,
         _, number, _ = shown(run_id)["worker"].split(":")
         os.kill(int(number), signal.SIGKILL)
 
-    commands = [line for line in page("docs/tutorial.md").shell_lines() if line.startswith("minutehand ")]
+    commands = [line for line in page("docs/tutorial.md").shell_lines() if line.startswith("quarterjack ")]
     assert len(commands) >= 9
     for command in commands:
         words = shlex.split(command)
         if words[1:3] == ["runs", "tail"]:
             kill_worker_of(words[3])
         if words[1:3] == ["runs", "list"]:  # at first it says on standard error that there is none
-            assert until(lambda: "SUCCEEDED" in say("-m", "minutehand", "runs", "list", "hello"), 60), "it fires"
+            assert until(lambda: "SUCCEEDED" in say("-m", "quarterjack", "runs", "list", "hello"), 60), "it fires"
         assert say("-m", *words), command
     reminded = say("remind.py")
     assert reminded.startswith("SUCCEEDED Hello Grace, it is ")

@@ -19,10 +19,10 @@ from urllib.request import Request, urlopen
 from uuid import UUID
 
 import pytest
-from minutehand import Run, Scheduler, Settings
-from minutehand.errors import NotFound
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import variables
+from quarterjack import Run, Scheduler, Settings
+from quarterjack.errors import NotFound
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import variables
 
 from tests.support.doc_programs import PROGRAMS, Program
 from tests.support.installation.scene import until
@@ -66,7 +66,7 @@ def test_the_tests_of_the_recipe_for_fastapi_pass(billing: Program) -> None:
 
 
 def test_fastapi_serves_the_recipe(billing: Program) -> None:
-    billing.start("worker", "-m", "minutehand", "worker", "--jobs", "billing.jobs", "--grace", "1")
+    billing.start("worker", "-m", "quarterjack", "worker", "--jobs", "billing.jobs", "--grace", "1")
     server = billing.start("server", "-m", "uvicorn", "billing.app:app", "--port", "0")
     assert until(lambda: "Uvicorn running on" in billing.log("server"), 60), billing.log("server")
     base = re.findall(r"http://127\.0\.0\.1:\d+", billing.log("server"))[0]
@@ -151,7 +151,7 @@ with transaction.atomic():
     submission.submit_on_commit("orders.confirm", {{"order": order.id}})
 """
 ISOLATED = """
-from minutehand import job
+from quarterjack import job
 from orders.jobs import Order, with_database
 
 @job("orders.count", isolation="process")

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand.errors import InvalidInput
-from minutehand.state.worker_record import WorkerState
+from quarterjack.errors import InvalidInput
+from quarterjack.state.worker_record import WorkerState
 
 from tests.support.installation.scene import Scene, until, worker
 

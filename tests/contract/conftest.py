@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from minutehand.local.cloud import LocalCloud
-from minutehand.ports.services import Services
-from minutehand.testing.cloud import fresh_settings
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.ports.services import Services
+from quarterjack.testing.cloud import fresh_settings
 
 from tests.support.dynamodb_local import endpoint_with_dynamodb_local
 from tests.support.endpoints import PUT_ONLY, engine_asked_for

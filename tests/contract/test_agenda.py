@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.domain.times import SECOND
-from minutehand.ports.agenda import DuePage
-from minutehand.ports.services import Services
+from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.domain.times import SECOND
+from quarterjack.ports.agenda import DuePage
+from quarterjack.ports.services import Services
 
 from tests.support.builders import NOON, a_one_off, a_run_entry, an_entry
 from tests.support.engines import Engine

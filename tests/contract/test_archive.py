@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from minutehand.auditor.closing import anchors
-from minutehand.domain.audit import anchor_key, anchors_of
-from minutehand.domain.history.archive_keys import keys_between, object_key, tenant_prefix
-from minutehand.domain.times import HOUR
-from minutehand.historian.archive import archive
-from minutehand.historian.archive_reader import ArchiveFilter, read_archive
-from minutehand.ports.services import Services
+from quarterjack.auditor.closing import anchors
+from quarterjack.domain.audit import anchor_key, anchors_of
+from quarterjack.domain.history.archive_keys import keys_between, object_key, tenant_prefix
+from quarterjack.domain.times import HOUR
+from quarterjack.historian.archive import archive
+from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.ports.services import Services
 
 from tests.support.builders import NOON, a_run
 from tests.support.engines import Engine

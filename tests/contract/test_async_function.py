@@ -9,10 +9,10 @@ import zipfile
 
 import boto3
 import pytest
-from minutehand.local.cloud import LocalCloud
-from minutehand.services import hand_over_to
-from minutehand.settings import from_environment
-from minutehand.ticker.fan_out import group_event
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.services import hand_over_to
+from quarterjack.settings import from_environment
+from quarterjack.ticker.fan_out import group_event
 
 PATIENCE = 60  # seconds until the local cloud has run a function
 TELLS = """

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.audit import AuditAct, AuditLineRow, DayClose, root_of
-from minutehand.domain.run import RunState
-from minutehand.domain.schedule import Freeze, ScheduleState
-from minutehand.domain.times import DAY, MINUTE
-from minutehand.errors import Unavailable
-from minutehand.ports.records import Record
-from minutehand.ports.services import Services
-from minutehand.state.ending import cancel, request_cancel
-from minutehand.state.transition import Compare, any_of, signed
+from quarterjack.domain.audit import AuditAct, AuditLineRow, DayClose, root_of
+from quarterjack.domain.run import RunState
+from quarterjack.domain.schedule import Freeze, ScheduleState
+from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.errors import Unavailable
+from quarterjack.ports.records import Record
+from quarterjack.ports.services import Services
+from quarterjack.state.ending import cancel, request_cancel
+from quarterjack.state.transition import Compare, any_of, signed
 
 from tests.support.builders import NOON, OWNER, a_head, a_line, a_one_off, a_revision, a_run, an_entry
 

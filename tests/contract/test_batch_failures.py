@@ -9,23 +9,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, RunState
-from minutehand.aws import TRANSIENT, BatchBackoff
-from minutehand.aws.errors import ConnectFailed
-from minutehand.aws.transport import RetryQuota
-from minutehand.domain.message import decode
-from minutehand.domain.times import MINUTE
-from minutehand.errors import Unavailable
-from minutehand.fires.plan import first_entry
-from minutehand.local.cloud import LocalCloud
-from minutehand.ports.services import Services
-from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.services import connect, system_clock
-from minutehand.settings import DEFAULT_REQUESTS
-from minutehand.state.before_start import refuse
-from minutehand.testing.cloud import fresh_settings
-from minutehand.testing.process import Hand, make_worker
-from minutehand.ticker.tick import tick
+from quarterjack import Context, Registry, RunState
+from quarterjack.aws import TRANSIENT, BatchBackoff
+from quarterjack.aws.errors import ConnectFailed
+from quarterjack.aws.transport import RetryQuota
+from quarterjack.domain.message import decode
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import Unavailable
+from quarterjack.fires.plan import first_entry
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.ports.services import Services
+from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import DEFAULT_REQUESTS
+from quarterjack.state.before_start import refuse
+from quarterjack.testing.cloud import fresh_settings
+from quarterjack.testing.process import Hand, make_worker
+from quarterjack.ticker.tick import tick
 
 from tests.support.builders import NOON, a_definition, a_head, a_message, a_one_off, a_revision, a_run, an_entry
 from tests.support.engines import Engine, _wired

@@ -6,15 +6,15 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.names import fire_ref, one_off_ref
-from minutehand.domain.run import DeadRunRow
-from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.dynamodb.tables import RUNS
-from minutehand.ports.services import Services
-from minutehand.state.ending import bury
-from minutehand.state.lease import die
-from minutehand.state.transition import Absent, Compare, Condition, all_of
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.names import fire_ref, one_off_ref
+from quarterjack.domain.run import DeadRunRow
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.dynamodb.tables import RUNS
+from quarterjack.ports.services import Services
+from quarterjack.state.ending import bury
+from quarterjack.state.lease import die
+from quarterjack.state.transition import Absent, Compare, Condition, all_of
 
 from tests.support.builders import BOOM, NOON, a_line, a_one_off, a_run
 from tests.support.engines import Engine

@@ -6,13 +6,13 @@ import logging
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.message import decode
-from minutehand.domain.queue import Queue
-from minutehand.domain.times import MINUTE
-from minutehand.errors import Misconfigured
-from minutehand.local.installation import create_queues
-from minutehand.ports.services import Services
-from minutehand.ports.work_queue import OutgoingMessage
+from quarterjack.domain.message import decode
+from quarterjack.domain.queue import Queue
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import Misconfigured
+from quarterjack.local.installation import create_queues
+from quarterjack.ports.services import Services
+from quarterjack.ports.work_queue import OutgoingMessage
 
 from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine
@@ -103,7 +103,7 @@ def test_a_queue_that_goes_while_it_is_in_use_and_comes_again(engine: Engine) ->
 def test_without_the_default_queue_nothing_is_right(engine: Engine) -> None:
     if engine.settings is None:
         pytest.skip("in memory it is always there")
-    with pytest.raises(Misconfigured, match="MINUTEHAND_PREFIX"):
+    with pytest.raises(Misconfigured, match="QUARTERJACK_PREFIX"):
         engine.again(prefix="nobody").work.send(orders(None))
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunState, dead_run_row
-from minutehand.domain.tenants.certificate import certificate_key
-from minutehand.domain.tenants.erasure import PARTS, DataKind, Erasure, ErasurePlace, Kept, SweepRules, Swept
-from minutehand.domain.tenants.profile import TenantProfile, TenantState
-from minutehand.domain.times import MINUTE
-from minutehand.ports.services import Services
-from minutehand.ports.tenants.erasure import ObjectVersion
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import RunState, dead_run_row
+from quarterjack.domain.tenants.certificate import certificate_key
+from quarterjack.domain.tenants.erasure import PARTS, DataKind, Erasure, ErasurePlace, Kept, SweepRules, Swept
+from quarterjack.domain.tenants.profile import TenantProfile, TenantState
+from quarterjack.domain.times import MINUTE
+from quarterjack.ports.services import Services
+from quarterjack.ports.tenants.erasure import ObjectVersion
 
 from tests.support.builders import (
     NOON,

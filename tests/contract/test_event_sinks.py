@@ -7,12 +7,12 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand.domain.history.outgoing_event import OutgoingEvent, parse_target
-from minutehand.domain.run import RunState
-from minutehand.errors import MinutehandError
-from minutehand.historian.events import events_of
-from minutehand.ports.history.event_sink import EventSink
-from minutehand.sqs.event_sinks import EventBridgeSink, SnsSink
+from quarterjack.domain.history.outgoing_event import OutgoingEvent, parse_target
+from quarterjack.domain.run import RunState
+from quarterjack.errors import QuarterjackError
+from quarterjack.historian.events import events_of
+from quarterjack.ports.history.event_sink import EventSink
+from quarterjack.sqs.event_sinks import EventBridgeSink, SnsSink
 
 from tests.support.builders import NOON, a_one_off, a_run
 from tests.support.engines import Engine
@@ -84,19 +84,19 @@ def test_a_rule_of_a_bus_gets_the_event(engine: Engine) -> None:
     events.create_event_bus(Name=name)
     url = sqs.create_queue(QueueName=name)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    pattern = json.dumps({"source": ["minutehand"], "detail-type": ["run.dead"]})
+    pattern = json.dumps({"source": ["quarterjack"], "detail-type": ["run.dead"]})
     events.put_rule(Name="dead", EventBusName=name, EventPattern=pattern)
     events.put_targets(Rule="dead", EventBusName=name, Targets=[{"Id": "1", "Arn": arn}])
     (event,), succeeded = some(), list(events_of(life(a_run(NOON + 9))))
     EventBridgeSink(parse_target(f"eventbridge:{name}"), engine.settings).publish([event, *succeeded])
     answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=2)
     (letter,) = [json.loads(message["Body"]) for message in answer["Messages"]]
-    assert (letter["source"], letter["detail-type"]) == ("minutehand", "run.dead")
+    assert (letter["source"], letter["detail-type"]) == ("quarterjack", "run.dead")
     assert letter["detail"] == json.loads(event.encode())
 
 
 def test_a_target_that_is_not_there_is_an_error(engine: Engine) -> None:
     clients(engine)
     assert engine.settings is not None
-    with pytest.raises(MinutehandError):
+    with pytest.raises(QuarterjackError):
         on_topic(engine, f"arn:aws:sns:{engine.settings.region}:123456789012:nobody").publish(some())

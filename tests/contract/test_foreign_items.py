@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand.domain.schedule import ScheduleState
-from minutehand.domain.times import MINUTE
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.times import MINUTE
 
 from tests.support.builders import NOON, a_head, a_revision, a_run
 from tests.support.engines import Engine

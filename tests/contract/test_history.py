@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from minutehand.domain.history.entry import Book
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunState
-from minutehand.domain.times import DAY, HOUR, MINUTE
-from minutehand.historian.pages import LARGE, MANY, pages_of
-from minutehand.history.read import Reading
-from minutehand.ports.history.pages import HistoryPage, Hour, PagePut, ReadMeter
-from minutehand.ports.services import Services
-from minutehand.state.history.codec import decode, encode
-from minutehand.state.history.entries import entry_of, order_of, placed
-from minutehand.state.history.search import Search, summary_of
+from quarterjack.domain.history.entry import Book
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import DAY, HOUR, MINUTE
+from quarterjack.historian.pages import LARGE, MANY, pages_of
+from quarterjack.history.read import Reading
+from quarterjack.ports.history.pages import HistoryPage, Hour, PagePut, ReadMeter
+from quarterjack.ports.services import Services
+from quarterjack.state.history.codec import decode, encode
+from quarterjack.state.history.entries import entry_of, order_of, placed
+from quarterjack.state.history.search import Search, summary_of
 
 from tests.support.builders import NOON, OWNER, a_run
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.names import aside_ref, fire_ref
-from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunState
-from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
-from minutehand.domain.times import DAY, MINUTE
-from minutehand.ports.records import Record
-from minutehand.ports.schedules import IncidentChange
-from minutehand.ports.services import Services
-from minutehand.state.before_start import refuse
-from minutehand.state.lease import succeed
+from quarterjack.domain.names import aside_ref, fire_ref
+from quarterjack.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunState
+from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.ports.records import Record
+from quarterjack.ports.schedules import IncidentChange
+from quarterjack.ports.services import Services
+from quarterjack.state.before_start import refuse
+from quarterjack.state.lease import succeed
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
 from tests.support.lease_steps import lease_of

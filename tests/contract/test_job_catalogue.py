@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from minutehand.domain.job_catalogue import KEPT, KEY, OWNER, SUPERSEDED, PublishedJob, sets_of
-from minutehand.domain.times import HOUR, MINUTE
-from minutehand.owner.catalogue import CataloguePublisher, read_catalogue
-from minutehand.ports.services import Services
+from quarterjack.domain.job_catalogue import KEPT, KEY, OWNER, SUPERSEDED, PublishedJob, sets_of
+from quarterjack.domain.times import HOUR, MINUTE
+from quarterjack.owner.catalogue import CataloguePublisher, read_catalogue
+from quarterjack.ports.services import Services
 
 NOW = 1_777_896_000_000
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.message import decode
-from minutehand.domain.names import stripe_of
-from minutehand.domain.policies import Priority
-from minutehand.domain.queue import Queue, Stripe, held_part
-from minutehand.domain.times import MINUTE
-from minutehand.local.installation import create_queues
-from minutehand.ports.services import Services
-from minutehand.ports.work_queue import OutgoingMessage, RawMessage
+from quarterjack.domain.message import decode
+from quarterjack.domain.names import stripe_of
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.queue import Queue, Stripe, held_part
+from quarterjack.domain.times import MINUTE
+from quarterjack.local.installation import create_queues
+from quarterjack.ports.services import Services
+from quarterjack.ports.work_queue import OutgoingMessage, RawMessage
 
 from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.names import RunRef
-from minutehand.domain.schedule import ClosedBy, Freeze, ScheduleState, freeze_key
-from minutehand.domain.times import MINUTE
-from minutehand.ports.records import Record
-from minutehand.ports.schedules import IncidentChange
-from minutehand.state.lease import succeed
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.schedule import ClosedBy, Freeze, ScheduleState, freeze_key
+from quarterjack.domain.times import MINUTE
+from quarterjack.ports.records import Record
+from quarterjack.ports.schedules import IncidentChange
+from quarterjack.state.lease import succeed
 
 from tests.support.builders import NOON, OWNER, a_head, a_line, a_revision, a_run, an_entry
 from tests.support.engines import Engine

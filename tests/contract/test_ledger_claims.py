@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE
-from minutehand.ports.services import Services
-from minutehand.state.before_start import refuse, take_over
-from minutehand.state.lease import succeed
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE
+from quarterjack.ports.services import Services
+from quarterjack.state.before_start import refuse, take_over
+from quarterjack.state.lease import succeed
 
 from tests.support.builders import NOON, OWNER, a_one_off, a_run
 from tests.support.lease_steps import HOUR, lease_of

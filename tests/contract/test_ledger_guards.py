@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand.domain.names import RunRef
-from minutehand.dynamodb.rows import to_item, to_row
-from minutehand.state.transition import Once, Plus, Transition, holds
-from minutehand.testing.memory.tables import changed_row
+from quarterjack.domain.names import RunRef
+from quarterjack.dynamodb.rows import to_item, to_row
+from quarterjack.state.transition import Once, Plus, Transition, holds
+from quarterjack.testing.memory.tables import changed_row
 
 from tests.support.engines import Engine
 from tests.support.rows import SITUATIONS, Row, made

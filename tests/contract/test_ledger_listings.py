@@ -6,10 +6,10 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.times import MINUTE
-from minutehand.ports.services import Services
-from minutehand.state.lease import succeed
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import MINUTE
+from quarterjack.ports.services import Services
+from quarterjack.state.lease import succeed
 
 from tests.support.builders import NOON, OWNER, a_one_off, a_run, an_attempt
 from tests.support.lease_steps import HOUR, lease_of
@@ -87,7 +87,7 @@ def test_never_leased_finds_what_waits(services: Services, runs: list[RunRow]) -
 
 
 def test_never_leased_pages_past_what_it_skips(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.memory.tables.PAGE", 3)
+    monkeypatch.setattr("quarterjack.testing.memory.tables.PAGE", 3)
     made = [a_run(NOON + i * MINUTE, owner="acme/many") for i in range(30)]
     services.ledger.claim(made)
     for run in made[2:20]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.domain.message import Message
-from minutehand.domain.run import EntryKind
-from minutehand.errors import Unavailable
-from minutehand.fires.context import FAR
-from minutehand.fires.lines import change_cap, is_in_line, line_up, look_after_line, read_shared, read_slots, slots_of
-from minutehand.ports.records import Record
-from minutehand.ports.services import Services
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
+from quarterjack.domain.message import Message
+from quarterjack.domain.run import EntryKind
+from quarterjack.errors import Unavailable
+from quarterjack.fires.context import FAR
+from quarterjack.fires.lines import change_cap, is_in_line, line_up, look_after_line, read_shared, read_slots, slots_of
+from quarterjack.ports.records import Record
+from quarterjack.ports.services import Services
+from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
 
 from tests.support.builders import NOON, a_one_off
 from tests.support.engines import Engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from minutehand.errors import MinutehandError
+from quarterjack.errors import QuarterjackError
 
 from tests.support.builders import a_notice
 from tests.support.engines import Engine
@@ -40,6 +40,6 @@ def test_a_fifo_topic_leaves_out_what_is_repeated(engine: Engine) -> None:
 
 def test_a_topic_that_is_not_there_is_an_error_of_its_own(engine: Engine) -> None:
     topic, got = a_topic(engine)
-    with pytest.raises(MinutehandError):
+    with pytest.raises(QuarterjackError):
         engine.services.notices.publish(topic + "-gone", NOTICE)
     assert got() == []

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from minutehand import Registry, Retry, Run
-from minutehand.domain.notice import Notice, NoticeKind
-from minutehand.ready_jobs.notifiers import sns_notifier
-from minutehand.testing import Harness
+from quarterjack import Registry, Retry, Run
+from quarterjack.domain.notice import Notice, NoticeKind
+from quarterjack.ready_jobs.notifiers import sns_notifier
+from quarterjack.testing import Harness
 
 from tests.support.builders import a_notice
 from tests.support.engines import Engine
@@ -28,7 +28,7 @@ NOTICE = a_notice(
 
 def told(engine: Engine, topic: str, monkeypatch: pytest.MonkeyPatch, notice: Notice = NOTICE) -> Run:
     """The run of the notifier, at its end."""
-    monkeypatch.setattr("minutehand.ready_jobs.notifiers.from_environment", lambda: engine.settings)
+    monkeypatch.setattr("quarterjack.ready_jobs.notifiers.from_environment", lambda: engine.settings)
     jobs = Registry()
     to = sns_notifier("ops.topic", topic, retry=Retry(max_attempts=3, base=1), registry=jobs)
     harness = Harness(jobs, at=datetime(2026, 5, 4, 13, tzinfo=UTC), tenant="acme")

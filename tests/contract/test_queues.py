@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.domain.message import DeadLetter, decode, decode_letter
-from minutehand.domain.names import one_off_ref
-from minutehand.domain.payload import PayloadOwner, owner_of_object
-from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.errors import NotFound
-from minutehand.ports.services import Services
-from minutehand.ports.work_queue import OutgoingMessage
+from quarterjack.domain.message import DeadLetter, decode, decode_letter
+from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.payload import PayloadOwner, owner_of_object
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.errors import NotFound
+from quarterjack.ports.services import Services
+from quarterjack.ports.work_queue import OutgoingMessage
 
 from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine
@@ -188,7 +188,7 @@ def test_a_message_received_too_often_moves_to_the_dead_letters(
 
 def _limit_receives(engine: Engine, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if engine.settings is None:
-        monkeypatch.setattr("minutehand.testing.memory.queues.MAX_RECEIVES", limit)
+        monkeypatch.setattr("quarterjack.testing.memory.queues.MAX_RECEIVES", limit)
         return
     sqs = engine.clients["sqs"]
     url = sqs.get_queue_url(QueueName=engine.settings.queue("work"))["QueueUrl"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+from quarterjack.ports.records import Record
+from quarterjack.ports.services import Services
 
 from tests.support.builders import OWNER, a_run
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.run import AgendaEntry, EntryKind, RunState
-from minutehand.domain.times import HOUR
-from minutehand.ports.services import Services
-from minutehand.state.before_start import reschedule
-from minutehand.state.lease import lease
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunState
+from quarterjack.domain.times import HOUR
+from quarterjack.ports.services import Services
+from quarterjack.state.before_start import reschedule
+from quarterjack.state.lease import lease
 
 from tests.support.builders import NOON, a_line, a_one_off
 

@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import RunRef
-from minutehand.domain.notice import notice_key
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.dynamodb.tables import RUNS, RowTables, RowWrite
-from minutehand.errors import Misconfigured
-from minutehand.local.installation import create_tables
-from minutehand.ports.history.run_stream import StreamPage
-from minutehand.ports.records import Record
-from minutehand.ports.schedules import IncidentChange
-from minutehand.ports.services import Services
-from minutehand.settings import Settings
-from minutehand.state.before_start import refuse, take_over
-from minutehand.state.lease import LEASE, SKEW, renew, retry, succeed
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.notice import notice_key
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.dynamodb.tables import RUNS, RowTables, RowWrite
+from quarterjack.errors import Misconfigured
+from quarterjack.local.installation import create_tables
+from quarterjack.ports.history.run_stream import StreamPage
+from quarterjack.ports.records import Record
+from quarterjack.ports.schedules import IncidentChange
+from quarterjack.ports.services import Services
+from quarterjack.settings import Settings
+from quarterjack.state.before_start import refuse, take_over
+from quarterjack.state.lease import LEASE, SKEW, renew, retry, succeed
 
 from tests.support.builders import BOOM, NOON, a_head, a_notice, a_one_off, a_run
 from tests.support.engines import Engine
@@ -245,5 +245,5 @@ def test_a_stream_keeps_its_name_and_without_one_the_error_says_what_to_do(engin
     if engine.settings is not None:
         without = Settings(**(vars(engine.settings) | {"prefix": f"{engine.settings.prefix}-off", "history": False}))
         create_tables(engine.clients["dynamodb"], without)
-        with pytest.raises(Misconfigured, match=r"has no stream.*MINUTEHAND_HISTORY=off"):
+        with pytest.raises(Misconfigured, match=r"has no stream.*QUARTERJACK_HISTORY=off"):
             engine.again(prefix=without.prefix).stream.name()

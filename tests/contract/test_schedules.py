@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.policies import Delivery, Overrides, Retry, Start
-from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
-from minutehand.domain.times import MINUTE
-from minutehand.ports.records import Record
-from minutehand.ports.services import Services
+from quarterjack.domain.policies import Delivery, Overrides, Retry, Start
+from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from quarterjack.domain.times import MINUTE
+from quarterjack.ports.records import Record
+from quarterjack.ports.services import Services
 
 from tests.support.builders import NOON, OWNER, a_definition, a_head, a_line, a_revision, an_entry
 

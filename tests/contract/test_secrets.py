@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.ports.services import Services
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.ports.services import Services
 
 
 def test_a_tenant_has_its_own(services: Services) -> None:

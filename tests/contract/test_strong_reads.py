@@ -10,10 +10,10 @@ from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
-from minutehand.auditor.audit import audit
-from minutehand.aws.transport import Transport
-from minutehand.local.cloud import LocalCloud
-from minutehand.testing.cloud import fresh_settings
+from quarterjack.auditor.audit import audit
+from quarterjack.aws.transport import Transport
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.testing.cloud import fresh_settings
 
 from tests.support.forms import START, Story
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.schedule import freeze_key
-from minutehand.domain.tenants.profile import INSTALLATION, Grant, TenantProfile, TenantState
-from minutehand.ports.services import Services
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.schedule import freeze_key
+from quarterjack.domain.tenants.profile import INSTALLATION, Grant, TenantProfile, TenantState
+from quarterjack.ports.services import Services
 
 from tests.support.builders import NOON, a_definition, a_head, a_line, a_revision
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunRow
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.ports.ledger import CommitResult
-from minutehand.state.lease import lease, succeed
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import RunRow
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.ports.ledger import CommitResult
+from quarterjack.state.lease import lease, succeed
 
 from tests.support.builders import NOON, a_one_off
 from tests.support.engines import Engine
@@ -75,7 +75,7 @@ def test_an_item_whose_condition_does_not_hold_is_named_and_nothing_is_written(e
     assert set(engine.services.ledger.beside(ref).steps) == {"first"}
 
 
-def test_tables_of_minutehand_and_none_at_all_are_refused(engine: Engine) -> None:
+def test_tables_of_quarterjack_and_none_at_all_are_refused(engine: Engine) -> None:
     if engine.settings is None:
         pytest.skip("in memory tables have no names")
     ref = leased(engine, a_one_off("whose"))
@@ -83,7 +83,7 @@ def test_tables_of_minutehand_and_none_at_all_are_refused(engine: Engine) -> Non
         engine.settings.table("runs"),
         f"arn:aws:dynamodb:us-east-1:1:table/{engine.settings.table('agenda')}",
     ):
-        with pytest.raises(InvalidInput, match=r"items\[0\].TableName='.*': is a table of Minutehand"):
+        with pytest.raises(InvalidInput, match=r"items\[0\].TableName='.*': is a table of Quarterjack"):
             commit(engine, ref, [put("a", table=name)])
     with pytest.raises((Misconfigured, InvalidInput), match="nowhere"):
         commit(engine, ref, [put("a", table="nowhere")])

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
-from minutehand import Registry, RunState, Scheduler
-from minutehand.domain.message import Message, decode
-from minutehand.domain.names import parse_run_id
-from minutehand.ports.work_queue import OutgoingMessage, RawMessage
-from minutehand.testing.process import make_worker, work_off
-from minutehand.undertaker.bury import Burial, bury_one
-from minutehand.worker.delivery.receive import receive
+from quarterjack import Registry, RunState, Scheduler
+from quarterjack.domain.message import Message, decode
+from quarterjack.domain.names import parse_run_id
+from quarterjack.ports.work_queue import OutgoingMessage, RawMessage
+from quarterjack.testing.process import make_worker, work_off
+from quarterjack.undertaker.bury import Burial, bury_one
+from quarterjack.worker.delivery.receive import receive
 
 from tests.support.builders import a_one_off
 from tests.support.engines import Engine

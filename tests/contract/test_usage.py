@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.names import one_off_ref
-from minutehand.domain.payload import folders_of
-from minutehand.domain.tenants.limits import AcceptedRate, QuotaWord, RateWord
-from minutehand.dynamodb.tables import RUNS
-from minutehand.ports.services import Services
-from minutehand.ports.tenants.usage import ScheduleCount, UsageChange
-from minutehand.state.tenants.quota import Quota, QuotaCount
+from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.payload import folders_of
+from quarterjack.domain.tenants.limits import AcceptedRate, QuotaWord, RateWord
+from quarterjack.dynamodb.tables import RUNS
+from quarterjack.ports.services import Services
+from quarterjack.ports.tenants.usage import ScheduleCount, UsageChange
+from quarterjack.state.tenants.quota import Quota, QuotaCount
 
 from tests.support.builders import NOON, a_head, a_revision
 from tests.support.engines import Engine

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.stack import MinutehandStack
+from infra.stack import QuarterjackStack
 
 from aws_cdk import App, Stack  # isort: skip — after the package, which finds Node
 from aws_cdk.assertions import Template  # isort: skip — the same
@@ -21,7 +21,7 @@ def with_knobs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Templa
 
     def synthesise(**knobs: Any) -> Template:
         app = App(context=NO_BUNDLING, outdir=str(tmp_path_factory.mktemp("cdk.out")))
-        return Template.from_stack(MinutehandStack(app, "Test", knobs={"jobs": JOBS, **knobs}))
+        return Template.from_stack(QuarterjackStack(app, "Test", knobs={"jobs": JOBS, **knobs}))
 
     return synthesise
 
@@ -31,7 +31,7 @@ def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """The template of the stack without any knobs: with this repository's feature flags, and with none."""
     flags = FLAGS if request.param == "as-deployed" else {}
     app = App(context={**flags, **NO_BUNDLING}, outdir=str(tmp_path_factory.mktemp("cdk.out")))
-    return Template.from_stack(MinutehandStack(app, "Test", knobs={"jobs": JOBS}))
+    return Template.from_stack(QuarterjackStack(app, "Test", knobs={"jobs": JOBS}))
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
-from minutehand.domain.queue import Queue
-from minutehand.errors import InvalidInput
-from minutehand.signals.catalogue import METRICS
+from quarterjack.domain.queue import Queue
+from quarterjack.errors import InvalidInput
+from quarterjack.signals.catalogue import METRICS
 
-from infra import AlarmChange, AlarmSettings, Minutehand
+from infra import AlarmChange, AlarmSettings, Quarterjack
 from infra.alarms.plan import QueueParts, StackParts, planned
 from infra.alarms.spec import Each, Need, Severity
 from infra.alarms.specs import SPECS
@@ -35,7 +35,7 @@ def made(template: Template) -> dict[str, Alarm]:
     """The alarms of a template, by name without the prefix."""
     metric_alarms, composites = alarms_of(template.to_json()["Resources"])
     found: list[Alarm] = [*metric_alarms, *composites]
-    return {alarm.name.removeprefix("minutehand-"): alarm for alarm in found}
+    return {alarm.name.removeprefix("quarterjack-"): alarm for alarm in found}
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +160,9 @@ def test_silence_of_the_ticker_wakes_somebody_after_three_minutes(alarms: dict[s
     assert isinstance(no_tick, MetricAlarm)
     (ticks,) = no_tick.figures.values()
     assert (ticks.namespace, ticks.name, ticks.dimensions) == (
-        "Minutehand",
+        "Quarterjack",
         "Ticks",
-        (("service", "minutehand-ticker"),),
+        (("service", "quarterjack-ticker"),),
     )
     assert (no_tick.formula, no_tick.operator, no_tick.threshold) == ("FILL(ticks, 0)", "LessThanThreshold", 1)
     assert (no_tick.period, no_tick.times, no_tick.missing) == (1, 3, "breaching")
@@ -213,16 +213,16 @@ def test_each_severity_may_have_a_topic_of_its_own(stack: Stack) -> None:
         sns.Topic.from_topic_arn(stack, name, f"arn:aws:sns:eu-west-1:123456789012:{name}")
         for name in ("pager", "desk")
     )
-    settings = AlarmSettings(topic=desk, topics={"P1": pager}, runbooks="https://runbooks.example.com/minutehand/")
-    Minutehand(stack, "Jobs", jobs=JOBS, alarms=settings)
+    settings = AlarmSettings(topic=desk, topics={"P1": pager}, runbooks="https://runbooks.example.com/quarterjack/")
+    Quarterjack(stack, "Jobs", jobs=JOBS, alarms=settings)
     template = Template.from_stack(stack)
     template.resource_count_is("AWS::SNS::Topic", 0)
     for name, topic in (("no-tick", "pager"), ("dead-runs", "desk")):
         template.has_resource_properties(
             "AWS::CloudWatch::Alarm",
-            {"AlarmName": f"minutehand-{name}", "AlarmActions": [f"arn:aws:sns:eu-west-1:123456789012:{topic}"]},
+            {"AlarmName": f"quarterjack-{name}", "AlarmActions": [f"arn:aws:sns:eu-west-1:123456789012:{topic}"]},
         )
-    assert made(template)["no-tick"].description.endswith("https://runbooks.example.com/minutehand/no-tick.md")
+    assert made(template)["no-tick"].description.endswith("https://runbooks.example.com/quarterjack/no-tick.md")
 
 
 @pytest.mark.parametrize(

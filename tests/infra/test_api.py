@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Template
-from minutehand.errors import InvalidInput
+from quarterjack.errors import InvalidInput
 
-from infra import ApiSettings, JwtIssuer, Minutehand
+from infra import ApiSettings, JwtIssuer, Quarterjack
 from tests.support.stacks import JOBS
 from tests.support.templates import actions_of, functions, statements
 
-ISSUER = JwtIssuer(issuer="https://token.actions.githubusercontent.com", audience=["minutehand"])
+ISSUER = JwtIssuer(issuer="https://token.actions.githubusercontent.com", audience=["quarterjack"])
 ALL = ApiSettings(iam=True, jwt=ISSUER, keys=True, rate=20, burst=40, reserved=5)
 
 
@@ -31,23 +31,23 @@ def of(template: Template, kind: str) -> dict[str, dict[str, Any]]:
 def test_there_is_none_unless_it_is_wanted(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs()
     assert not [kind for kind in ("Api", "Route", "Stage", "Integration") if of(template, kind)]
-    assert "minutehand-api" not in functions(template)
+    assert "quarterjack-api" not in functions(template)
 
 
 def test_each_way_in_has_a_url_of_its_own_and_one_route_that_asks_for_it(template: Template) -> None:
     apis = {name: found["Name"] for name, found in of(template, "Api").items()}
-    assert sorted(apis.values()) == ["minutehand-api-iam", "minutehand-api-jwt", "minutehand-api-keys"]
+    assert sorted(apis.values()) == ["quarterjack-api-iam", "quarterjack-api-jwt", "quarterjack-api-keys"]
     asked = {
         apis[route["ApiId"]["Ref"]]: (route["RouteKey"], route["AuthorizationType"], "AuthorizerId" in route)
         for route in of(template, "Route").values()
     }
     assert asked == {
-        "minutehand-api-iam": ("$default", "AWS_IAM", False),
-        "minutehand-api-jwt": ("$default", "JWT", True),
-        "minutehand-api-keys": ("$default", "NONE", False),
+        "quarterjack-api-iam": ("$default", "AWS_IAM", False),
+        "quarterjack-api-jwt": ("$default", "JWT", True),
+        "quarterjack-api-keys": ("$default", "NONE", False),
     }
     (authorizer,) = of(template, "Authorizer").values()
-    assert authorizer["JwtConfiguration"] == {"Audience": ["minutehand"], "Issuer": ISSUER.issuer}
+    assert authorizer["JwtConfiguration"] == {"Audience": ["quarterjack"], "Issuer": ISSUER.issuer}
     assert {"IamApiUrl", "JwtApiUrl", "KeysApiUrl"} <= template.find_outputs("*").keys()
 
 
@@ -71,24 +71,24 @@ def test_the_log_of_requests_has_no_header_query_or_body(template: Template) -> 
         assert {value.split(".")[1] for value in line.values()} <= {
             *("requestId", "requestTime", "identity", "httpMethod", "path", "status", "responseLatency", "error"),
         }
-    assert "LOG_EVENT" not in json.dumps(functions(template)["minutehand-api"])
+    assert "LOG_EVENT" not in json.dumps(functions(template)["quarterjack-api"])
 
 
 def test_the_function(template: Template) -> None:
-    function = functions(template)["minutehand-api"]
+    function = functions(template)["quarterjack-api"]
     assert function["Handler"] == "functions/api/handler.handler"
     assert function["ReservedConcurrentExecutions"] == 5
     assert function["Timeout"] == 29
-    assert "MINUTEHAND_BUCKET" in function["Environment"]["Variables"]
-    assert "MINUTEHAND_CONSOLE" not in function["Environment"]["Variables"]
+    assert "QUARTERJACK_BUCKET" in function["Environment"]["Variables"]
+    assert "QUARTERJACK_CONSOLE" not in function["Environment"]["Variables"]
     codes = {name: json.dumps(found["Code"]) for name, found in functions(template).items()}
-    assert [name for name, code in codes.items() if code == codes["minutehand-api"]] == ["minutehand-api"]
+    assert [name for name, code in codes.items() if code == codes["quarterjack-api"]] == ["quarterjack-api"]
 
 
 def test_it_may_do_what_scheduling_takes_and_read_keys_and_no_more(stack: Stack) -> None:
     from aws_cdk import aws_iam as iam
 
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS, api=ALL)
+    jobs = Quarterjack(stack, "Jobs", jobs=JOBS, api=ALL)
     jobs.grant_scheduling(iam.Role(stack, "Scheduling", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com")))
     template = Template.from_stack(stack)
 
@@ -119,7 +119,7 @@ def test_without_keys_it_reads_none(with_knobs: Callable[..., Template]) -> None
 
 def test_the_console_is_at_the_url_for_keys_if_it_is_asked_for(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(api=ApiSettings(keys=True, console=True))
-    assert functions(template)["minutehand-api"]["Environment"]["Variables"]["MINUTEHAND_CONSOLE"] == "on"
+    assert functions(template)["quarterjack-api"]["Environment"]["Variables"]["QUARTERJACK_CONSOLE"] == "on"
     (output,) = (found for name, found in template.find_outputs("*").items() if name == "ConsoleUrl")
     assert json.dumps(output["Value"]).count("/console/") == 1
 

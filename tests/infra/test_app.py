@@ -15,9 +15,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
-from minutehand.errors import InvalidInput
+from quarterjack.errors import InvalidInput
 
-from infra import ApiSettings, JwtIssuer, Minutehand
+from infra import ApiSettings, JwtIssuer, Quarterjack
 from infra.app import build
 from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING
 
@@ -80,7 +80,7 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             "AWS::Lambda::Function", {"FunctionName": f"acme-{part}", "ReservedConcurrentExecutions": reserved}
         )
     tags = [
-        {"Key": "minutehand-prefix", "Value": "acme"},
+        {"Key": "quarterjack-prefix", "Value": "acme"},
         {"Key": "stage", "Value": "test"},
         {"Key": "team", "Value": "data"},
     ]
@@ -90,7 +90,7 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_tables_protection_is_a_knob_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stack = _app(tmp_path, monkeypatch, {"deletion-protection": "false"}).node.find_child("Minutehand")
+    stack = _app(tmp_path, monkeypatch, {"deletion-protection": "false"}).node.find_child("Quarterjack")
     assert isinstance(stack, Stack)
     assert not stack.termination_protection
     protected = {"Properties": {"DeletionProtectionEnabled": False}, "DeletionPolicy": "RetainExceptOnCreate"}
@@ -125,7 +125,7 @@ def test_cdk_nag_has_nothing_to_say_to_a_user_who_turns_every_knob(tmp_path: Pat
     )
     key = kms.Key(stack, "Key", enable_key_rotation=True)
     secret = secretsmanager.Secret.from_secret_name_v2(stack, "Secret", "database")
-    jobs = Minutehand(
+    jobs = Quarterjack(
         stack,
         "Jobs",
         jobs=JOBS,

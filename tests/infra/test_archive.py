@@ -12,12 +12,12 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Match, Template
-from minutehand.domain.history.archive_keys import tenant_prefix
-from minutehand.domain.history.transition_line import line_of
-from minutehand.errors import InvalidInput
-from minutehand.state.history.run_changes import transition_of
+from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.history.transition_line import line_of
+from quarterjack.errors import InvalidInput
+from quarterjack.state.history.run_changes import transition_of
 
-from infra import Minutehand
+from infra import Quarterjack
 from infra.storage.athena import COLUMNS, QUERIES, TABLE
 from tests.support.templates import statements
 from tests.support.transitions import life
@@ -77,12 +77,12 @@ def test_a_locked_archive_is_in_a_bucket_of_its_own(with_knobs: Callable[..., Te
 )
 def test_what_could_not_be_kept_to_is_refused(stack: Stack, given: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="archive_retention") as refused:
-        Minutehand(stack, "Jobs", jobs=JOBS, **given)
+        Quarterjack(stack, "Jobs", jobs=JOBS, **given)
     assert "use Duration.days" in refused.value.remedy
 
 
 def test_who_archives_may_put_there_and_no_more(stack: Stack) -> None:
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS)
+    jobs = Quarterjack(stack, "Jobs", jobs=JOBS)
     role = iam.Role(stack, "Historian", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     jobs._store.allow_archiving(role)
     found = statements(Template.from_stack(stack), "HistorianDefaultPolicy")
@@ -90,7 +90,7 @@ def test_who_archives_may_put_there_and_no_more(stack: Stack) -> None:
     text = json.dumps(found)
     assert "/archive/tenant=*/*" in text
     assert "/archive/inbox/*" in text
-    assert set(jobs._store.archive_environment) == {"MINUTEHAND_ARCHIVE_BUCKET"}
+    assert set(jobs._store.archive_environment) == {"QUARTERJACK_ARCHIVE_BUCKET"}
 
 
 def test_athena_finds_what_is_written(template: Template) -> None:
@@ -111,7 +111,7 @@ def test_athena_finds_what_is_written(template: Template) -> None:
 def test_there_are_queries_to_begin_with(template: Template) -> None:
     found = template.find_resources("AWS::Athena::NamedQuery")
     texts = {query["Properties"]["Name"]: query["Properties"]["QueryString"] for query in found.values()}
-    assert set(texts) == {f"minutehand-{name}" for name in QUERIES}
+    assert set(texts) == {f"quarterjack-{name}" for name in QUERIES}
     for text in texts.values():
         assert f"FROM {TABLE}" in text
         assert "tenant = 'default'" in text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from aws_cdk.assertions import Template
-from minutehand import Registry, Scheduler, Settings, Tenants
-from minutehand.auditor.audit import audit
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.times import DAY
-from minutehand.services import connect, system_clock
+from quarterjack import Registry, Scheduler, Settings, Tenants
+from quarterjack.auditor.audit import audit
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.times import DAY
+from quarterjack.services import connect, system_clock
 
 from tests.support.policies import Need, enforced, is_allowed
 from tests.support.templates import statements

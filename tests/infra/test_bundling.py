@@ -14,7 +14,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
-from minutehand.errors import InvalidInput, Misconfigured
+from quarterjack.errors import InvalidInput, Misconfigured
 
 from infra.packaging import bundling
 from infra.packaging.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint, for_api, pack
@@ -81,10 +81,10 @@ def test_the_bundle_holds_what_runs_and_no_more(aws_bundle: Path) -> None:
     assert sum(place.stat().st_size for place in aws_bundle.rglob("*")) < LIMIT
     assert not list(aws_bundle.rglob("*.pyc"))
     assert (aws_bundle / "functions" / "worker" / "handler.py").is_file()
-    assert (aws_bundle / "minutehand" / "sdk" / "scheduler.py").is_file()
+    assert (aws_bundle / "quarterjack" / "sdk" / "scheduler.py").is_file()
     assert (aws_bundle / "acme" / "jobs" / "__init__.py").is_file()
     for left_out in ("cli", "local", "testing", "infra"):
-        assert not (aws_bundle / "minutehand" / left_out).exists()
+        assert not (aws_bundle / "quarterjack" / left_out).exists()
     for development in ("rich", "typer", "ministack", "aws_cdk", "pytest"):
         assert not (aws_bundle / development).exists()
 
@@ -159,7 +159,7 @@ def test_the_handlers_find_all_that_they_import_in_the_bundle(core_bundle: Path)
 
 def test_the_worker_finds_the_users_jobs_and_what_they_require(worker_bundle: Path) -> None:
     _run_in(
-        worker_bundle, "import functions.worker.handler, acme_tools; from minutehand import load; load('acme.jobs')"
+        worker_bundle, "import functions.worker.handler, acme_tools; from quarterjack import load; load('acme.jobs')"
     )
 
 
@@ -176,10 +176,10 @@ def test_a_bundle_for_this_interpreter_leaves_out_what_is_installed_in_it(
 ) -> None:
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", HERE, find_jobs(JOBS))
-    assert {place.name for place in (tmp_path / "bundle").iterdir()} == {"acme", "functions", "minutehand"}
+    assert {place.name for place in (tmp_path / "bundle").iterdir()} == {"acme", "functions", "quarterjack"}
     monkeypatch.setattr(bundling, "_own_requirements", lambda extras: ("a-missing-library>=1",))
     with pytest.raises(
-        Misconfigured, match=r"a-missing-library is not installed.*pip install 'minutehand\[functions\]'"
+        Misconfigured, match=r"a-missing-library is not installed.*pip install 'quarterjack\[functions\]'"
     ):
         build(tmp_path / "bundle", HERE, find_jobs(JOBS))
     assert fingerprint(HERE, None) != fingerprint(COMPLETE, None)
@@ -259,7 +259,7 @@ def test_requirements_are_found_in_the_package_and_beside_it(tmp_path: Path, pla
     assert find_jobs(tmp_path / "chores").requirements == (tmp_path / place).resolve()
 
 
-@pytest.mark.parametrize("name", ["functions", "minutehand"])
+@pytest.mark.parametrize("name", ["functions", "quarterjack"])
 def test_a_package_cannot_take_the_place_of_ours(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("")
@@ -284,7 +284,7 @@ def test_the_apis_bundle_has_its_framework_and_is_no_larger(tmp_path: Path, oidc
     """15 MiB zipped; 22 with ``cryptography``, for who has a load balancer sign people in."""
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", for_api(AWS, oidc=oidc))
-    for needed in ("fastapi", "jinja2", "mangum", "pydantic", "jsonschema_rs", "minutehand/console/static"):
+    for needed in ("fastapi", "jinja2", "mangum", "pydantic", "jsonschema_rs", "quarterjack/console/static"):
         assert (tmp_path / "bundle" / needed).exists(), needed
     assert (tmp_path / "bundle" / "cryptography").exists() is oidc
     for left_out in ("uvicorn", "httpx", "rich", "typer"):
@@ -299,7 +299,7 @@ def test_the_api_finds_all_that_it_imports_and_asks_in_its_bundle(tmp_path: Path
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", for_api(COMPLETE))
     clients = "[services().__class__, services().logs._connect(), it._application(), gateway_front_door(services())]"
-    imports = "from functions.observe import services; from minutehand.console.gateway import gateway_front_door"
+    imports = "from functions.observe import services; from quarterjack.console.gateway import gateway_front_door"
     _run_in(tmp_path / "bundle", f"import functions.api.handler as it; {imports}; {clients}")
 
 

@@ -11,9 +11,9 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
-from minutehand.domain.queue import Queue
+from quarterjack.domain.queue import Queue
 
-from infra import ApiSettings, JwtIssuer, Minutehand
+from infra import ApiSettings, JwtIssuer, Quarterjack
 from tests.support.stacks import JOBS
 
 pytestmark = pytest.mark.check
@@ -52,7 +52,7 @@ def test_cfn_lint_has_nothing_to_say(with_knobs: Callable[..., Template], knobs:
 
 
 def test_nor_about_a_customers_key_and_the_grants(stack: Stack) -> None:
-    Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"))
+    Quarterjack(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"))
     assert not complaints(Template.from_stack(stack))
 
 

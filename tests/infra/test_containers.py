@@ -13,23 +13,23 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
-from minutehand.domain.queue import Queue
-from minutehand.errors import InvalidInput
+from quarterjack.domain.queue import Queue
+from quarterjack.errors import InvalidInput
 
-from infra import ContainerSize, ContainerWorkers, Minutehand
-from tests.support.parsed_commands import check_minutehand
+from infra import ContainerSize, ContainerWorkers, Quarterjack
+from tests.support.parsed_commands import check_quarterjack
 from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING
 from tests.support.templates import actions_of, statements
 
 QUEUES = [Queue(name="gpu", container=True), Queue(name="wide", container=True, stripes=6)]
 
 
-def build(stack: Stack, *, queue: str | None = "gpu", size: ContainerSize | None = None, **knobs: Any) -> Minutehand:
+def build(stack: Stack, *, queue: str | None = "gpu", size: ContainerSize | None = None, **knobs: Any) -> Quarterjack:
     vpc = ec2.Vpc(stack, "Network", max_azs=2, flow_logs={"all": ec2.FlowLogOptions()})
     cluster = ecs.Cluster(stack, "Cluster", vpc=vpc, container_insights_v2=ecs.ContainerInsights.ENABLED)
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS, queues=QUEUES, prefix="acme", **knobs)
+    jobs = Quarterjack(stack, "Jobs", jobs=JOBS, queues=QUEUES, prefix="acme", **knobs)
     image = ecs.ContainerImage.from_registry("acme/worker")
-    ContainerWorkers(stack, "Gpu", minutehand=jobs, image=image, cluster=cluster, queue=queue, size=size)
+    ContainerWorkers(stack, "Gpu", quarterjack=jobs, image=image, cluster=cluster, queue=queue, size=size)
     return jobs
 
 
@@ -56,7 +56,7 @@ def container(template: Template) -> dict[str, Any]:
 
 def test_a_task_runs_the_worker_on_its_queue(template: Template) -> None:
     found = container(template)
-    assert found["EntryPoint"] == ["minutehand", "worker"]
+    assert found["EntryPoint"] == ["quarterjack", "worker"]
     words = [word for word in found["Command"] if word != "--embedded-metrics"]
     options = dict(zip(words[::2], words[1::2], strict=True))
     assert {name: options[name] for name in ("--jobs", "--queue", "--concurrency", "--grace")} == {
@@ -71,8 +71,8 @@ def test_its_command_is_one_that_the_command_line_takes(template: Template) -> N
     found = container(template)
     command: list[str] = found["EntryPoint"] + found["Command"]
     program, *words = command
-    assert program == "minutehand"
-    check_minutehand(words)
+    assert program == "quarterjack"
+    check_quarterjack(words)
 
 
 def test_it_knows_the_installation_and_the_users_variables(template: Template) -> None:
@@ -80,16 +80,16 @@ def test_it_knows_the_installation_and_the_users_variables(template: Template) -
     (secret,) = template.find_resources("AWS::SecretsManager::Secret")
     assert {name: value for name, value in variables.items() if isinstance(value, str)} == {
         "COLOUR": "green",
-        "MINUTEHAND_JOBS": "acme.jobs",
-        "MINUTEHAND_WORK_QUEUE": "gpu",
-        "MINUTEHAND_PREFIX": "acme",
-        "MINUTEHAND_RETENTION_DAYS": "90",
-        "MINUTEHAND_STRIPES": "wide=6",
-        "MINUTEHAND_METRIC_JOBS": "clean",
+        "QUARTERJACK_JOBS": "acme.jobs",
+        "QUARTERJACK_WORK_QUEUE": "gpu",
+        "QUARTERJACK_PREFIX": "acme",
+        "QUARTERJACK_RETENTION_DAYS": "90",
+        "QUARTERJACK_STRIPES": "wide=6",
+        "QUARTERJACK_METRIC_JOBS": "clean",
     }
     assert variables["DATABASE"] == {"Ref": secret}
     assert variables["AWS_REGION"] == {"Ref": "AWS::Region"}
-    assert "MINUTEHAND_BUCKET" in variables
+    assert "QUARTERJACK_BUCKET" in variables
 
 
 def test_it_has_time_to_finish_before_it_is_killed_and_is_asked_whether_it_lives(template: Template) -> None:
@@ -176,7 +176,7 @@ def test_the_default_queue_has_container_workers_too() -> None:
     found = container(template)
     assert "--queue" not in found["Command"]
     variables = {each["Name"]: each["Value"] for each in found["Environment"]}
-    assert variables["MINUTEHAND_HISTORY"] == "off"
+    assert variables["QUARTERJACK_HISTORY"] == "off"
     template.has_resource_properties("AWS::ECS::Service", {"ServiceName": "acme-worker"})
 
 

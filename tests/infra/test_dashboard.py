@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from aws_cdk.assertions import Template
-from minutehand.domain.queue import Queue
-from minutehand.errors import InvalidInput
-from minutehand.signals.catalogue import METRICS
+from quarterjack.domain.queue import Queue
+from quarterjack.errors import InvalidInput
+from quarterjack.signals.catalogue import METRICS
 
 from bench.modelled import prices
 from infra.dashboard import panels

@@ -10,13 +10,13 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
-from minutehand import Registry, Scheduler, Settings, Tenants
-from minutehand.domain.tenants import erasure
-from minutehand.errors import Misconfigured
-from minutehand.historian.follow import StreamFollower
-from minutehand.services import connect, system_clock
+from quarterjack import Registry, Scheduler, Settings, Tenants
+from quarterjack.domain.tenants import erasure
+from quarterjack.errors import Misconfigured
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.services import connect, system_clock
 
-from infra import Minutehand
+from infra import Quarterjack
 from tests.support.policies import Need, enforced, is_allowed
 from tests.support.stacks import JOBS, NO_BUNDLING
 from tests.support.templates import actions_of, statements
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.cloud
 def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     folder: Path = tmp_path_factory.mktemp("cdk.out")
     stack = Stack(App(context=NO_BUNDLING, outdir=str(folder)), "Test")
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS)
+    jobs = Quarterjack(stack, "Jobs", jobs=JOBS)
     roles = {
         name: iam.Role(stack, name, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
         for name in ("Erasing", "Governing", "Scheduling")

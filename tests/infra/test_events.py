@@ -11,9 +11,9 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Template
-from minutehand.errors import InvalidInput
+from quarterjack.errors import InvalidInput
 
-from infra import Minutehand
+from infra import Quarterjack
 from tests.support.templates import functions, statements
 
 JOBS = Path(__file__).parent / "acme" / "jobs"
@@ -47,14 +47,14 @@ NOTICES = {"eventName": ["INSERT"], "dynamodb": {"Keys": {"key": {"S": [{"prefix
 
 
 def test_without_a_target_there_is_no_such_function(template: Template) -> None:
-    assert "minutehand-events" not in functions(template)
+    assert "quarterjack-events" not in functions(template)
 
 
 def test_a_bus(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(events="eventbridge:acme")
-    variables = functions(template)["minutehand-events"]["Environment"]["Variables"]
-    assert variables["MINUTEHAND_EVENTS"] == "eventbridge:acme"
-    assert "MINUTEHAND_EVENT_TYPES" not in variables
+    variables = functions(template)["quarterjack-events"]["Environment"]["Variables"]
+    assert variables["QUARTERJACK_EVENTS"] == "eventbridge:acme"
+    assert "QUARTERJACK_EVENT_TYPES" not in variables
     found = actions(template)
     assert "event-bus/acme" in found["events:PutEvents"]
     assert "sns:Publish" not in found
@@ -63,8 +63,8 @@ def test_a_bus(with_knobs: Callable[..., Template]) -> None:
 
 def test_a_topic_and_some_types(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(events=f"sns:{TOPIC}", event_types=["run.dead", "run.lost"])
-    variables = functions(template)["minutehand-events"]["Environment"]["Variables"]
-    assert variables["MINUTEHAND_EVENT_TYPES"] == "run.dead,run.lost"
+    variables = functions(template)["quarterjack-events"]["Environment"]["Variables"]
+    assert variables["QUARTERJACK_EVENT_TYPES"] == "run.dead,run.lost"
     assert actions(template)["sns:Publish"] == json.dumps(TOPIC)
     assert patterns(template) == [of_states("DEAD", "LOST")]
     assert announcing(template) == {}
@@ -73,8 +73,8 @@ def test_a_topic_and_some_types(with_knobs: Callable[..., Template]) -> None:
 def test_what_begins_and_ends_incidents_knows_that_they_are_published(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(events=f"sns:{TOPIC}", event_types=["schedule.failing"])
     assert patterns(template) == [NOTICES]
-    told = {"MINUTEHAND_EVENTS": f"sns:{TOPIC}", "MINUTEHAND_EVENT_TYPES": "schedule.failing"}
-    assert announcing(template) == {"minutehand-ticker": told, "minutehand-undertaker": told}
+    told = {"QUARTERJACK_EVENTS": f"sns:{TOPIC}", "QUARTERJACK_EVENT_TYPES": "schedule.failing"}
+    assert announcing(template) == {"quarterjack-ticker": told, "quarterjack-undertaker": told}
 
 
 def test_notices_of_circuit_breakers_reach_the_function_whoever_knows_of_it(
@@ -91,19 +91,19 @@ def announcing(template: Template) -> dict[str, dict[str, str]]:
     found = {}
     for name, function in functions(template).items():
         variables = function["Environment"]["Variables"]
-        about = {key: word for key, word in variables.items() if key.startswith("MINUTEHAND_EVENT")}
-        if about and name != "minutehand-events":
+        about = {key: word for key, word in variables.items() if key.startswith("QUARTERJACK_EVENT")}
+        if about and name != "quarterjack-events":
             found[name] = about
     return found
 
 
 def test_a_webhook_reads_its_secret(stack: Stack) -> None:
     secret = secretsmanager.Secret(stack, "Hook")
-    Minutehand(stack, "Jobs", jobs=JOBS, events="webhook:https://example.com/", event_secret=secret)
+    Quarterjack(stack, "Jobs", jobs=JOBS, events="webhook:https://example.com/", event_secret=secret)
     template = Template.from_stack(stack)
     assert "secretsmanager:GetSecretValue" in actions(template)
-    variables = functions(template)["minutehand-events"]["Environment"]["Variables"]
-    assert variables["MINUTEHAND_EVENT_SECRET"]["Fn::Join"][1][0] == "secret:"
+    variables = functions(template)["quarterjack-events"]["Environment"]["Variables"]
+    assert variables["QUARTERJACK_EVENT_SECRET"]["Fn::Join"][1][0] == "secret:"
 
 
 def test_a_batch_that_fails_comes_again_whole_and_what_fails_is_noted(with_knobs: Callable[..., Template]) -> None:
@@ -131,5 +131,5 @@ def test_a_batch_that_fails_comes_again_whole_and_what_fails_is_noted(with_knobs
 )
 def test_what_fits_nothing_is_refused(stack: Stack, given: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        Minutehand(stack, "Jobs", jobs=JOBS, **given)
+        Quarterjack(stack, "Jobs", jobs=JOBS, **given)
     assert refused.value.field == field

@@ -12,18 +12,18 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
-from minutehand import Registry, Scheduler, Settings, Tenants
-from minutehand.doctor.installation import WANTED
-from minutehand.domain.audit import anchor_key
-from minutehand.domain.history.archive_keys import tenant_prefix
-from minutehand.domain.names import fire_ref, schedule_owner
-from minutehand.domain.run import DeadRunRow, dead_owner
-from minutehand.domain.times import DAY
-from minutehand.errors import InvalidInput, Misconfigured, NotFinished
-from minutehand.fires.context import due_pages
-from minutehand.services import connect, system_clock
+from quarterjack import Registry, Scheduler, Settings, Tenants
+from quarterjack.doctor.installation import WANTED
+from quarterjack.domain.audit import anchor_key
+from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.names import fire_ref, schedule_owner
+from quarterjack.domain.run import DeadRunRow, dead_owner
+from quarterjack.domain.times import DAY
+from quarterjack.errors import InvalidInput, Misconfigured, NotFinished
+from quarterjack.fires.context import due_pages
+from quarterjack.services import connect, system_clock
 
-from infra import Minutehand
+from infra import Quarterjack
 from tests.support.policies import Need, enforced, is_allowed
 from tests.support.scenes.neighbours import LIKE_IT
 from tests.support.stacks import JOBS, NO_BUNDLING
@@ -52,7 +52,7 @@ class Grants:
 @pytest.fixture(scope="module")
 def grants(tmp_path_factory: pytest.TempPathFactory) -> Grants:
     stack = Stack(App(context=NO_BUNDLING, outdir=str(tmp_path_factory.mktemp("cdk.out"))), "Test")
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS)
+    jobs = Quarterjack(stack, "Jobs", jobs=JOBS)
 
     def role(name: str) -> iam.Role:
         return iam.Role(stack, name, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
@@ -371,7 +371,7 @@ def test_a_tenant_that_is_none_is_refused(tmp_path: Path) -> None:
     stack = Stack(App(context=NO_BUNDLING, outdir=str(tmp_path)), "Test")
     role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     with pytest.raises(InvalidInput, match="tenant"):
-        Minutehand(stack, "Jobs", jobs=JOBS).grant_reading(role, tenant="*")
+        Quarterjack(stack, "Jobs", jobs=JOBS).grant_reading(role, tenant="*")
 
 
 TENANTLESS = {READS[9], READS[10]}  # the names of queues, the jobs
@@ -384,11 +384,11 @@ def test_log_lines_are_for_who_may_read_all_tenants(grants: Grants, acme: Schedu
         with enforced(given, local_settings) as needed:
             assert acme.run_logs(run.id).missing
         assert {need.resource for need in needed if need.action == "logs:FilterLogEvents"} == {
-            f"/aws/lambda/minutehand-{part}" for part in ("worker", "undertaker", "ticker", "auditor")
+            f"/aws/lambda/quarterjack-{part}" for part in ("worker", "undertaker", "ticker", "auditor")
         }
         for part in ("api", "api-requests", "historian", "events"):
-            assert not is_allowed(Need("logs:FilterLogEvents", f"/aws/lambda/minutehand-{part}"), given)
-        assert is_allowed(Need("logs:FilterLogEvents", "/aws/lambda/minutehand-worker-reports"), given)
+            assert not is_allowed(Need("logs:FilterLogEvents", f"/aws/lambda/quarterjack-{part}"), given)
+        assert is_allowed(Need("logs:FilterLogEvents", "/aws/lambda/quarterjack-worker-reports"), given)
         assert not is_allowed(Need("logs:FilterLogEvents", "/aws/lambda/other-worker"), given)
     for given in (grants.of_tenant, grants.reading_tenant):
         with enforced(given, local_settings), pytest.raises(Misconfigured, match=r"needs logs:FilterLogEvents"):

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Match, Template
-from minutehand.domain.names import aside_ref, fire_ref, one_off_ref
-from minutehand.dynamodb.history.stream_records import is_run
-from minutehand.errors import InvalidInput
+from quarterjack.domain.names import aside_ref, fire_ref, one_off_ref
+from quarterjack.dynamodb.history.stream_records import is_run
+from quarterjack.errors import InvalidInput
 
-from infra import Minutehand
+from infra import Quarterjack
 from infra.roles.historian import FILTER
 from tests.support.templates import actions_of, functions, statements
 
@@ -42,7 +42,7 @@ def test_it_reads_the_stream_of_runs_in_order_and_gives_up_what_it_cannot_handle
     template.has_resource_properties(
         "AWS::SQS::Queue",
         {
-            "QueueName": "minutehand-historian-aside",
+            "QueueName": "quarterjack-historian-aside",
             "MessageRetentionPeriod": 14 * 24 * 3600,
             "SqsManagedSseEnabled": True,
         },
@@ -57,7 +57,7 @@ def test_the_filter_lets_every_run_pass_and_nothing_beside_it() -> None:
 
     runs = [fire_ref("acme/s", 1_777_883_400_000), aside_ref("acme/s", 9 * 10**14, "x"), one_off_ref("acme", "k")]
     assert all(passes(run.key) and is_run(run) for run in runs)
-    for key in ("#001777883400000#attempt#000001", "~slot", "~minutehand"):
+    for key in ("#001777883400000#attempt#000001", "~slot", "~quarterjack"):
         assert not passes(key)
 
 
@@ -74,7 +74,7 @@ def test_it_may_read_its_stream_note_what_it_sets_aside_and_no_more_of_the_ledge
     }
     assert on_runs == streams | {"dynamodb:PutItem"}
     (put,) = (s for s in allowed["dynamodb:PutItem"] if "StoreRuns" in json.dumps(s["Resource"]))
-    assert put["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["~minutehand/~historian"]}
+    assert put["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["~quarterjack/~historian"]}
     for action in streams:
         (reading,) = allowed[action]
         assert reading["Resource"]["Fn::GetAtt"][1] == "StreamArn"
@@ -91,11 +91,11 @@ def test_without_history_there_is_no_stream_no_historian_and_no_alarm_of_it(
     assert "historian-" not in json.dumps(template.to_json())
     assert "StreamSpecification" not in json.dumps(template.to_json())
     variables = [function["Environment"]["Variables"] for function in functions(template).values()]
-    assert {each.get("MINUTEHAND_HISTORY") for each in variables} == {"off"}
+    assert {each.get("QUARTERJACK_HISTORY") for each in variables} == {"off"}
     template.has_output("*", {"Value": "off"})
 
 
 @pytest.mark.parametrize("value", ["off", 0, None])
 def test_it_is_on_or_off_and_nothing_else(stack: Stack, value: Any) -> None:
     with pytest.raises(InvalidInput, match="history"):
-        Minutehand(stack, "Jobs", jobs=JOBS, history=value)
+        Quarterjack(stack, "Jobs", jobs=JOBS, history=value)

@@ -16,11 +16,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
-from minutehand.domain.queue import Queue
-from minutehand.dynamodb.tables import TABLES
-from minutehand.errors import InvalidInput
+from quarterjack.domain.queue import Queue
+from quarterjack.dynamodb.tables import TABLES
+from quarterjack.errors import InvalidInput
 
-from infra import AlarmSettings, ApiSettings, Minutehand
+from infra import AlarmSettings, ApiSettings, Quarterjack
 from tests.support.parts import in_rotation
 from tests.support.templates import actions_of, statements
 
@@ -51,7 +51,7 @@ def test_memory_timeout_environment_and_concurrency_are_those_of_the_worker(
 
 @in_rotation(of=4)
 def test_a_tick_goes_over_as_many_invocations_as_one_likes(with_knobs: Callable[..., Template]) -> None:
-    told = {"Variables": Match.object_like({"MINUTEHAND_TICKER_GROUPS": "64"})}
+    told = {"Variables": Match.object_like({"QUARTERJACK_TICKER_GROUPS": "64"})}
     with_knobs(ticker_groups=64).has_resource_properties("AWS::Lambda::Function", {"Environment": told})
 
 
@@ -59,7 +59,7 @@ def test_a_tick_goes_over_as_many_invocations_as_one_likes(with_knobs: Callable[
 @in_rotation(of=4)
 def test_but_not_over_none_or_hundreds(stack: Stack, groups: int) -> None:
     with pytest.raises(InvalidInput, match="ticker_groups"):
-        Minutehand(stack, "Jobs", jobs=JOBS, ticker_groups=groups)
+        Quarterjack(stack, "Jobs", jobs=JOBS, ticker_groups=groups)
 
 
 @in_rotation(of=4)
@@ -67,7 +67,7 @@ def test_its_claims_take_half_of_a_new_tables_writes_or_as_many_as_one_says(
     with_knobs: Callable[..., Template],
 ) -> None:
     for given, writes in ({}, "2000"), ({"ticker_writes": 16_000}, "16000"), ({"ticker_writes": 0}, "0"):
-        told = {"Variables": Match.object_like({"MINUTEHAND_TICKER_WRITES": writes})}
+        told = {"Variables": Match.object_like({"QUARTERJACK_TICKER_WRITES": writes})}
         with_knobs(**given).has_resource_properties("AWS::Lambda::Function", {"Environment": told})
 
 
@@ -75,13 +75,13 @@ def test_its_claims_take_half_of_a_new_tables_writes_or_as_many_as_one_says(
 @in_rotation(of=4)
 def test_but_not_so_few_that_no_invocation_would_wait_for_them(stack: Stack, writes: int) -> None:
     with pytest.raises(InvalidInput, match="ticker_writes"):
-        Minutehand(stack, "Jobs", jobs=JOBS, ticker_writes=writes)
+        Quarterjack(stack, "Jobs", jobs=JOBS, ticker_writes=writes)
 
 
 @in_rotation(of=4)
 def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -> None:
     secret = secretsmanager.Secret(stack, "Database")
-    Minutehand(stack, "Jobs", jobs=JOBS, secrets={"DATABASE": secret})
+    Quarterjack(stack, "Jobs", jobs=JOBS, secrets={"DATABASE": secret})
     template = Template.from_stack(stack)
     (name,) = template.find_resources("AWS::SecretsManager::Secret")
     assert worker(template)["Environment"]["Variables"]["DATABASE"] == {"Ref": name}
@@ -110,14 +110,14 @@ def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -
 @in_rotation(of=4)
 def test_only_the_worker_goes_into_the_vpc_and_may_do_so(stack: Stack) -> None:
     vpc = ec2.Vpc(stack, "Network", max_azs=2)
-    Minutehand(stack, "Jobs", jobs=JOBS, vpc=vpc)
+    Quarterjack(stack, "Jobs", jobs=JOBS, vpc=vpc)
     template = Template.from_stack(stack)
     inside = [
         f["Properties"]["FunctionName"]
         for f in template.find_resources("AWS::Lambda::Function").values()
         if "VpcConfig" in f["Properties"]
     ]
-    assert inside == ["minutehand-worker"]
+    assert inside == ["quarterjack-worker"]
     template.has_resource_properties(
         "AWS::IAM::Policy",
         {
@@ -133,14 +133,14 @@ def test_only_the_worker_goes_into_the_vpc_and_may_do_so(stack: Stack) -> None:
 @in_rotation(of=4)
 def test_layers_are_those_of_the_worker(stack: Stack) -> None:
     arn = "arn:aws:lambda:eu-west-1:123456789012:layer:tools:3"
-    Minutehand(stack, "Jobs", jobs=JOBS, layers=[lambda_.LayerVersion.from_layer_version_arn(stack, "Tools", arn)])
+    Quarterjack(stack, "Jobs", jobs=JOBS, layers=[lambda_.LayerVersion.from_layer_version_arn(stack, "Tools", arn)])
     assert worker(Template.from_stack(stack))["Layers"] == [arn]
 
 
 @in_rotation(of=4)
 def test_what_the_jobs_need_is_granted_to_the_worker(stack: Stack) -> None:
     topic = sns.Topic(stack, "News")
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS)
+    jobs = Quarterjack(stack, "Jobs", jobs=JOBS)
     topic.grant_publish(jobs.worker)
     Template.from_stack(stack).has_resource_properties(
         "AWS::IAM::Policy",
@@ -151,7 +151,7 @@ def test_what_the_jobs_need_is_granted_to_the_worker(stack: Stack) -> None:
 @in_rotation(of=4)
 def test_a_container_may_do_what_the_worker_does(stack: Stack) -> None:
     role = iam.Role(stack, "Container", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-    Minutehand(stack, "Jobs", jobs=JOBS).grant_work(role)
+    Quarterjack(stack, "Jobs", jobs=JOBS).grant_work(role)
     (policy,) = (
         resource["Properties"]["PolicyDocument"]["Statement"]
         for name, resource in Template.from_stack(stack).find_resources("AWS::IAM::Policy").items()
@@ -166,8 +166,8 @@ def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Cal
     template = with_knobs(shards=64, retention=Duration.days(7))
     assert {
         (
-            f["Properties"]["Environment"]["Variables"]["MINUTEHAND_SHARDS"],
-            f["Properties"]["Environment"]["Variables"]["MINUTEHAND_RETENTION_DAYS"],
+            f["Properties"]["Environment"]["Variables"]["QUARTERJACK_SHARDS"],
+            f["Properties"]["Environment"]["Variables"]["QUARTERJACK_RETENTION_DAYS"],
         )
         for f in template.find_resources("AWS::Lambda::Function").values()
     } == {("64", "7")}
@@ -180,7 +180,7 @@ def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Cal
 @in_rotation(of=4)
 def test_the_alarms_go_where_they_are_wanted(stack: Stack) -> None:
     arn = "arn:aws:sns:eu-west-1:123456789012:pager"
-    Minutehand(stack, "Jobs", jobs=JOBS, alarms=AlarmSettings(topic=sns.Topic.from_topic_arn(stack, "Pager", arn)))
+    Quarterjack(stack, "Jobs", jobs=JOBS, alarms=AlarmSettings(topic=sns.Topic.from_topic_arn(stack, "Pager", arn)))
     template = Template.from_stack(stack)
     template.resource_count_is("AWS::SNS::Topic", 0)
     kinds = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
@@ -192,7 +192,7 @@ def test_the_alarms_go_where_they_are_wanted(stack: Stack) -> None:
 
 @in_rotation(of=4)
 def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_use_it(stack: Stack) -> None:
-    Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"))
+    Quarterjack(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"))
     template = Template.from_stack(stack)
     (name,) = template.find_resources("AWS::KMS::Key")
     arn = {"Fn::GetAtt": [name, "Arn"]}
@@ -226,7 +226,7 @@ def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_u
 
 @in_rotation(of=4)
 def test_the_logs_may_use_the_customers_key_for_this_installation_alone(stack: Stack) -> None:
-    Minutehand(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"), prefix="acme")
+    Quarterjack(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"), prefix="acme")
     (key,) = Template.from_stack(stack).find_resources("AWS::KMS::Key").values()
     (allowed,) = (s for s in key["Properties"]["KeyPolicy"]["Statement"] if "logs." in json.dumps(s["Principal"]))
     assert {"kms:Encrypt", "kms:Decrypt", "kms:GenerateDataKey*"} <= set(allowed["Action"])
@@ -252,24 +252,24 @@ def test_a_concurrency_of_none_of_0_and_of_a_number(with_knobs: Callable[..., Te
 
 @in_rotation(of=4)
 def test_jobs_have_metrics_of_their_own_if_they_are_named(with_knobs: Callable[..., Template]) -> None:
-    named = {"MINUTEHAND_METRIC_JOBS": "a.b,c", "MINUTEHAND_METRIC_TENANTS": "acme"}
+    named = {"QUARTERJACK_METRIC_JOBS": "a.b,c", "QUARTERJACK_METRIC_TENANTS": "acme"}
     told = {"Variables": Match.object_like(named)}
     template = with_knobs(metric_jobs=["a.b", "c"], metric_tenants=["acme"])
     for part in ("worker", "undertaker"):
         template.has_resource_properties(
-            "AWS::Lambda::Function", {"FunctionName": f"minutehand-{part}", "Environment": told}
+            "AWS::Lambda::Function", {"FunctionName": f"quarterjack-{part}", "Environment": told}
         )
-    assert "MINUTEHAND_METRIC" not in json.dumps(worker(with_knobs()))
+    assert "QUARTERJACK_METRIC" not in json.dumps(worker(with_knobs()))
 
 
 @in_rotation(of=4)
 def test_groups_of_containers_are_told_to_who_reads_logs(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(log_groups=["/ecs/a", "/ecs/b"], api=ApiSettings(iam=True))
-    told = {"Variables": Match.object_like({"MINUTEHAND_LOG_GROUPS": "/ecs/a,/ecs/b"})}
-    template.has_resource_properties("AWS::Lambda::Function", {"FunctionName": "minutehand-api", "Environment": told})
+    told = {"Variables": Match.object_like({"QUARTERJACK_LOG_GROUPS": "/ecs/a,/ecs/b"})}
+    template.has_resource_properties("AWS::Lambda::Function", {"FunctionName": "quarterjack-api", "Environment": told})
     found = statements(template, "JobsApiRoleDefaultPolicy")
     (reads,) = (each["Resource"] for each in found if each["Action"] == "logs:FilterLogEvents")
-    for name in ("/ecs/a:*", "/ecs/b:*", "/aws/lambda/minutehand-worker:*"):
+    for name in ("/ecs/a:*", "/ecs/b:*", "/aws/lambda/quarterjack-worker:*"):
         assert name in json.dumps(reads)
     assert len(reads) == 7
 
@@ -284,8 +284,8 @@ def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[.
 
 @in_rotation(of=4)
 def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> None:
-    Minutehand(stack, "Jobs", jobs=JOBS)
-    Minutehand(stack, "Reports", jobs=JOBS, prefix="reports")
+    Quarterjack(stack, "Jobs", jobs=JOBS)
+    Quarterjack(stack, "Reports", jobs=JOBS, prefix="reports")
     template = Template.from_stack(stack)
     names = [table["Properties"]["TableName"] for table in template.find_resources("AWS::DynamoDB::Table").values()]
     assert len(set(names)) == len(names) == 2 * len(TABLES)
@@ -309,13 +309,13 @@ def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> 
         ({"ticker_reserved": 16}, "ticker_reserved"),
         ({"ticker_reserved": 0, "ticker_groups": 1}, "ticker_reserved"),
         ({"undertaker_reserved": 1}, "undertaker_reserved"),
-        ({"environment": {"MINUTEHAND_PREFIX": "mine"}}, "environment"),
+        ({"environment": {"QUARTERJACK_PREFIX": "mine"}}, "environment"),
         ({"jobs": "no/such/package"}, "jobs"),
         ({"requirements": "no/such/file.txt"}, "requirements"),
     ],
 )
 def test_a_bad_knob_is_refused_with_its_remedy(stack: Stack, knobs: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        Minutehand(stack, "Jobs", **{"jobs": JOBS, **knobs})
+        Quarterjack(stack, "Jobs", **{"jobs": JOBS, **knobs})
     assert refusal.value.field == field
     assert refusal.value.remedy

@@ -10,11 +10,11 @@ from aws_cdk import Duration, Stack
 from aws_cdk.assertions import Template
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.policies import Priority
-from minutehand.domain.queue import BATCH, MOST_LOW_SHARE, Queue
-from minutehand.errors import InvalidInput
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.queue import BATCH, MOST_LOW_SHARE, Queue
+from quarterjack.errors import InvalidInput
 
-from infra import Minutehand
+from infra import Quarterjack
 from infra.roles.worker import WorkerSize
 from tests.support.parts import in_turn
 from tests.support.stacks import JOBS
@@ -60,26 +60,26 @@ def test_each_lane_has_its_share_of_the_functions_and_all_together_are_the_queue
 def test_a_lane_for_containers_has_no_event_source(template: Template) -> None:
     assert not any(queue.startswith("Workgpu") for queue in sources(template))
     names = {queue["Properties"]["QueueName"] for queue in template.find_resources("AWS::SQS::Queue").values()}
-    assert {"minutehand-work-gpu", "minutehand-work-gpu_high", "minutehand-work-gpu_low"} <= names
-    assert "minutehand-work-mail_low" not in names
+    assert {"quarterjack-work-gpu", "quarterjack-work-gpu_high", "quarterjack-work-gpu_low"} <= names
+    assert "quarterjack-work-mail_low" not in names
 
 
 def test_all_who_send_know_of_the_lanes_and_of_the_age(template: Template) -> None:
     for name, function in functions(template).items():
         variables = function["Environment"]["Variables"]
         sends = name.startswith(
-            ("minutehand-worker", "minutehand-ticker", "minutehand-undertaker", "minutehand-auditor")
+            ("quarterjack-worker", "quarterjack-ticker", "quarterjack-undertaker", "quarterjack-auditor")
         )
         if sends:
-            assert variables["MINUTEHAND_PRIORITIES"] == "default,gpu,reports", name
-            assert variables["MINUTEHAND_LOW_AGE"] == "21600", name
+            assert variables["QUARTERJACK_PRIORITIES"] == "default,gpu,reports", name
+            assert variables["QUARTERJACK_LOW_AGE"] == "21600", name
     assert template.find_outputs("Priorities")["Priorities"]["Value"] == "default,gpu,reports"
 
 
 def test_a_stack_without_lanes_says_nothing_of_them(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs()
-    assert "MINUTEHAND_PRIORITIES" not in str(template.to_json())
-    assert "MINUTEHAND_LOW_AGE" not in str(template.to_json())
+    assert "QUARTERJACK_PRIORITIES" not in str(template.to_json())
+    assert "QUARTERJACK_LOW_AGE" not in str(template.to_json())
     assert not any("_low" in str(each) for each in template.find_resources("AWS::SQS::Queue").values())
 
 
@@ -109,7 +109,7 @@ _REFUSED: list[tuple[dict[str, Any], str]] = [
 @in_turn(("knobs", "field"), _REFUSED, [f"{field}-{number}" for number, (_, field) in enumerate(_REFUSED)], of=4)
 def test_what_the_lanes_cannot_share_is_refused(knobs: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        Minutehand(Stack(), "Jobs", jobs=JOBS, queues=[], **knobs)
+        Quarterjack(Stack(), "Jobs", jobs=JOBS, queues=[], **knobs)
     assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
 
 

@@ -14,9 +14,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
-from minutehand.errors import InvalidInput
+from quarterjack.errors import InvalidInput
 
-from infra import ApiSettings, LoadBalancerSettings, Minutehand
+from infra import ApiSettings, LoadBalancerSettings, Quarterjack
 from tests.support.stacks import JOBS, NO_BUNDLING
 from tests.support.templates import functions
 
@@ -34,8 +34,8 @@ def settings(stack: Stack) -> LoadBalancerSettings:
         authorization_endpoint=f"{LOGIN}/authorize",
         token_endpoint=f"{LOGIN}/token",
         user_info_endpoint=f"{LOGIN}/userinfo",
-        client="minutehand",
-        client_secret=secretsmanager.Secret.from_secret_name_v2(stack, "Client", "minutehand/oidc"),
+        client="quarterjack",
+        client_secret=secretsmanager.Secret.from_secret_name_v2(stack, "Client", "quarterjack/oidc"),
     )
 
 
@@ -43,7 +43,7 @@ def settings(stack: Stack) -> LoadBalancerSettings:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
     app = App(context=NO_BUNDLING, outdir=str(tmp_path_factory.mktemp("cdk.out")))
     stack = Stack(app, "Test", env=Environment(account="123456789012", region="eu-west-1"))
-    Minutehand(stack, "Jobs", jobs=JOBS, api=ApiSettings(oidc=settings(stack), console=True))
+    Quarterjack(stack, "Jobs", jobs=JOBS, api=ApiSettings(oidc=settings(stack), console=True))
     return Template.from_stack(stack)
 
 
@@ -59,7 +59,7 @@ def test_people_sign_in_before_the_function_is_asked(template: Template) -> None
     first, then = sorted(listener["DefaultActions"], key=lambda action: action["Order"])
     assert (first["Type"], then["Type"]) == ("authenticate-oidc", "forward")
     asked = first["AuthenticateOidcConfig"]
-    assert (asked["Issuer"], asked["ClientId"], asked["Scope"]) == (LOGIN, "minutehand", "openid")
+    assert (asked["Issuer"], asked["ClientId"], asked["Scope"]) == (LOGIN, "quarterjack", "openid")
     assert "resolve:secretsmanager:" in json.dumps(asked["ClientSecret"])
     assert asked.get("OnUnauthenticatedRequest", "authenticate") == "authenticate"
 
@@ -77,9 +77,9 @@ def test_only_load_balancers_of_this_account_may_call_the_function_and_it_knows_
     (own,) = (each for each in permissions if each["Principal"] == "elasticloadbalancing.amazonaws.com")
     assert "eu-west-1:123456789012:targetgroup/*" in json.dumps(own["SourceArn"])
     name, _ = one(template, "ElasticLoadBalancingV2::LoadBalancer")
-    told = functions(template)["minutehand-api"]["Environment"]["Variables"]
-    assert told["MINUTEHAND_LOAD_BALANCER"] == {"Ref": name}
-    assert (told["MINUTEHAND_OIDC_ISSUER"], told["MINUTEHAND_OIDC_CLIENT"]) == (LOGIN, "minutehand")
+    told = functions(template)["quarterjack-api"]["Environment"]["Variables"]
+    assert told["QUARTERJACK_LOAD_BALANCER"] == {"Ref": name}
+    assert (told["QUARTERJACK_OIDC_ISSUER"], told["QUARTERJACK_OIDC_CLIENT"]) == (LOGIN, "quarterjack")
 
 
 def test_cfn_lint_has_nothing_to_say(template: Template) -> None:
@@ -93,7 +93,7 @@ def test_cfn_lint_has_nothing_to_say(template: Template) -> None:
 def test_cdk_nag_has_nothing_to_say_of_it(tmp_path: Path) -> None:
     app = App(context=NO_BUNDLING, outdir=str(tmp_path))
     stack = Stack(app, "Test", env=Environment(account="123456789012", region="eu-west-1"))
-    Minutehand(stack, "Jobs", jobs=JOBS, api=ApiSettings(oidc=settings(stack)))
+    Quarterjack(stack, "Jobs", jobs=JOBS, api=ApiSettings(oidc=settings(stack)))
     Validations.of(app).add_plugins(AwsSolutionsChecks())
     with contextlib.suppress(RuntimeError):  # the test's own VPC has no flow log
         app.synth()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import boto3
 import pytest
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 
 from infra.deploy_local import Deployment, bootstrap, prove, release, synthesise
 from tests.support.enforced_roles import amend, open_buckets

@@ -13,11 +13,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
-from minutehand.domain.queue import Queue
-from minutehand.errors import InvalidInput
-from minutehand.sqs.routing import MAX_RECEIVES, WORK
+from quarterjack.domain.queue import Queue
+from quarterjack.errors import InvalidInput
+from quarterjack.sqs.routing import MAX_RECEIVES, WORK
 
-from infra import Minutehand
+from infra import Quarterjack
 from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING
 from tests.support.templates import functions, queues_of, statements
 
@@ -49,7 +49,7 @@ def test_each_has_an_sqs_queue_like_the_default_one(template: Template, queue: Q
     template.has_resource_properties(
         "AWS::SQS::Queue",
         {
-            "QueueName": f"minutehand-work-{queue.name}",
+            "QueueName": f"quarterjack-work-{queue.name}",
             "VisibilityTimeout": WORK.visibility,
             "MessageRetentionPeriod": WORK.retention,
             "RedrivePolicy": {
@@ -62,20 +62,20 @@ def test_each_has_an_sqs_queue_like_the_default_one(template: Template, queue: Q
 
 
 def test_each_has_a_worker_of_its_own_size_but_those_on_containers(template: Template) -> None:
-    workers = {name: f for name, f in functions(template).items() if name.startswith("minutehand-worker")}
+    workers = {name: f for name, f in functions(template).items() if name.startswith("quarterjack-worker")}
     assert {name: (f["MemorySize"], f["Timeout"]) for name, f in workers.items()} == {
-        "minutehand-worker": (512, 900),
-        "minutehand-worker-reports": (3008, 120),
-        "minutehand-worker-mail": (512, 900),
+        "quarterjack-worker": (512, 900),
+        "quarterjack-worker-reports": (3008, 120),
+        "quarterjack-worker-mail": (512, 900),
     }
     assert all(f["Timeout"] * 6 <= WORK.visibility for f in workers.values())
-    reports = workers["minutehand-worker-reports"]
+    reports = workers["quarterjack-worker-reports"]
     assert reports["Handler"] == "functions/worker/handler.handler"
     assert reports["RecursiveLoop"] == "Allow"
     variables = reports["Environment"]["Variables"]
-    assert (variables["MINUTEHAND_WORK_QUEUE"], variables["MINUTEHAND_JOBS"]) == ("reports", "acme.jobs")
-    assert (variables["COLOUR"], variables["POWERTOOLS_SERVICE_NAME"]) == ("green", "minutehand-worker-reports")
-    assert "MINUTEHAND_WORK_QUEUE" not in workers["minutehand-worker"]["Environment"]["Variables"]
+    assert (variables["QUARTERJACK_WORK_QUEUE"], variables["QUARTERJACK_JOBS"]) == ("reports", "acme.jobs")
+    assert (variables["COLOUR"], variables["POWERTOOLS_SERVICE_NAME"]) == ("green", "quarterjack-worker-reports")
+    assert "QUARTERJACK_WORK_QUEUE" not in workers["quarterjack-worker"]["Environment"]["Variables"]
 
 
 def test_the_event_source_holds_to_the_concurrency(template: Template) -> None:
@@ -88,7 +88,7 @@ def test_the_event_source_holds_to_the_concurrency(template: Template) -> None:
 
 def test_what_is_granted_to_one_worker_is_granted_to_each(stack: Stack) -> None:
     topic = sns.Topic(stack, "News")
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS, queues=QUEUES)
+    jobs = Quarterjack(stack, "Jobs", jobs=JOBS, queues=QUEUES)
     topic.grant_publish(jobs.worker)
     assert set(jobs.workers) == {"reports", "mail"}
     roles = {f["Role"]["Fn::GetAtt"][0] for n, f in functions(Template.from_stack(stack)).items() if "worker" in n}
@@ -113,13 +113,13 @@ def test_the_workers_take_from_each_and_write_their_own_logs(template: Template)
 def test_the_ticker_publishes_to_the_topics_given_and_to_nothing_else(template: Template, stack: Stack) -> None:
     (allowed,) = (s for s in statements(template, "JobsTickerRole") if s["Action"] == "sns:Publish")
     assert allowed["Resource"] == TOPIC
-    Minutehand(stack, "Jobs", jobs=JOBS)
+    Quarterjack(stack, "Jobs", jobs=JOBS)
     assert "sns:Publish" not in json.dumps(statements(Template.from_stack(stack), "JobsTickerRole"))
 
 
 def test_who_schedules_sends_to_each_and_may_ask_which_there_are(stack: Stack) -> None:
     role = iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-    Minutehand(stack, "Jobs", jobs=JOBS, queues=QUEUES).grant_scheduling(role)
+    Quarterjack(stack, "Jobs", jobs=JOBS, queues=QUEUES).grant_scheduling(role)
     allowed = statements(Template.from_stack(stack), "ApiDefaultPolicy")
     assert queues_of(allowed, "sqs:SendMessage") == EVERY
     assert [s["Resource"] for s in allowed if s["Action"] == "sqs:ListQueues"] == ["*"]
@@ -128,7 +128,7 @@ def test_who_schedules_sends_to_each_and_may_ask_which_there_are(stack: Stack) -
 def test_cdk_nag_has_nothing_to_say(tmp_path: Path) -> None:
     app = App(context={**FLAGS, **NO_BUNDLING}, outdir=str(tmp_path))
     stack = Stack(app, "Test")
-    jobs = Minutehand(stack, "Jobs", jobs=JOBS, queues=QUEUES, notice_topics=[TOPIC])
+    jobs = Quarterjack(stack, "Jobs", jobs=JOBS, queues=QUEUES, notice_topics=[TOPIC])
     jobs.grant_scheduling(iam.Role(stack, "Api", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com")))
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()
@@ -146,18 +146,18 @@ def package(folder: Path, text: str) -> Path:
 
 
 def test_they_are_found_in_the_package(stack: Stack, tmp_path: Path) -> None:
-    text = "from minutehand import Queue, job\nQueue('slow', memory=1024)\n@job('a', queue='slow')\ndef a(c, p): ...\n"
-    Minutehand(stack, "Jobs", jobs=package(tmp_path, text))
-    assert functions(Template.from_stack(stack))["minutehand-worker-slow"]["MemorySize"] == 1024
+    text = "from quarterjack import Queue, job\nQueue('slow', memory=1024)\n@job('a', queue='slow')\ndef a(c, p): ...\n"
+    Quarterjack(stack, "Jobs", jobs=package(tmp_path, text))
+    assert functions(Template.from_stack(stack))["quarterjack-worker-slow"]["MemorySize"] == 1024
 
 
 def test_a_package_that_cannot_be_imported_here_is_not_guessed_at(stack: Stack, tmp_path: Path) -> None:
-    jobs = package(tmp_path, "import torch_of_tomorrow\nfrom minutehand import Queue\n")
+    jobs = package(tmp_path, "import torch_of_tomorrow\nfrom quarterjack import Queue\n")
     with pytest.raises(InvalidInput, match=r"torch_of_tomorrow.*pass queues=") as refusal:
-        Minutehand(stack, "Jobs", jobs=jobs)
+        Quarterjack(stack, "Jobs", jobs=jobs)
     assert refusal.value.field == "queues"
-    Minutehand(stack, "Given", jobs=jobs, queues=[Queue(name="slow")])
-    assert "minutehand-worker-slow" in functions(Template.from_stack(stack))
+    Quarterjack(stack, "Given", jobs=jobs, queues=[Queue(name="slow")])
+    assert "quarterjack-worker-slow" in functions(Template.from_stack(stack))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_package_that_cannot_be_imported_here_is_not_guessed_at(stack: Stack, 
 )
 def test_a_bad_knob_is_refused_with_its_remedy(stack: Stack, knobs: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        Minutehand(stack, "Jobs", jobs=JOBS, **knobs)
+        Quarterjack(stack, "Jobs", jobs=JOBS, **knobs)
     assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
 
 
@@ -197,6 +197,6 @@ def test_provisioned_functions_are_those_of_an_alias_that_the_event_source_calls
 @pytest.mark.parametrize("number", [-1, 1001])
 def test_so_many_provisioned_functions_are_refused(stack: Stack, number: int) -> None:
     with pytest.raises(InvalidInput, match="provisioned_concurrency"):
-        Minutehand(stack, "Jobs", jobs=JOBS, provisioned_concurrency=number)
+        Quarterjack(stack, "Jobs", jobs=JOBS, provisioned_concurrency=number)
     with pytest.raises(InvalidInput, match="provisioned_concurrency"):
         Queue(name="exact", provisioned_concurrency=number)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from aws_cdk import Duration, Stack
 from aws_cdk.assertions import Template
-from minutehand.domain.queue import Queue
-from minutehand.errors import InvalidInput
+from quarterjack.domain.queue import Queue
+from quarterjack.errors import InvalidInput
 
-from infra import Minutehand
+from infra import Quarterjack
 from tests.support.stacks import JOBS
 from tests.support.templates import functions, queues_of, sources, statements
 
@@ -27,7 +27,7 @@ def template(with_knobs: Callable[..., Template]) -> Template:
 
 def test_each_stripe_is_an_sqs_queue_that_a_source_reads_for_its_worker(template: Template) -> None:
     queues = template.find_resources("AWS::SQS::Queue").values()
-    names = {queue["Properties"]["QueueName"].removeprefix("minutehand-") for queue in queues}
+    names = {queue["Properties"]["QueueName"].removeprefix("quarterjack-") for queue in queues}
     assert names == {
         "dead",
         "historian-aside",
@@ -53,11 +53,11 @@ def test_each_stripe_is_an_sqs_queue_that_a_source_reads_for_its_worker(template
 
 
 def test_all_who_send_know_of_them_and_may_send_to_each(template: Template) -> None:
-    said = {name: f["Environment"]["Variables"].get("MINUTEHAND_STRIPES") for name, f in functions(template).items()}
+    said = {name: f["Environment"]["Variables"].get("QUARTERJACK_STRIPES") for name, f in functions(template).items()}
     told = ("auditor", "ticker", "undertaker", "worker", "worker-mail", "worker-reports")
-    assert {name: said[name] for name in said if name.startswith("minutehand-")} == {
-        **{f"minutehand-{n}": SAID for n in told},
-        "minutehand-historian": None,  # it sends nothing to a work queue
+    assert {name: said[name] for name in said if name.startswith("quarterjack-")} == {
+        **{f"quarterjack-{n}": SAID for n in told},
+        "quarterjack-historian": None,  # it sends nothing to a work queue
     }
     for part in ("Ticker", "Worker", "Undertaker", "Auditor"):
         assert queues_of(statements(template, f"Jobs{part}Role"), "sqs:SendMessage") - {"Dead"} == SHARED
@@ -84,11 +84,11 @@ def test_pollers_are_kept_for_each_stripe(template: Template) -> None:
 
 def test_the_ticker_is_told_when_to_hold_a_queue_back(template: Template, stack: Stack) -> None:
     def limits(of: Template) -> tuple[str, str]:
-        said = functions(of)["minutehand-ticker"]["Environment"]["Variables"]
-        return said["MINUTEHAND_QUEUE_DEPTH"], said["MINUTEHAND_QUEUE_AGE"]
+        said = functions(of)["quarterjack-ticker"]["Environment"]["Variables"]
+        return said["QUARTERJACK_QUEUE_DEPTH"], said["QUARTERJACK_QUEUE_AGE"]
 
     assert limits(template) == ("50000", "600")
-    Minutehand(stack, "Jobs", jobs=JOBS, queue_depth=0, queue_age=Duration.minutes(5))
+    Quarterjack(stack, "Jobs", jobs=JOBS, queue_depth=0, queue_age=Duration.minutes(5))
     assert limits(Template.from_stack(stack)) == ("0", "300")
 
 
@@ -108,5 +108,5 @@ def test_the_ticker_is_told_when_to_hold_a_queue_back(template: Template, stack:
 )
 def test_what_lambda_would_refuse_is_refused_at_synthesis(stack: Stack, knobs: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        Minutehand(stack, "Jobs", jobs=JOBS, **knobs)
+        Quarterjack(stack, "Jobs", jobs=JOBS, **knobs)
     assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
-from minutehand.dynamodb.tables import TABLES, TableDefinition
-from minutehand.sqs.routing import MAX_RECEIVES, QUEUES
+from quarterjack.dynamodb.tables import TABLES, TableDefinition
+from quarterjack.sqs.routing import MAX_RECEIVES, QUEUES
 
 from infra.packaging.bundling import RUNTIME
 
@@ -23,7 +23,7 @@ def resources(template: Template, kind: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def function(template: Template, part: str) -> dict[str, Any]:
-    found = template.find_resources("AWS::Lambda::Function", {"Properties": {"FunctionName": f"minutehand-{part}"}})
+    found = template.find_resources("AWS::Lambda::Function", {"Properties": {"FunctionName": f"quarterjack-{part}"}})
     (resource,) = found.values()
     return dict(resource["Properties"])
 
@@ -53,7 +53,7 @@ def actions(template: Template, part: str, on: str) -> set[str]:
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.suffix)
 def test_each_table_is_as_the_package_defines_it(template: Template, table: TableDefinition) -> None:
-    expected = table.create_arguments(f"minutehand-{table.suffix}")
+    expected = table.create_arguments(f"quarterjack-{table.suffix}")
     stream = expected.pop("StreamSpecification", None)
     expected["StreamSpecification"] = {"StreamViewType": stream["StreamViewType"]} if stream else Match.absent()
     template.has_resource_properties("AWS::DynamoDB::Table", expected)
@@ -85,7 +85,7 @@ def test_each_queue_is_as_the_package_defines_it(template: Template, queue: Any)
     template.has_resource_properties(
         "AWS::SQS::Queue",
         {
-            "QueueName": f"minutehand-{queue.suffix}",
+            "QueueName": f"quarterjack-{queue.suffix}",
             "VisibilityTimeout": queue.visibility,
             "MessageRetentionPeriod": 14 * 24 * 3600,
             "SqsManagedSseEnabled": True,
@@ -98,7 +98,7 @@ def test_messages_that_cannot_be_leased_end_in_the_dead_letter_queue(template: T
     template.has_resource_properties(
         "AWS::SQS::Queue",
         {
-            "QueueName": "minutehand-work",
+            "QueueName": "quarterjack-work",
             "RedrivePolicy": {
                 "maxReceiveCount": MAX_RECEIVES,
                 "deadLetterTargetArn": {"Fn::GetAtt": [Match.string_like_regexp("JobsQueuesDead.*"), "Arn"]},
@@ -143,7 +143,9 @@ def test_the_auditor_removes_payloads_and_nobody_anything_else(template: Templat
     assert actions(template, "auditor", "archive/inbox/*") == {"s3:DeleteObject", "s3:GetObject"}
     listings = [s["Condition"]["StringLike"] for s in statements(template, "auditor") if s["Action"] == "s3:ListBucket"]
     assert {condition["s3:prefix"] for condition in listings} == {"payloads/*", "archive/inbox/*", "audit/*"}
-    assert function(template, "auditor")["Environment"]["Variables"]["MINUTEHAND_BUCKET"]["Ref"].startswith("JobsStore")
+    assert function(template, "auditor")["Environment"]["Variables"]["QUARTERJACK_BUCKET"]["Ref"].startswith(
+        "JobsStore"
+    )
     for part in set(PARTS) - {"auditor"}:
         assert "s3:Delete" not in json.dumps(statements(template, part))
 
@@ -171,7 +173,7 @@ def test_nothing_travels_in_the_clear(template: Template) -> None:
 
 def test_there_are_five_functions_and_no_helper_of_the_cdk(template: Template) -> None:
     names = {f["Properties"]["FunctionName"] for f in resources(template, "AWS::Lambda::Function").values()}
-    assert names == {f"minutehand-{part}" for part in PARTS}
+    assert names == {f"quarterjack-{part}" for part in PARTS}
     assert not [kind for kind in json.dumps(template.to_json()).split('"') if kind.startswith("Custom::")]
 
 
@@ -194,23 +196,23 @@ def test_the_runtime_is_the_newest_that_the_cdk_knows() -> None:
 def test_a_function_is_told_which_installation_it_is_of(template: Template, part: str) -> None:
     variables = function(template, part)["Environment"]["Variables"]
     expected = {
-        "MINUTEHAND_PREFIX": "minutehand",
-        "MINUTEHAND_RETENTION_DAYS": "90",
-        "MINUTEHAND_SHARDS": "16",
-        "POWERTOOLS_SERVICE_NAME": f"minutehand-{part}",
-        "POWERTOOLS_METRICS_NAMESPACE": "Minutehand",
+        "QUARTERJACK_PREFIX": "quarterjack",
+        "QUARTERJACK_RETENTION_DAYS": "90",
+        "QUARTERJACK_SHARDS": "16",
+        "POWERTOOLS_SERVICE_NAME": f"quarterjack-{part}",
+        "POWERTOOLS_METRICS_NAMESPACE": "Quarterjack",
     }
     assert expected.items() <= variables.items()
 
 
 def test_only_the_worker_knows_jobs_and_only_who_uses_it_the_bucket(template: Template) -> None:
-    assert function(template, "worker")["Environment"]["Variables"]["MINUTEHAND_JOBS"] == "acme.jobs"
+    assert function(template, "worker")["Environment"]["Variables"]["QUARTERJACK_JOBS"] == "acme.jobs"
     for part in PARTS:
-        only = {"MINUTEHAND_JOBS", "MINUTEHAND_BUCKET"} & function(template, part)["Environment"]["Variables"].keys()
+        only = {"QUARTERJACK_JOBS", "QUARTERJACK_BUCKET"} & function(template, part)["Environment"]["Variables"].keys()
         known = {
-            "worker": {"MINUTEHAND_JOBS", "MINUTEHAND_BUCKET"},
-            "auditor": {"MINUTEHAND_BUCKET"},
-            "historian": {"MINUTEHAND_BUCKET"},
+            "worker": {"QUARTERJACK_JOBS", "QUARTERJACK_BUCKET"},
+            "auditor": {"QUARTERJACK_BUCKET"},
+            "historian": {"QUARTERJACK_BUCKET"},
         }
         assert only == known.get(part, set())
 
@@ -218,7 +220,7 @@ def test_only_the_worker_knows_jobs_and_only_who_uses_it_the_bucket(template: Te
 @pytest.mark.parametrize("part", PARTS)
 def test_logs_are_kept_for_a_month(template: Template, part: str) -> None:
     template.has_resource_properties(
-        "AWS::Logs::LogGroup", {"LogGroupName": f"/aws/lambda/minutehand-{part}", "RetentionInDays": 30}
+        "AWS::Logs::LogGroup", {"LogGroupName": f"/aws/lambda/quarterjack-{part}", "RetentionInDays": 30}
     )
     assert "LogGroup" in function(template, part)["LoggingConfig"]
 
@@ -248,7 +250,7 @@ def test_workers_leave_half_of_an_accounts_functions_to_the_ticker_and_others(te
 
 
 def test_all_that_can_have_tags_names_its_installation(template: Template) -> None:
-    tag = {"Key": "minutehand-prefix", "Value": "minutehand"}
+    tag = {"Key": "quarterjack-prefix", "Value": "quarterjack"}
     for kind in (
         "AWS::DynamoDB::Table",
         "AWS::SQS::Queue",
@@ -304,13 +306,13 @@ def test_the_ticker_cannot_touch_payloads_and_results(template: Template) -> Non
 def test_the_ticker_may_invoke_itself_and_no_other_function(template: Template) -> None:
     (allowed,) = (s for s in statements(template, "ticker") if "lambda:" in json.dumps(s["Action"]))
     assert allowed["Action"] == "lambda:InvokeFunction"
-    assert json.dumps(allowed["Resource"]).endswith(':function:minutehand-ticker"]]}')
+    assert json.dumps(allowed["Resource"]).endswith(':function:quarterjack-ticker"]]}')
     for part in set(PARTS) - {"ticker"}:
         assert "lambda:" not in json.dumps(statements(template, part))
 
 
 def test_the_ticker_is_told_over_how_many_invocations_a_tick_may_go(template: Template) -> None:
-    assert function(template, "ticker")["Environment"]["Variables"]["MINUTEHAND_TICKER_GROUPS"] == "16"
+    assert function(template, "ticker")["Environment"]["Variables"]["QUARTERJACK_TICKER_GROUPS"] == "16"
 
 
 def test_the_worker_cannot_change_schedules(template: Template) -> None:
@@ -399,5 +401,5 @@ def test_cloudwatch_may_publish_to_the_alarms_topic_and_nobody_without_tls(templ
 
 def test_the_outputs_say_what_the_sdk_needs(template: Template) -> None:
     described = [output["Description"] for output in template.find_outputs("*").values()]
-    assert any("MINUTEHAND_PREFIX" in text for text in described)
-    assert any("MINUTEHAND_BUCKET" in text for text in described)
+    assert any("QUARTERJACK_PREFIX" in text for text in described)
+    assert any("QUARTERJACK_BUCKET" in text for text in described)

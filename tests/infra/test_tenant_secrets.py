@@ -11,7 +11,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 
-from infra import Minutehand
+from infra import Quarterjack
 from tests.support.stacks import JOBS
 
 
@@ -32,34 +32,34 @@ def role(stack: Stack) -> iam.Role:
 
 
 def test_workers_read_the_secrets_of_this_installations_tenants_and_no_other_role_does(stack: Stack) -> None:
-    Minutehand(stack, "Jobs", jobs=JOBS, prefix="acme")
+    Quarterjack(stack, "Jobs", jobs=JOBS, prefix="acme")
     ((name, action, places),) = ssm_statements(Template.from_stack(stack))
     assert name.startswith("JobsWorkerRole")
     assert (action, places) == ("ssm:GetParameter", [":parameter/acme/tenants/*"])
 
 
 def test_a_container_that_works_reads_them_too(stack: Stack, role: iam.Role) -> None:
-    Minutehand(stack, "Jobs", jobs=JOBS).grant_work(role)
+    Quarterjack(stack, "Jobs", jobs=JOBS).grant_work(role)
     found = {name[:5]: places for name, _, places in ssm_statements(Template.from_stack(stack))}
-    assert found == {"JobsW": [":parameter/minutehand/tenants/*"], "Owner": [":parameter/minutehand/tenants/*"]}
+    assert found == {"JobsW": [":parameter/quarterjack/tenants/*"], "Owner": [":parameter/quarterjack/tenants/*"]}
 
 
 def test_they_are_out_of_reach_if_one_says_so(stack: Stack, role: iam.Role) -> None:
-    Minutehand(stack, "Jobs", jobs=JOBS, tenant_secrets=False).grant_work(role)
+    Quarterjack(stack, "Jobs", jobs=JOBS, tenant_secrets=False).grant_work(role)
     assert list(ssm_statements(Template.from_stack(stack))) == []
 
 
 @pytest.mark.parametrize(
     ("tenant", "places"),
     [
-        (None, [":parameter/minutehand/tenants/*"]),
-        ("acme", [":parameter/minutehand/tenants/acme/*", ":parameter/minutehand/tenants/acme"]),
+        (None, [":parameter/quarterjack/tenants/*"]),
+        ("acme", [":parameter/quarterjack/tenants/acme/*", ":parameter/quarterjack/tenants/acme"]),
     ],
 )
 def test_who_sets_them_may_not_decrypt_them(
     stack: Stack, role: iam.Role, tenant: str | None, places: list[str]
 ) -> None:
-    Minutehand(stack, "Jobs", jobs=JOBS, tenant_secrets=False).grant_secrets(role, tenant=tenant)
+    Quarterjack(stack, "Jobs", jobs=JOBS, tenant_secrets=False).grant_secrets(role, tenant=tenant)
     ((name, actions, found),) = ssm_statements(Template.from_stack(stack))
     assert name.startswith("Owner")
     assert set(actions) == {"ssm:PutParameter", "ssm:DeleteParameter", "ssm:GetParametersByPath"}

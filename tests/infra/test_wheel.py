@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[2]
 JOBS = Path(__file__).parent / "acme" / "jobs"
 
 _APP = """
-from minutehand.infra import Minutehand
+from quarterjack.infra import Quarterjack
 from aws_cdk import App, Stack
-import minutehand.infra, minutehand.infra.packaging.bundling as bundling
+import quarterjack.infra, quarterjack.infra.packaging.bundling as bundling
 app = App(context={"aws:cdk:bundling-stacks": []})
 stack = Stack(app, "Users")
-Minutehand(stack, "Jobs", jobs="JOBS")
+Quarterjack(stack, "Jobs", jobs="JOBS")
 app.synth()
-print(minutehand.infra.__file__)
+print(quarterjack.infra.__file__)
 print(bundling.HANDLERS)
 print(sum("==" in line for line in bundling._pins(None).splitlines()))
 """
@@ -37,7 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(place), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (wheel,) = place.glob("minutehand-*.whl")
+    (wheel,) = place.glob("quarterjack-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(place / "site")
     return place / "site"
@@ -45,24 +45,24 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_every_module_of_the_checkout_and_no_other(installed: Path) -> None:
     expected = {
-        str(Path("minutehand", *under, place.relative_to(root)))
+        str(Path("quarterjack", *under, place.relative_to(root)))
         for root, under in (
-            (ROOT / "shared" / "minutehand", ()),
+            (ROOT / "shared" / "quarterjack", ()),
             (ROOT / "functions", ("functions",)),
             (ROOT / "infra", ("infra",)),
         )
         for place in root.rglob("*.py")
     }
     assert {str(place.relative_to(installed)) for place in installed.rglob("*.py")} == expected
-    assert (installed / "minutehand" / "py.typed").is_file()
+    assert (installed / "quarterjack" / "py.typed").is_file()
 
 
 def test_the_wheel_holds_the_templates_and_assets_of_the_console(installed: Path) -> None:
-    room = ROOT / "shared" / "minutehand" / "console"
+    room = ROOT / "shared" / "quarterjack" / "console"
     expected = {
         place.relative_to(room) for place in room.rglob("*") if place.is_file() and place.suffix not in (".py", ".pyc")
     }
-    built = installed / "minutehand" / "console"
+    built = installed / "quarterjack" / "console"
     assert {
         place.relative_to(built) for place in built.rglob("*") if place.is_file() and place.suffix != ".py"
     } == expected
@@ -80,8 +80,8 @@ def test_a_user_builds_a_stack_with_the_installed_construct(installed: Path, tmp
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
-        str(installed / "minutehand" / "infra" / "__init__.py"),
-        str(installed / "minutehand" / "functions"),
+        str(installed / "quarterjack" / "infra" / "__init__.py"),
+        str(installed / "quarterjack" / "functions"),
         str(
             len(pins((ROOT / "constraints.txt").read_text(encoding="utf-8")))
         ),  # it deploys the versions of its release

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from minutehand.domain.queue import Queue
+from quarterjack.domain.queue import Queue
 
-from infra.stack import MinutehandStack
+from infra.stack import QuarterjackStack
 
 from aws_cdk import App  # isort: skip — after the package, which finds Node
 from aws_cdk.assertions import Template  # isort: skip — the same
@@ -21,7 +21,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[
     app = App(context=NO_BUNDLING, outdir=str(tmp_path_factory.mktemp("cdk.out")))
     queues = [Queue(name="reports", priorities=True), Queue(name="gpu", container=True)]
     knobs = {"jobs": JOBS, "queues": queues, "events": "eventbridge:acme"}
-    found: Mapping[str, Mapping[str, Any]] = Template.from_stack(MinutehandStack(app, "Night", knobs=knobs)).to_json()[
+    found: Mapping[str, Mapping[str, Any]] = Template.from_stack(QuarterjackStack(app, "Night", knobs=knobs)).to_json()[
         "Resources"
     ]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from minutehand import RunState
+from quarterjack import RunState
 
 from tests.support.nights import faults
 from tests.support.nights.command_line import NightShell
@@ -102,7 +102,7 @@ def test_a_poisoned_schedule_makes_no_other_late(night: Night) -> None:
 
 def test_an_operator_types_what_stands_on_the_page(night: Night) -> None:
     typed = Operator(night, acts={"cdk deploy": lambda: None}).follow("no-tick").typed
-    assert typed == ["minutehand doctor", "cdk deploy -c jobs=path/to/package", "minutehand doctor"]
+    assert typed == ["quarterjack doctor", "cdk deploy -c jobs=path/to/package", "quarterjack doctor"]
     with pytest.raises(AssertionError, match="does not say what cures this"):
         Operator(night, acts={"aws lambda invoke": lambda: None}).follow("no-tick")
 

@@ -28,7 +28,7 @@ class Watched:
                 self._had("auditor", "Audits", minute)
 
     def _had(self, part: str, name: str, minute: int) -> None:
-        self.cloudwatch.figures.add(("Minutehand", name, (("service", f"{PREFIX}-{part}"),)), minute, [1])
+        self.cloudwatch.figures.add(("Quarterjack", name, (("service", f"{PREFIX}-{part}"),)), minute, [1])
 
     def live(self) -> list[str]:
         """A minute; the alarms that page after it."""

@@ -19,12 +19,12 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand.domain.names import fire_ref, one_off_ref
-from minutehand.domain.times import HOUR, MINUTE, SECOND, from_ms
-from minutehand.dynamodb.rows import to_item
-from minutehand.dynamodb.tables import TABLES
-from minutehand.services import connect
-from minutehand.settings import Settings
+from quarterjack.domain.names import fire_ref, one_off_ref
+from quarterjack.domain.times import HOUR, MINUTE, SECOND, from_ms
+from quarterjack.dynamodb.rows import to_item
+from quarterjack.dynamodb.tables import TABLES
+from quarterjack.services import connect
+from quarterjack.settings import Settings
 
 from tests.support.builders import NOON, a_definition, a_head, a_line, a_revision, an_entry
 from tests.support.command_line import environment
@@ -35,7 +35,7 @@ NAMED = re.compile(r"(?<![A-Za-z0-9._-])acme(?![A-Za-z0-9._-])")
 SECRET = "aCmEsEcReT"
 KILLS = 5
 PER_SCHEDULE = 100  # runs
-GENTLE = {"MINUTEHAND_REQUESTS": "2"}  # the local cloud reads its whole table for each page of a scan
+GENTLE = {"QUARTERJACK_REQUESTS": "2"}  # the local cloud reads its whole table for each page of a scan
 
 
 class Stock:

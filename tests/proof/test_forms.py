@@ -8,27 +8,27 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import Scheduler
-from minutehand.auditor.audit import audit
-from minutehand.aws import BatchBackoff
-from minutehand.domain.message import MESSAGE_SCHEMA, SCHEMA, decode, decode_letter
-from minutehand.domain.run import WAITING, RunState
-from minutehand.domain.times import from_ms
-from minutehand.dynamodb.records import record_of
-from minutehand.dynamodb.rows import run_of, to_row
-from minutehand.dynamodb.tenants.usage import count_of
-from minutehand.errors import TooNew
-from minutehand.fires.context import FAR
-from minutehand.fires.lines import read_slots
-from minutehand.local.cloud import LocalCloud
-from minutehand.ports.work_queue import RawMessage
-from minutehand.services import connect
-from minutehand.state.tenants.slots import ConcurrencyCap
-from minutehand.testing import ManualClock
-from minutehand.testing.cloud import fresh_settings
-from minutehand.testing.process import Hand, make_worker
-from minutehand.ticker.tick import TickReport, tick
-from minutehand.undertaker.bury import bury_one
+from quarterjack import Scheduler
+from quarterjack.auditor.audit import audit
+from quarterjack.aws import BatchBackoff
+from quarterjack.domain.message import MESSAGE_SCHEMA, SCHEMA, decode, decode_letter
+from quarterjack.domain.run import WAITING, RunState
+from quarterjack.domain.times import from_ms
+from quarterjack.dynamodb.records import record_of
+from quarterjack.dynamodb.rows import run_of, to_row
+from quarterjack.dynamodb.tenants.usage import count_of
+from quarterjack.errors import TooNew
+from quarterjack.fires.context import FAR
+from quarterjack.fires.lines import read_slots
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.ports.work_queue import RawMessage
+from quarterjack.services import connect
+from quarterjack.state.tenants.slots import ConcurrencyCap
+from quarterjack.testing import ManualClock
+from quarterjack.testing.cloud import fresh_settings
+from quarterjack.testing.process import Hand, make_worker
+from quarterjack.ticker.tick import TickReport, tick
+from quarterjack.undertaker.bury import bury_one
 
 from tests.support import forms
 

@@ -6,21 +6,21 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import minutehand.auditor.audit
-import minutehand.daemon.lane_slots
-import minutehand.dynamodb.tenants.usage
-import minutehand.fires.lines
-import minutehand.owner.quotas
-import minutehand.state.lease
-import minutehand.worker.admission.admit
-import minutehand.worker.admission.concurrency
-import minutehand.worker.pipeline
 import pytest
-from minutehand.state.tenants.breaker import Breaker
-from minutehand.state.tenants.quota import QuotaCount
-from minutehand.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
-from minutehand.state.transition import Compare
-from minutehand.worker.breakers import BreakerBook, Passage
+import quarterjack.auditor.audit
+import quarterjack.daemon.lane_slots
+import quarterjack.dynamodb.tenants.usage
+import quarterjack.fires.lines
+import quarterjack.owner.quotas
+import quarterjack.state.lease
+import quarterjack.worker.admission.admit
+import quarterjack.worker.admission.concurrency
+import quarterjack.worker.pipeline
+from quarterjack.state.tenants.breaker import Breaker
+from quarterjack.state.tenants.quota import QuotaCount
+from quarterjack.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
+from quarterjack.state.transition import Compare
+from quarterjack.worker.breakers import BreakerBook, Passage
 
 from tests.support import simulate
 from tests.support.histories.governed import Governed
@@ -78,23 +78,23 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     "caps let anything through": ("too many:", [(CapSlots, "taken", _grants_to_anybody)]),
     "nobody asks for slots": (
         "no slot:",
-        [(minutehand.worker.pipeline, "hold_slots", lambda worker, ready: list(ready))],
+        [(quarterjack.worker.pipeline, "hold_slots", lambda worker, ready: list(ready))],
     ),
     "rates take no tokens": (
         "too fast:",
-        [(minutehand.dynamodb.tenants.usage.RowUsage, "take", lambda self, tenant, rate, now: 0)],
+        [(quarterjack.dynamodb.tenants.usage.RowUsage, "take", lambda self, tenant, rate, now: 0)],
     ),
     "runs take no places": (
         "over quota: waiting_runs",
-        [(minutehand.dynamodb.tenants.usage.RowUsage, "take_place", lambda self, *_: 0)],
+        [(quarterjack.dynamodb.tenants.usage.RowUsage, "take_place", lambda self, *_: 0)],
     ),
     "payloads take no bytes": (
         "over quota: kept_bytes",
-        [(minutehand.dynamodb.tenants.usage.RowUsage, "take_bytes", lambda self, *_: None)],
+        [(quarterjack.dynamodb.tenants.usage.RowUsage, "take_bytes", lambda self, *_: None)],
     ),
     "places never come back": (
         "leaked: places",
-        [(minutehand.owner.quotas, "_count_runs", lambda *of: QuotaCount(in_use=of[-1]))],
+        [(quarterjack.owner.quotas, "_count_runs", lambda *of: QuotaCount(in_use=of[-1]))],
     ),
     "an open breaker lets everything through": (
         "too many probes:",
@@ -108,7 +108,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
         "not free:",
         [
             (
-                minutehand.worker.admission.concurrency,
+                quarterjack.worker.admission.concurrency,
                 "caps_of",
                 lambda governance, job: (ConcurrencyCap(tenant=governance.tenant, job=ALL, most=2),),
             )
@@ -118,7 +118,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
         "starved:",
         [
             (
-                minutehand.daemon.lane_slots,
+                quarterjack.daemon.lane_slots,
                 "next_lane",
                 lambda waiting, *_: min(waiting, key=lambda lane: lane.rank, default=None),
             )
@@ -127,19 +127,19 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     "who leaves a line gets no message, and no auditor comes": (
         "stuck:",
         [
-            (minutehand.fires.lines, "send", lambda messages, work, clock: [True] * len(messages)),
-            (minutehand.auditor.audit._Audit, "go_round", lambda self, slices: None),
+            (quarterjack.fires.lines, "send", lambda messages, work, clock: [True] * len(messages)),
+            (quarterjack.auditor.audit._Audit, "go_round", lambda self, slices: None),
         ],
     ),
     "a lease needs nothing": (
         "twice:",
-        [(minutehand.state.lease, "all_of", lambda *conditions: Compare("fence", ">=", 0))],
+        [(quarterjack.state.lease, "all_of", lambda *conditions: Compare("fence", ">=", 0))],
     ),
     "a line is never empty": (
         "left:",
         [(CapSlots, "fed", lambda self, runs, now, *, has_line: _FED(self, runs, now, has_line=True))],
     ),
-    "slots are not given back": ("leaked: slots", [(minutehand.worker.pipeline, "return_slots", lambda *_: None)]),
+    "slots are not given back": ("leaked: slots", [(quarterjack.worker.pipeline, "return_slots", lambda *_: None)]),
     "an open breaker has no further minute": (
         "leaked: the permits",
         [(Breaker, "_next_minute", lambda self, now: self)],

@@ -7,14 +7,14 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.history import outgoing_event
-from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
-from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
-from minutehand.dynamodb import audit as auditing
-from minutehand.historian import events
-from minutehand.historian import rebuild as rebuilding
-from minutehand.state.history.run_changes import transition_of
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.history import outgoing_event
+from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
+from quarterjack.domain.history.transition_line import TransitionKind, TransitionLine
+from quarterjack.dynamodb import audit as auditing
+from quarterjack.historian import events
+from quarterjack.historian import rebuild as rebuilding
+from quarterjack.state.history.run_changes import transition_of
 
 from tests.support import simulate
 from tests.support.histories.recorded import Recorded, Unfollowed

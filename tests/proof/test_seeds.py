@@ -12,8 +12,8 @@ from tests.support.parts import in_rotation
 ROOT = Path(__file__).parents[2]
 PLAYED = """
 from hashlib import sha256
-from minutehand.domain.times import MINUTE
-from minutehand.state.backpressure import Limits
+from quarterjack.domain.times import MINUTE
+from quarterjack.state.backpressure import Limits
 from tests.support.histories.governed import Governed
 from tests.support.histories.simulator import HOSTILE
 

@@ -6,8 +6,8 @@ import itertools
 import time
 
 import pytest
-from minutehand.errors import MinutehandError
-from minutehand.fires.backpressure import read_hold_log
+from quarterjack.errors import QuarterjackError
+from quarterjack.fires.backpressure import read_hold_log
 
 from tests.support import simulate
 from tests.support.histories.history import History
@@ -86,4 +86,4 @@ def test_a_defect_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.support.histories.history.tick", broken)
     (found,) = simulate.play(1).violations
     assert "ZeroDivisionError" in found
-    assert not issubclass(ZeroDivisionError, MinutehandError)
+    assert not issubclass(ZeroDivisionError, QuarterjackError)

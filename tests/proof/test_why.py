@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from minutehand import Verdict
-from minutehand.why import workers
-from minutehand.why.words import count
+from quarterjack import Verdict
+from quarterjack.why import workers
+from quarterjack.why.words import count
 
 from tests.support import simulate
 from tests.support.parts import in_turn

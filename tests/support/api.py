@@ -12,12 +12,12 @@ from unittest.mock import patch
 
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
-from minutehand import Registry, Scheduler
-from minutehand.testing import Harness
-from minutehand.web import Actor, create_app
-from minutehand.web.actors import KeyAccess
-from minutehand.web.app import routed
-from minutehand.web.guard import GuardOptions
+from quarterjack import Registry, Scheduler
+from quarterjack.testing import Harness
+from quarterjack.web import Actor, create_app
+from quarterjack.web.actors import KeyAccess
+from quarterjack.web.app import routed
+from quarterjack.web.guard import GuardOptions
 from starlette.datastructures import State
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -51,7 +51,7 @@ def greeting_jobs() -> Registry:
 
     @jobs.job("fail")
     def fail(ctx: Any, payload: Any) -> Any:
-        from minutehand.errors import Permanent
+        from quarterjack.errors import Permanent
 
         raise Permanent("it never works")
 
@@ -100,7 +100,7 @@ class Api:
     def __init__(self, *, actor: Actor | None = None, scheduler: Scheduler | None = None, **options: Any) -> None:
         self.harness = Harness(greeting_jobs(), at=NOON)
         self.scheduler = scheduler or self.harness.scheduler
-        with patch("minutehand.web.app.routed", _of_its_own):
+        with patch("quarterjack.web.app.routed", _of_its_own):
             self.app: FastAPI = create_app(
                 self.scheduler, access=KeyAccess(KEY, actor or Actor(name="alice@acme")), **{"rate": None, **options}
             )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from minutehand.domain.audit import AuditAct, AuditLineRow, Via
-from minutehand.domain.message import Message
-from minutehand.domain.names import RunRef, fire_ref, one_off_ref
-from minutehand.domain.notice import Notice, NoticeKind
-from minutehand.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, Failure, RunRow, RunState
-from minutehand.domain.schedule import Definition, Head, Revision, ScheduleState
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.timing import Rule
+from quarterjack.domain.audit import AuditAct, AuditLineRow, Via
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
+from quarterjack.domain.notice import Notice, NoticeKind
+from quarterjack.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, Failure, RunRow, RunState
+from quarterjack.domain.schedule import Definition, Head, Revision, ScheduleState
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.timing import Rule
 
 # A whole minute in 2036, UTC ms: what expires by it must not expire under a test.
 NOON = 2_094_496_020_000 // MINUTE * MINUTE

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from minutehand.cli.app import run
-from minutehand.local.processes import variables
-from minutehand.settings import Settings
+from quarterjack.cli.app import run
+from quarterjack.local.processes import variables
+from quarterjack.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ Say = Callable[..., Said]
 
 
 def environment(settings: Settings) -> Mapping[str, str]:
-    """The variables that `minutehand local` tells one to export."""
+    """The variables that `quarterjack local` tells one to export."""
     where = {"AWS_ENDPOINT_URL": str(settings.endpoint), "AWS_REGION": str(settings.region)}
     return variables(settings) | where
 
@@ -62,4 +62,4 @@ def speaker(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 def typed(settings: Settings, *words: str, **streams: Any) -> subprocess.Popen[str]:
     """A command in a process of its own, to be interrupted."""
     environ = {**os.environ, **environment(settings), "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen([sys.executable, "-m", "minutehand", *words], env=environ, text=True, **streams)
+    return subprocess.Popen([sys.executable, "-m", "quarterjack", *words], env=environ, text=True, **streams)

@@ -9,16 +9,16 @@ from typing import Any
 from urllib.parse import urlencode
 
 from httpx import Response
-from minutehand import Registry, Scheduler, Settings
-from minutehand.console import ApiKeySession, BrowserSession, add_console
-from minutehand.console.checkups import Checkups
-from minutehand.console.sign_in import EitherSession
-from minutehand.testing import Harness
-from minutehand.web import Actor, create_app
+from quarterjack import Registry, Scheduler, Settings
+from quarterjack.console import ApiKeySession, BrowserSession, add_console
+from quarterjack.console.checkups import Checkups
+from quarterjack.console.sign_in import EitherSession
+from quarterjack.testing import Harness
+from quarterjack.web import Actor, create_app
 
 from tests.support.api import NOON, AsgiClient, greeting_jobs
 
-KEY = "mhk_local_test"
+KEY = "qjk_local_test"
 FORM = "application/x-www-form-urlencoded"
 
 

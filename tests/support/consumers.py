@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from minutehand.domain.history.run_change import RunChange
-from minutehand.historian.context import HistorianContext
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.historian.context import HistorianContext
 
 
 @dataclass

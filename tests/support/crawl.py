@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from minutehand.console.app import _pages
+from quarterjack.console.app import _pages
 from starlette.routing import Route
 
 from tests.support.console import Browser

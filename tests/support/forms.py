@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from minutehand import Context, Registry, Retry, Scheduler, Tenants
-from minutehand.aws import BatchBackoff
-from minutehand.daemon.worker_record import RecordKeeper, catalogue_of
-from minutehand.domain.message import Wait
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.policies import Priority
-from minutehand.domain.tenants.limits import TenantLimits
-from minutehand.domain.tenants.profile import Grant, TenantProfile, TenantState
-from minutehand.dynamodb.tables import TABLES
-from minutehand.fires.claim import message_of
-from minutehand.fires.lines import change_cap, line_up, look_after_line
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.marks import (
+from quarterjack import Context, Registry, Retry, Scheduler, Tenants
+from quarterjack.aws import BatchBackoff
+from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of
+from quarterjack.domain.message import Wait
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.tenants.limits import TenantLimits
+from quarterjack.domain.tenants.profile import Grant, TenantProfile, TenantState
+from quarterjack.dynamodb.tables import TABLES
+from quarterjack.fires.claim import message_of
+from quarterjack.fires.lines import change_cap, line_up, look_after_line
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.marks import (
     ShardPosition,
     StreamGap,
     StreamPosition,
@@ -36,16 +36,16 @@ from minutehand.historian.marks import (
     write_gap,
     write_position,
 )
-from minutehand.services import connect
-from minutehand.settings import Settings
-from minutehand.state.tenants.quota import QuotaCount
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
-from minutehand.state.worker_record import JobNames, WorkerIdentity, WorkerKind
-from minutehand.testing import ManualClock
-from minutehand.testing.cloud import fresh_settings, running_cloud
-from minutehand.testing.process import Hand, make_worker
-from minutehand.ticker.tick import tick
-from minutehand.undertaker.bury import bury_one
+from quarterjack.services import connect
+from quarterjack.settings import Settings
+from quarterjack.state.tenants.quota import QuotaCount
+from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
+from quarterjack.state.worker_record import JobNames, WorkerIdentity, WorkerKind
+from quarterjack.testing import ManualClock
+from quarterjack.testing.cloud import fresh_settings, running_cloud
+from quarterjack.testing.process import Hand, make_worker
+from quarterjack.ticker.tick import tick
+from quarterjack.undertaker.bury import bury_one
 
 from tests.support.open_breakers import open_breaker
 

@@ -18,15 +18,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from minutehand.apply.document import read
-from minutehand.domain.message import decode, decode_letter
-from minutehand.domain.times import DAY
-from minutehand.dynamodb.records import dead_of, record_of
-from minutehand.dynamodb.rows import entry_of, run_of, to_row
-from minutehand.dynamodb.schedules import freeze_of, head_of, revision_of
-from minutehand.errors import MinutehandError
-from minutehand.sdk.cursors import Listing
-from minutehand.timing import Rule, fires, timetable
+from quarterjack.apply.document import read
+from quarterjack.domain.message import decode, decode_letter
+from quarterjack.domain.times import DAY
+from quarterjack.dynamodb.records import dead_of, record_of
+from quarterjack.dynamodb.rows import entry_of, run_of, to_row
+from quarterjack.dynamodb.schedules import freeze_of, head_of, revision_of
+from quarterjack.errors import QuarterjackError
+from quarterjack.sdk.cursors import Listing
+from quarterjack.timing import Rule, fires, timetable
 
 NOON = 1_777_896_000_000
 NUMBER = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,10})?")
@@ -59,7 +59,7 @@ def ours(reader: Callable[[Any], object], given: object) -> None:
     """Only our own errors are an answer."""
     try:
         reader(given)
-    except MinutehandError:
+    except QuarterjackError:
         return
 
 

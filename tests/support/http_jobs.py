@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from minutehand import Registry, Run
-from minutehand.ready_jobs.http import http_job
-from minutehand.testing import Harness
+from quarterjack import Registry, Run
+from quarterjack.ready_jobs.http import http_job
+from quarterjack.testing import Harness
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""HTTP services on the loopback for the tests of ``minutehand.aws``: they answer from a list and note each request."""
+"""HTTP services on the loopback for the tests of ``quarterjack.aws``: they answer from a list and note each request."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
-from minutehand.aws.connections import Connections
-from minutehand.aws.session import AwsSession, Endpoint
-from minutehand.aws.transport import ATTEMPTS, Transport
-from minutehand.settings import Keys, SdkVariables
+from quarterjack.aws.connections import Connections
+from quarterjack.aws.session import AwsSession, Endpoint
+from quarterjack.aws.transport import ATTEMPTS, Transport
+from quarterjack.settings import Keys, SdkVariables
 
 REGION = "eu-west-1"
 KEYS = Keys("AKIAEXAMPLE", "secret", None)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand.domain.run import RunRow
-from minutehand.ports.ledger import TransitionResult
-from minutehand.ports.services import Services
-from minutehand.state.lease import lease
-from minutehand.state.transition import Transition
+from quarterjack.domain.run import RunRow
+from quarterjack.ports.ledger import TransitionResult
+from quarterjack.ports.services import Services
+from quarterjack.state.lease import lease
+from quarterjack.state.transition import Transition
 
 from tests.support.builders import NOON
 

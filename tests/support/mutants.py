@@ -35,7 +35,7 @@ from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = "shared/minutehand"
+PACKAGE = "shared/quarterjack"
 COPIED = ("shared", "tests", "functions", "infra", "examples", "bench", "pyproject.toml")
 PROOF = (
     "tests/unit/owner/schedules/test_changes.py",  # races and failures told step by step: quick, and histories meet some of them seldom

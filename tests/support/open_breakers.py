@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from minutehand.domain.times import MINUTE
-from minutehand.fires.breakers import change_breakers
-from minutehand.ports.services import Services
-from minutehand.state.tenants.breaker import LEAST, WINDOWS, TenantBreakers
+from quarterjack.domain.times import MINUTE
+from quarterjack.fires.breakers import change_breakers
+from quarterjack.ports.services import Services
+from quarterjack.state.tenants.breaker import LEAST, WINDOWS, TenantBreakers
 
 
 def open_breaker(tenant: str, job: str, services: Services, now: int) -> TenantBreakers:

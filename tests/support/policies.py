@@ -1,4 +1,4 @@
-"""Enforces the statements of a role on the clients of this process, as IAM documents it for the calls that Minutehand makes."""
+"""Enforces the statements of a role on the clients of this process, as IAM documents it for the calls that Quarterjack makes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from minutehand.aws.client import Client
-from minutehand.aws.errors import ServiceError, translated
-from minutehand.dynamodb.tables import TABLES
-from minutehand.settings import Settings
+from quarterjack.aws.client import Client
+from quarterjack.aws.errors import ServiceError, translated
+from quarterjack.dynamodb.tables import TABLES
+from quarterjack.settings import Settings
 
 # Operations that ask for another action than their own name, or for one for each item.
 _TRANSACTION = {
@@ -50,10 +50,10 @@ def needs_of(service: str, operation: str, arguments: Mapping[str, Any], setting
     elif service == "ssm":  # of the template's own prefix
         place = arguments.get("Name", arguments.get("Path", ""))
         yield Need(
-            f"ssm:{operation.title().replace('_', '')}", place.replace(f"/{settings.prefix}/", "/minutehand/", 1)
+            f"ssm:{operation.title().replace('_', '')}", place.replace(f"/{settings.prefix}/", "/quarterjack/", 1)
         )
     elif service == "logs":
-        group = arguments["logGroupName"].replace(f"/aws/lambda/{settings.prefix}-", "/aws/lambda/minutehand-", 1)
+        group = arguments["logGroupName"].replace(f"/aws/lambda/{settings.prefix}-", "/aws/lambda/quarterjack-", 1)
         yield Need("logs:FilterLogEvents", group)
     elif operation in ("list_objects_v2", "list_object_versions"):
         action = "s3:ListBucket" if operation == "list_objects_v2" else "s3:ListBucketVersions"

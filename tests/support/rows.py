@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minutehand.domain.run import RunState
-from minutehand.domain.times import DAY, MINUTE
-from minutehand.state import before_start, ending
-from minutehand.state import lease as leasing
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.state.transition import Transition
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.state import before_start, ending
+from quarterjack.state import lease as leasing
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.state.transition import Transition
 
 from tests.support.builders import BOOM, NOON, OWNER, a_run
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from minutehand.ports.run_logs import LogLineRow, RunLogsQuery
-from minutehand.run_logs.merge import LogPiece
+from quarterjack.ports.run_logs import LogLineRow, RunLogsQuery
+from quarterjack.run_logs.merge import LogPiece
 
 RUN = "acme/nightly#0001777896000000"
 

@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from minutehand.web.load_balancer import LoadBalancer
+from quarterjack.web.load_balancer import LoadBalancer
 
 ARN = "arn:aws:elasticloadbalancing:eu-central-1:123456789012:loadbalancer/app/jobs/50dc6c495c0c9188"
-OURS = LoadBalancer(arn=ARN, issuer="https://login.acme.example", client="minutehand")
+OURS = LoadBalancer(arn=ARN, issuer="https://login.acme.example", client="quarterjack")
 KID, OTHER = "5a1f0c1e-0000-4000-8000-000000000001", "5a1f0c1e-0000-4000-8000-000000000002"
 NOW = 1_777_896_000_000
 ELB = {"requestContext": {"elb": {"targetGroupArn": ARN.replace("loadbalancer/app", "targetgroup")}}}

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minutehand.domain.times import HOUR
+from quarterjack.domain.times import HOUR
 
 from tests.support.arguments import number, seconds
 from tests.support.histories.capped import Capped

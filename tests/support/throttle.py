@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from minutehand.aws import Client
-from minutehand.aws.connections import HttpResponse
-from minutehand.aws.errors import NoResponse
+from quarterjack.aws import Client
+from quarterjack.aws.connections import HttpResponse
+from quarterjack.aws.errors import NoResponse
 
 Choose = Callable[[int, Sequence[Any]], set[int]]  # number of the call, its items → places to throttle
 

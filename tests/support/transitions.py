@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.times import SECOND
-from minutehand.historian.context import HistorianContext
-from minutehand.ports.services import Services
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.historian.context import HistorianContext
+from quarterjack.ports.services import Services
 
 from tests.support.builders import a_run
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from minutehand.testing.memory.tables import MemoryTables
+from quarterjack.testing.memory.tables import MemoryTables
 
 _PRICES = {"transact": 2, "write_all": 1, "store": 1}
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 from unittest.mock import patch
 from uuid import UUID
 
-from minutehand import Settings
-from minutehand.doctor.context import warn
-from minutehand.web import Actor
+from quarterjack import Settings
+from quarterjack.doctor.context import warn
+from quarterjack.web import Actor
 
 from tests.support.console import Browser, give_doctor
 
@@ -24,7 +24,7 @@ def furnished(actor: Actor | None = None) -> Browser:
     scheduler.backfill("team/good", now - timedelta(minutes=20), now, current=True, dry_run=False)
     for _ in range(4):
         browser.harness.advance(timedelta(minutes=5))
-    with patch("minutehand.sdk.backfills.uuid.uuid4", lambda: UUID(int=1)):  # each time of the same address
+    with patch("quarterjack.sdk.backfills.uuid.uuid4", lambda: UUID(int=1)):  # each time of the same address
         held = scheduler.backfill(
             "team/bad", now - timedelta(minutes=20), now, current=True, dry_run=False, concurrency=1
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 from copy import copy
 
-import minutehand.errors as module
 import pytest
-from minutehand.errors import (
+import quarterjack.errors as module
+from quarterjack.errors import (
     EventFailed,
     ExpressionError,
     Forbidden,
@@ -15,7 +15,7 @@ from minutehand.errors import (
     ItemRefused,
     JobNotGranted,
     LimitExceeded,
-    MinutehandError,
+    QuarterjackError,
     RetryAfter,
     Throttled,
     UnexpectedStatus,
@@ -33,11 +33,11 @@ MADE = [
     RetryAfter(3, "later"),
     UnexpectedStatus(503, "no", permanent=False, seconds=3),
 ]
-KINDS = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, MinutehandError)]
+KINDS = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, QuarterjackError)]
 
 
 @pytest.mark.parametrize("error", MADE, ids=lambda error: type(error).__name__)
-def test_an_error_is_copied_and_pickled_with_what_it_knows(error: MinutehandError) -> None:
+def test_an_error_is_copied_and_pickled_with_what_it_knows(error: QuarterjackError) -> None:
     for again in (copy(error), pickle.loads(pickle.dumps(error))):
         assert (type(again), str(again), again.args, vars(again)) == (type(error), str(error), error.args, vars(error))
 

@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[2]
 
 _REVERSED = """
 [tool.importlinter]
-root_package = "minutehand"
+root_package = "quarterjack"
 
 [[tool.importlinter.contracts]]
 name = "The world upside down"
 type = "layers"
-layers = ["minutehand.errors", "minutehand.fires", "minutehand.cli"]
+layers = ["quarterjack.errors", "quarterjack.fires", "quarterjack.cli"]
 """
 
 

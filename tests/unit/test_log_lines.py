@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import logs
-from minutehand.logs import ReadableFormatter, RunFields
+from quarterjack import logs
+from quarterjack.logs import ReadableFormatter, RunFields
 
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 RUN: dict[str, Any] = {"run_id": "acme/nightly#1", "job": "report", "tenant": "acme"}
-WORKER = "minutehand.worker.execution.perform"
+WORKER = "quarterjack.worker.execution.perform"
 
 
 @pytest.fixture
@@ -66,14 +66,14 @@ def test_an_end_without_a_start_has_no_duration_but_its_reason(formatter: Readab
 
 def test_a_line_of_the_job_has_its_run_and_cannot_pass_for_the_worker(formatter: ReadableFormatter) -> None:
     with RunFields(**RUN):
-        said = line(formatter, "greeted", name="minutehand.job.report", whom="Ada", none=None)
+        said = line(formatter, "greeted", name="quarterjack.job.report", whom="Ada", none=None)
         assert said == "12:00:00Z  INFO     report  acme/nightly#1  greeted  whom=Ada"
-        said = line(formatter, "run.ended", name="minutehand.job.report", state="DEAD", whom="\x1b[2Kx")
+        said = line(formatter, "run.ended", name="quarterjack.job.report", state="DEAD", whom="\x1b[2Kx")
         assert said == "12:00:00Z  INFO     report  acme/nightly#1  run.ended  state=DEAD  whom=\\x1b[2Kx"
 
 
 def test_other_lines_have_their_fields_that_say_something(formatter: ReadableFormatter) -> None:
-    said = line(formatter, "tick.done", name="minutehand.daemon.roles", shards=16, locked=0, stopped=False, claimed=2)
+    said = line(formatter, "tick.done", name="quarterjack.daemon.roles", shards=16, locked=0, stopped=False, claimed=2)
     assert said == "12:00:00Z  INFO     tick.done  shards=16  claimed=2"
 
 

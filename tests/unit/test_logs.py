@@ -9,9 +9,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from minutehand import logs
-from minutehand.domain.job import RunLogger
-from minutehand.logs import AtOnce, KeepRunFields, RunFields
+from quarterjack import logs
+from quarterjack.domain.job import RunLogger
+from quarterjack.logs import AtOnce, KeepRunFields, RunFields
 
 
 class Stream(io.StringIO):
@@ -36,7 +36,7 @@ def stream() -> Iterator[Stream]:
     root.handlers[:], root.level = before, level
 
 
-log = logging.getLogger("minutehand.test")
+log = logging.getLogger("quarterjack.test")
 
 
 def events(stream: Stream) -> list[str]:
@@ -44,12 +44,19 @@ def events(stream: Stream) -> list[str]:
 
 
 def test_a_line_says_when_who_what_and_its_fields(stream: Stream) -> None:
-    record = log.makeRecord("minutehand.x", logging.INFO, "", 0, "run.started", (), None, extra={"fence": 3, "at": {1}})
+    record = log.makeRecord(
+        "quarterjack.x", logging.INFO, "", 0, "run.started", (), None, extra={"fence": 3, "at": {1}}
+    )
     record.created = 1_795_302_245.9996
     with RunFields(run_id="acme/a#1"):
         logging.getLogger().handle(record)
     line = json.loads(stream.getvalue())
-    first = {"time": "2026-11-21T23:04:05.999+00:00", "level": "INFO", "logger": "minutehand.x", "event": "run.started"}
+    first = {
+        "time": "2026-11-21T23:04:05.999+00:00",
+        "level": "INFO",
+        "logger": "quarterjack.x",
+        "event": "run.started",
+    }
     assert line == {**first, "run_id": "acme/a#1", "fence": 3, "at": "{1}"}
 
 
@@ -95,8 +102,8 @@ def test_a_stream_that_is_gone_stops_nobody(stream: Stream, monkeypatch: pytest.
 
 
 def test_no_extra_field_passes_for_another_run(stream: Stream) -> None:
-    """`minutehand runs logs` and queries of logs go by these fields."""
-    job = RunLogger(logging.getLogger("minutehand.job.a"), {"run_id": "acme/a#1", "tenant": "acme"})
+    """`quarterjack runs logs` and queries of logs go by these fields."""
+    job = RunLogger(logging.getLogger("quarterjack.job.a"), {"run_id": "acme/a#1", "tenant": "acme"})
     spoof = {"run_id": "other/b#1", "tenant": "other", "level": "x", "event": "run.ended", "n": float("nan")}
     with RunFields(run_id="acme/a#1", tenant="acme"):
         job.info("said", extra={"tenant": "other", "job": "mine"})

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
-from minutehand import masking
-from minutehand.masking import MASK, Masking, SecretValues
+from quarterjack import masking
+from quarterjack.masking import MASK, Masking, SecretValues
 
 VALUES = ('p/a "ss"&word+1', "hush-0123456789", "grüße-und-küsse", "back\\slash'quote", "aB3$%^;<>=?")
 
@@ -199,7 +199,7 @@ def test_fields_of_a_line_that_json_has_not_are_texts() -> None:
 
 _THREADS = """
 import sys, threading
-from minutehand import logs, masking
+from quarterjack import logs, masking
 
 logs.configure(readable="readable" in sys.argv)
 masking.of_process.add("hush-0123456789", "acme")
@@ -237,7 +237,7 @@ def test_what_nobody_handles_is_logged_and_masked(form: str) -> None:
 
 _SLIPS = """
 import logging, sys, warnings
-from minutehand import logs, masking
+from quarterjack import logs, masking
 
 logs.configure(readable="readable" in sys.argv)
 masking.of_process.add("hush-0123456789", "acme")

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import minutehand
 import pytest
+import quarterjack
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {
@@ -37,51 +37,55 @@ def loaded(code: str, *, whole: bool = False) -> set[str]:
 
 def imported_for_types() -> Iterator[tuple[str, str]]:
     """Name and home of what ``if TYPE_CHECKING`` imports."""
-    tree = ast.parse(Path(str(minutehand.__file__)).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(str(quarterjack.__file__)).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("minutehand."):
-            yield from ((alias.name, node.module.removeprefix("minutehand.")) for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("quarterjack."):
+            yield from ((alias.name, node.module.removeprefix("quarterjack.")) for alias in node.names)
 
 
 def test_a_type_checker_sees_what_a_program_gets() -> None:
-    assert dict(imported_for_types()) == minutehand._HOMES
-    assert set(minutehand.__all__) == set(minutehand._HOMES) | EAGER
-    assert minutehand.__all__ == sorted(minutehand.__all__, key=lambda name: (not name.isupper(), name))
+    assert dict(imported_for_types()) == quarterjack._HOMES
+    assert set(quarterjack.__all__) == set(quarterjack._HOMES) | EAGER
+    assert quarterjack.__all__ == sorted(quarterjack.__all__, key=lambda name: (not name.isupper(), name))
 
 
-@pytest.mark.parametrize("name", minutehand.__all__)
+@pytest.mark.parametrize("name", quarterjack.__all__)
 def test_every_public_name_is_there(name: str) -> None:
-    assert getattr(minutehand, name) is not None
-    assert name in dir(minutehand)
+    assert getattr(quarterjack, name) is not None
+    assert name in dir(quarterjack)
 
 
 def test_a_name_that_is_none_is_refused_as_python_does() -> None:
-    with pytest.raises(AttributeError, match="module 'minutehand' has no attribute 'Shceduler'"):
-        _ = minutehand.Shceduler  # type: ignore[attr-defined]
-    with pytest.raises(ImportError, match="cannot import name 'Shceduler' from 'minutehand'"):
-        exec("from minutehand import Shceduler")
+    with pytest.raises(AttributeError, match="module 'quarterjack' has no attribute 'Shceduler'"):
+        _ = quarterjack.Shceduler  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="cannot import name 'Shceduler' from 'quarterjack'"):
+        exec("from quarterjack import Shceduler")
 
 
-@pytest.mark.parametrize("code", ["import minutehand", "from minutehand import Context, Retry, job"])
+@pytest.mark.parametrize("code", ["import quarterjack", "from quarterjack import Context, Retry, job"])
 def test_to_declare_jobs_loads_no_library(code: str) -> None:
     assert not loaded(code) & HEAVY
 
 
 def test_what_is_asked_for_is_loaded_then() -> None:
-    assert not loaded("from minutehand import *") & HEAVY
-    assert not loaded("from minutehand import Scheduler") & (HEAVY | {"tempfile"})
+    assert not loaded("from quarterjack import *") & HEAVY
+    assert not loaded("from quarterjack import Scheduler") & (HEAVY | {"tempfile"})
     assert {"botocore"} <= loaded(
-        "from minutehand import Scheduler, Settings; Scheduler(settings=Settings(region='x'))"
+        "from quarterjack import Scheduler, Settings; Scheduler(settings=Settings(region='x'))"
     )
 
 
 def test_a_scheduler_loads_nothing_of_the_history_before_it_is_asked() -> None:
-    modules = loaded("from minutehand import Scheduler", whole=True)
-    assert "minutehand.sdk.history.finding" in modules
-    rooms = ("minutehand.why", "minutehand.history", "minutehand.historian", "minutehand.auditor")
+    modules = loaded("from quarterjack import Scheduler", whole=True)
+    assert "quarterjack.sdk.history.finding" in modules
+    rooms = ("quarterjack.why", "quarterjack.history", "quarterjack.historian", "quarterjack.auditor")
     assert not {name for name in modules if name.startswith(rooms)}
-    lazy = {"minutehand.ports.history.pages", "minutehand.sdk.history.worker_views", "minutehand.sdk.history.day_stats"}
-    lazy |= {"minutehand.sdk.history.log_views"}
+    lazy = {
+        "quarterjack.ports.history.pages",
+        "quarterjack.sdk.history.worker_views",
+        "quarterjack.sdk.history.day_stats",
+    }
+    lazy |= {"quarterjack.sdk.history.log_views"}
     assert not modules & (lazy | {"gzip"})
 
 
@@ -89,8 +93,8 @@ def run(*words: str) -> str:
     """A program that runs one command line, as the console script does."""
     return f"""
 import contextlib, io, sys
-from minutehand.cli import main
-sys.argv = ["minutehand", *{words!r}]
+from quarterjack.cli import main
+sys.argv = ["quarterjack", *{words!r}]
 with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
     main()
 """
@@ -110,9 +114,9 @@ def test_a_command_line_loads_what_its_command_needs(words: list[str], unneeded:
     assert "typer" in modules
     assert not modules & (HEAVY | unneeded)
     assert not modules & {
-        "minutehand.sdk.scheduler",
-        "minutehand.services",
-        "minutehand.local",
-        "minutehand.cli.schedules.group",
+        "quarterjack.sdk.scheduler",
+        "quarterjack.services",
+        "quarterjack.local",
+        "quarterjack.cli.schedules.group",
     }
-    assert ("minutehand.timing" in modules) is ("preview" in words)
+    assert ("quarterjack.timing" in modules) is ("preview" in words)

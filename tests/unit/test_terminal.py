@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand.terminal import relative, span
+from quarterjack.terminal import relative, span
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

@@ -11,18 +11,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Retry, Scheduler, tracing
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.names import parse_run_id
-from minutehand.fires.claim import TRACED, sampled
-from minutehand.jobs import Registry
-from minutehand.services import system_clock
-from minutehand.testing import Harness, Memory
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
+from quarterjack import Retry, Scheduler, tracing
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.names import parse_run_id
+from quarterjack.fires.claim import TRACED, sampled
+from quarterjack.jobs import Registry
+from quarterjack.services import system_clock
+from quarterjack.testing import Harness, Memory
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 HEADER = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
@@ -40,7 +40,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 
 def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
-    return [span for span in spans.get_finished_spans() if span.name == f"minutehand.{name}"]
+    return [span for span in spans.get_finished_spans() if span.name == f"quarterjack.{name}"]
 
 
 def ids(span: ReadableSpan) -> tuple[int, int]:
@@ -63,7 +63,7 @@ def every_minute(body: Any = lambda ctx: None, **policies: Any) -> Harness:
 
 def of_runs(spans: InMemorySpanExporter, name: str) -> dict[str, ReadableSpan]:
     """The spans of a name, by run."""
-    return {str((span.attributes or {})["minutehand.run_id"]): span for span in named(spans, name)}
+    return {str((span.attributes or {})["quarterjack.run_id"]): span for span in named(spans, name)}
 
 
 def test_every_span_of_a_run_is_in_the_trace_of_its_tick(spans: InMemorySpanExporter) -> None:
@@ -82,7 +82,7 @@ def test_every_span_of_a_run_is_in_the_trace_of_its_tick(spans: InMemorySpanExpo
         assert trace_id in {ids(span)[0] for span in named(spans, "claim")}
         starts = [span.start_time or 0 for name, span in way.items() if name != "job"]  # a job's is by the real clock
         assert starts == sorted(starts)
-        assert (way["job"].attributes or {})["minutehand.job"] == "count"
+        assert (way["job"].attributes or {})["quarterjack.job"] == "count"
 
 
 def test_a_tick_is_one_trace_with_its_claims_and_sends(spans: InMemorySpanExporter) -> None:
@@ -92,7 +92,7 @@ def test_a_tick_is_one_trace_with_its_claims_and_sends(spans: InMemorySpanExport
     children = [
         span for name in ("claim", "send") for span in named(spans, name) if ids(span)[0] == tick.context.trace_id
     ]
-    assert {span.name for span in children} == {"minutehand.claim", "minutehand.send"}
+    assert {span.name for span in children} == {"quarterjack.claim", "quarterjack.send"}
     assert {ids(span)[1] for span in children} == {tick.context.span_id}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from minutehand.values import value
+from quarterjack.values import value
 
 
 @value()

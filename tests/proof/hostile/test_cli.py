@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from minutehand.cli.exits import ExitCode
-from minutehand.settings import Settings
+from quarterjack.cli.exits import ExitCode
+from quarterjack.settings import Settings
 
 from tests.support.command_line import Say, speaker
 

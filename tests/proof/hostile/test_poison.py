@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from minutehand.auditor.audit import audit
-from minutehand.domain.message import DeadLetter, encode_letter
-from minutehand.domain.names import RunRef, fire_ref
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE
-from minutehand.errors import MinutehandError, Unreadable
-from minutehand.testing.process import Hand
-from minutehand.undertaker.bury import bury_one
+from quarterjack.auditor.audit import audit
+from quarterjack.domain.message import DeadLetter, encode_letter
+from quarterjack.domain.names import RunRef, fire_ref
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import QuarterjackError, Unreadable
+from quarterjack.testing.process import Hand
+from quarterjack.undertaker.bury import bury_one
 
 from tests.support.parts import in_parts
 from tests.support.scenes.world import NOON, World
@@ -119,7 +119,7 @@ class Beside(World):
         for letter in self.services.dead.receive(most=10, wait=0):
             try:
                 bury_one(letter, self.services, self.clock)
-            except MinutehandError:
+            except QuarterjackError:
                 continue  # the undertaker says so, and the letter stays
             self.services.dead.delete(letter.receipt)
 
@@ -156,12 +156,12 @@ def spoil_rows(rows: list[dict[str, Any]], kinds: list[str]) -> None:
     for asked in with_error:
         try:
             asked(str(there.spoilt))
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             check_kind(problem)
 
 
-def check_kind(problem: MinutehandError) -> None:
-    assert type(problem) is not MinutehandError
+def check_kind(problem: QuarterjackError) -> None:
+    assert type(problem) is not QuarterjackError
 
 
 BODIES = st.lists(CHANGES | GARBAGE, min_size=1, max_size=5)

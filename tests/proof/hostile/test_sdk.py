@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from minutehand import Scheduler
-from minutehand.errors import InvalidInput, MinutehandError, Unavailable
-from minutehand.sdk.requests import ScheduleWords
+from quarterjack import Scheduler
+from quarterjack.errors import InvalidInput, QuarterjackError, Unavailable
+from quarterjack.sdk.requests import ScheduleWords
 
 from tests.support.counted import calls_of
 from tests.support.hostile.pools import HOSTILE, fine
@@ -89,12 +89,12 @@ def ask(there: Installed, method: str, said: dict[str, Any]) -> None:
     before = snapshot(there.world.memory)
     try:
         getattr(there.world.scheduler, method)(**said)
-    except MinutehandError as problem:
+    except QuarterjackError as problem:
         check_refusal(problem, differences(before, snapshot(there.world.memory)))
 
 
-def check_refusal(problem: MinutehandError, changed: list[str]) -> None:
-    assert type(problem) is not MinutehandError, "an error has a kind"
+def check_refusal(problem: QuarterjackError, changed: list[str]) -> None:
+    assert type(problem) is not QuarterjackError, "an error has a kind"
     assert not isinstance(problem, Unavailable), "nothing failed"
     assert not isinstance(problem, InvalidInput) or (problem.field and problem.remedy), "it says what to do"
     assert len(str(problem)) < 1_500, "a value is shown in short"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minutehand.console.app import _pages
+from quarterjack.console.app import _pages
 
 # The route of a page: addresses below the tenant's, of which the first is looked at in every width and theme.
 # DEAD, GOOD and DUE are runs of the scene, BACKFILL is a backfill, APIKEY a key.

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from minutehand import Registry
-from minutehand.domain.times import MINUTE
-from minutehand.errors import Permanent
-from minutehand.ports.records import Record
-from minutehand.state.worker_record import KEY as WORKER
-from minutehand.state.worker_record import JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
-from minutehand.testing.clock import ManualClock
-from minutehand.web.urls import run_in_url
+from quarterjack import Registry
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import Permanent
+from quarterjack.ports.records import Record
+from quarterjack.state.worker_record import KEY as WORKER
+from quarterjack.state.worker_record import JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
+from quarterjack.testing.clock import ManualClock
+from quarterjack.web.urls import run_in_url
 
 from tests.support.console import KEY, Browser
 

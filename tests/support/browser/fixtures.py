@@ -1,7 +1,7 @@
 """Fixtures of the browser tests, a plugin of tests/conftest.py.
 
 A test that asks for one of them has the marker ``browser``. Where there is no browser it is skipped, and the summary says so
-in one line; with ``MINUTEHAND_TEST_BROWSER=required``, as in ``make check``, it fails.
+in one line; with ``QUARTERJACK_TEST_BROWSER=required``, as in ``make check``, it fails.
 """
 
 from __future__ import annotations

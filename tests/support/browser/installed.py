@@ -24,7 +24,7 @@ LIBRARIES = FOLDER / "chromium" / "al2023" / "lib"
 FONTS = FOLDER / "chromium" / "fonts" / "fonts"
 NODE = Path(sys.executable).with_name("node")  # the wheel's
 
-REQUIRED = "MINUTEHAND_TEST_BROWSER"  # "required", as `make check` sets it: a missing browser is an error there
+REQUIRED = "QUARTERJACK_TEST_BROWSER"  # "required", as `make check` sets it: a missing browser is an error there
 
 # Its processes are not allowed to share memory in /dev/shm, which is tiny in containers; text is drawn the same everywhere; and
 # no name is resolved, so that no page reaches anything but this machine.

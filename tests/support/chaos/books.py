@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from minutehand.aws import Client
-from minutehand.domain.names import RunRef
-from minutehand.dynamodb.rows import run_of, to_row
-from minutehand.fires.context import FAR
-from minutehand.services import connect, system_clock
-from minutehand.settings import Settings
-from minutehand.testing import Memory
+from quarterjack.aws import Client
+from quarterjack.domain.names import RunRef
+from quarterjack.dynamodb.rows import run_of, to_row
+from quarterjack.fires.context import FAR
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings
+from quarterjack.testing import Memory
 
 _PAGE = 1_000
 

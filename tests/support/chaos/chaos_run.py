@@ -10,15 +10,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from minutehand import Scheduler
-from minutehand.aws import Client
-from minutehand.daemon.roles import run_auditor
-from minutehand.domain.times import SECOND
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import LogFollower, ProcessRole, inherited, variables
-from minutehand.settings import Settings
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.testing.cloud import fresh_settings
+from quarterjack import Scheduler
+from quarterjack.aws import Client
+from quarterjack.daemon.roles import run_auditor
+from quarterjack.domain.times import SECOND
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import LogFollower, ProcessRole, inherited, variables
+from quarterjack.settings import Settings
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.testing.cloud import fresh_settings
 
 from tests.support.chaos.books import Books
 from tests.support.chaos.chaos_monkey import Pace, Tormentor
@@ -131,7 +131,7 @@ class ChaosRun:
         }
         common = {**inherited(), **self.cloud.environment, **variables(settings)}
         common |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "HURRY_LEASE": str(plan.pace.lease)}
-        module = "bench.hurried" if plan.short_lease else "minutehand"
+        module = "bench.hurried" if plan.short_lease else "quarterjack"
         environ = {name: common | {"AWS_ENDPOINT_URL": url} for name, url in urls.items()}
         self.troupe = ProcessGroup(cast, module, environ.__getitem__, self.folder)
         cleanup.callback(self.troupe.stop)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from minutehand.local.processes import parse
+from quarterjack.local.processes import parse
 
 from tests.support.chaos.chaos_monkey import Pace
 from tests.support.chaos.journal import Blow, Journal

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from minutehand import Context, Retry, job
+from quarterjack import Context, Retry, job
 
 from bench.hurried.work import OFTEN, say
 

@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from minutehand import Run, Scheduler
-from minutehand.domain.policies import StartWord
-from minutehand.errors import MinutehandError, Unavailable
-from minutehand.local.session.verifier import WatchedSchedule
+from quarterjack import Run, Scheduler
+from quarterjack.domain.policies import StartWord
+from quarterjack.errors import QuarterjackError, Unavailable
+from quarterjack.local.session.verifier import WatchedSchedule
 
 from tests.support.chaos.journal import Journal
 
@@ -211,7 +211,7 @@ class Owners:
             key = f"k{self._count}"
         try:
             done = self._call(lambda: call(key))
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             self._journal.refuse(f"owner: {what} ({key}): {type(problem).__name__}: {problem}")
             return None
         self._journal.tell(f"owner: {what} ({key})")

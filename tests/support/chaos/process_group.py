@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from minutehand.local.processes import LocalProcess, ProcessRole
+from quarterjack.local.processes import LocalProcess, ProcessRole
 
 Environ = Callable[[str], Mapping[str, str]]  # of a process by its name
 
@@ -26,7 +26,7 @@ class Life:
 
 
 class ProcessGroup:
-    """Roles and who plays them. ``module`` is run for each (``minutehand``, or ``bench.hurried`` for a short lease)."""
+    """Roles and who plays them. ``module`` is run for each (``quarterjack``, or ``bench.hurried`` for a short lease)."""
 
     def __init__(self, roles: Sequence[ProcessRole], module: str, environ: Environ, folder: Path) -> None:
         self._roles = {role.name: role for role in roles}

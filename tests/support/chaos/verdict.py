@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil
 
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.run import RunRow, RunState
-from minutehand.testing import Memory
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.testing import Memory
 
 from tests.support.chaos.evidence import Evidence, Repeat
 from tests.support.chaos.owners import Accepted

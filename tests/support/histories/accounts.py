@@ -10,15 +10,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from minutehand.domain.audit import digest_of
-from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.notice import RECORD, SCHEDULE_EVENTS, Notice
-from minutehand.dynamodb.records import record_of
-from minutehand.dynamodb.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
-from minutehand.errors import Unavailable
-from minutehand.ports.history.event_sink import FailedEvents
-from minutehand.testing import Detail
+from quarterjack.domain.audit import digest_of
+from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.notice import RECORD, SCHEDULE_EVENTS, Notice
+from quarterjack.dynamodb.records import record_of
+from quarterjack.dynamodb.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
+from quarterjack.errors import Unavailable
+from quarterjack.ports.history.event_sink import FailedEvents
+from quarterjack.testing import Detail
 
 from tests.support.histories.acts import kind, told
 from tests.support.histories.simulator import Process, Stage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from minutehand.domain.schedule import ScheduleState
-from minutehand.dynamodb.tables import RUNS, SCHEDULES, Row
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.dynamodb.tables import RUNS, SCHEDULES, Row
 
 # Changes of a head that are no acts: a failure is counted, or an incident is over.
 QUIET = {"failing", "failed_at", "failed_run", "incident", "version", "updated_at"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from minutehand import Scheduler
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.times import MINUTE
-from minutehand.sdk.tenants.tenants import Tenants
-from minutehand.state.lease import SKEW
-from minutehand.testing import Detail
-from minutehand.worker.context import WorkerContext
+from quarterjack import Scheduler
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.domain.times import MINUTE
+from quarterjack.sdk.tenants.tenants import Tenants
+from quarterjack.state.lease import SKEW
+from quarterjack.testing import Detail
+from quarterjack.worker.context import WorkerContext
 
 from tests.support.histories.history import History
 from tests.support.histories.simulator import Faults, Process

@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from minutehand.domain.names import fire_ref, parse_run_id
-from minutehand.domain.run import FAILED, EntryKind, RunRow, RunState
-from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
-from minutehand.testing import Memory
-from minutehand.timing import fires, timetable
+from quarterjack.domain.names import fire_ref, parse_run_id
+from quarterjack.domain.run import FAILED, EntryKind, RunRow, RunState
+from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState
+from quarterjack.testing import Memory
+from quarterjack.timing import fires, timetable
 
 STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunRow
-from minutehand.domain.schedule import Head, Revision, freeze_key
-from minutehand.dynamodb.rows import run_of
-from minutehand.dynamodb.schedules import freeze_of, head_of, revision_of
-from minutehand.dynamodb.tables import REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.schedule import Head, Revision, freeze_key
+from quarterjack.dynamodb.rows import run_of
+from quarterjack.dynamodb.schedules import freeze_of, head_of, revision_of
+from quarterjack.dynamodb.tables import REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
 
 from tests.support.histories.simulator import Process, Stage
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from minutehand import Context, Scheduler
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import MinutehandError
-from minutehand.testing import Crash, Detail, Hook
-from minutehand.testing.process import bury_all
+from quarterjack import Context, Scheduler
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import QuarterjackError
+from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.testing.process import bury_all
 
 from tests.support.histories.checker import Observed, Start, violations
 from tests.support.scenes.world import World
@@ -112,7 +112,7 @@ class Scene:
         """One step; whether it crashes or is refused, the others go on."""
         try:
             step(self)
-        except (Crash, MinutehandError):
+        except (Crash, QuarterjackError):
             return
 
     def recover(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minutehand import Context
+from quarterjack import Context
 
 from tests.support.histories.history import History
 

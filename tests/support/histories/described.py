@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand import Context, Scheduler
-from minutehand.domain.names import RunRef, parse_run_id, schedule_owner
-from minutehand.domain.policies import StartWord
-from minutehand.domain.schedule import ClosedBy, Revision
-from minutehand.domain.times import MINUTE, to_ms
-from minutehand.errors import MinutehandError
-from minutehand.sdk.schedule_views import Schedule, ScheduleDescription
+from quarterjack import Context, Scheduler
+from quarterjack.domain.names import RunRef, parse_run_id, schedule_owner
+from quarterjack.domain.policies import StartWord
+from quarterjack.domain.schedule import ClosedBy, Revision
+from quarterjack.domain.times import MINUTE, to_ms
+from quarterjack.errors import QuarterjackError
+from quarterjack.sdk.schedule_views import Schedule, ScheduleDescription
 
 from tests.support.histories.history import History
 from tests.support.histories.simulator import Faults, Process
@@ -120,7 +120,7 @@ class Described(History):
         self.stage.tell(process, f"wants: {kind} {name}")
         try:
             views = self._do(kind, owner, name)
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             self.stage.tell(process, f"is refused: {problem}")
             self.stage.count(f"refused {kind}")
         else:

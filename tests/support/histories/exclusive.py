@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from minutehand import Scheduler
-from minutehand.domain.names import RunRef, fire_ref
-from minutehand.domain.options import OverlapWord
-from minutehand.domain.run import EntryKind, RunRow, RunState
-from minutehand.testing import Detail
+from quarterjack import Scheduler
+from quarterjack.domain.names import RunRef, fire_ref
+from quarterjack.domain.options import OverlapWord
+from quarterjack.domain.run import EntryKind, RunRow, RunState
+from quarterjack.testing import Detail
 
 from tests.support.histories.history import EXPRESSIONS, History
 from tests.support.histories.simulator import Faults, Process

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from minutehand import Answer, Cause, Rule, Scheduler, Verdict
-from minutehand.domain.names import RunRef, parse_run_id, schedule_owner
-from minutehand.domain.options import OverlapWord
-from minutehand.domain.times import HOUR, MINUTE, SECOND, from_ms, to_ms
-from minutehand.errors import Conflict, MinutehandError, Unavailable
-from minutehand.state.backpressure import Limits
-from minutehand.testing.memory.installation import RETENTION
-from minutehand.timing import fires, timetable
+from quarterjack import Answer, Cause, Rule, Scheduler, Verdict
+from quarterjack.domain.names import RunRef, parse_run_id, schedule_owner
+from quarterjack.domain.options import OverlapWord
+from quarterjack.domain.times import HOUR, MINUTE, SECOND, from_ms, to_ms
+from quarterjack.errors import Conflict, QuarterjackError, Unavailable
+from quarterjack.state.backpressure import Limits
+from quarterjack.testing.memory.installation import RETENTION
+from quarterjack.timing import fires, timetable
 
 from tests.support.histories.chronicle import Chronicle
 from tests.support.histories.history import EXPRESSIONS
@@ -124,7 +124,7 @@ class Explained(Manned):
         self.stage.tell(process, f"wants: {act} {name}")
         try:
             MORE[act](self, owner, name)
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             self.stage.tell(process, f"is refused: {problem}")
             self.stage.count("refused acts")
         else:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from minutehand import Scheduler
-from minutehand.domain.names import RunRef, fire_ref, schedule_owner
-from minutehand.domain.run import RunRow
-from minutehand.domain.schedule import ScheduleState
-from minutehand.domain.times import SECOND, from_ms
-from minutehand.errors import MinutehandError
-from minutehand.owner.backfill.advance import backfills_of
-from minutehand.state.backfill import BackfillOrder, BackfillState, StoredBackfill
-from minutehand.testing import Detail
-from minutehand.timing import fires, timetable
+from quarterjack import Scheduler
+from quarterjack.domain.names import RunRef, fire_ref, schedule_owner
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.times import SECOND, from_ms
+from quarterjack.errors import QuarterjackError
+from quarterjack.owner.backfill.advance import backfills_of
+from quarterjack.state.backfill import BackfillOrder, BackfillState, StoredBackfill
+from quarterjack.testing import Detail
+from quarterjack.timing import fires, timetable
 
 from tests.support.histories.history import History
 from tests.support.histories.simulator import Faults, Process
@@ -47,7 +47,7 @@ class Filling(History):
         owner = Scheduler("acme", jobs=self.jobs, services=process.services, clock=process.clock)
         try:
             self._fill(self.dice.choice(ACTS), owner, process, self.dice.choice(NAMES))
-        except MinutehandError:
+        except QuarterjackError:
             self.stage.count("refused acts")
 
     def _fill(self, act: str, owner: Scheduler, process: Process, name: str) -> None:

@@ -19,23 +19,23 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from minutehand import Context, Scheduler, Tenants
-from minutehand.daemon.lane_slots import LaneSlots
-from minutehand.domain.policies import Priority
-from minutehand.domain.queue import BATCH
-from minutehand.domain.run import RunState
-from minutehand.domain.schedule import ScheduleState
-from minutehand.domain.tenants.limits import LimitValue, RateWord
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import LimitExceeded, MinutehandError, Throttled
-from minutehand.historian.follow import StreamFollower
-from minutehand.state.backpressure import Limits
-from minutehand.state.lease import HEARTBEAT, SKEW
-from minutehand.worker.ahead import Instants
-from minutehand.worker.context import CrashQuarantine, Done, WorkerContext
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.pipeline import partition_batch, run_batch
+from quarterjack import Context, Scheduler, Tenants
+from quarterjack.daemon.lane_slots import LaneSlots
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.queue import BATCH
+from quarterjack.domain.run import RunState
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.tenants.limits import LimitValue, RateWord
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import LimitExceeded, QuarterjackError, Throttled
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.state.backpressure import Limits
+from quarterjack.state.lease import HEARTBEAT, SKEW
+from quarterjack.worker.ahead import Instants
+from quarterjack.worker.context import CrashQuarantine, Done, WorkerContext
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.pipeline import partition_batch, run_batch
 
 from tests.support.histories.rich import JOBS, NEVER, Rich
 from tests.support.histories.simulator import Faults, Process
@@ -222,7 +222,7 @@ class Governed(Rich):
                 operator.suspend("moved", note="a matter of money")
             else:
                 operator.resume("moved")
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             self.stage.tell(process, f"is refused: {problem}")
 
     def _do(self, act: str, owner: Scheduler, name: str) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand import Tenants
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.tenants.job_grants import NOT_GRANTED
-from minutehand.domain.tenants.profile import TenantProfile
-from minutehand.domain.times import SECOND
-from minutehand.errors import MinutehandError
+from quarterjack import Tenants
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.tenants.job_grants import NOT_GRANTED
+from quarterjack.domain.tenants.profile import TenantProfile
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import QuarterjackError
 
 from tests.support.histories.rich import JOBS, Rich
 from tests.support.histories.simulator import Faults, Process
@@ -53,7 +53,7 @@ class Granted(Rich):
                 operator.resume("acme")
             else:
                 operator.set("acme", jobs=jobs)
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             self.stage.tell(process, f"is refused: {problem}")
 
     def _come_to_rest(self, process: Process) -> None:

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.domain.names import one_off_ref, schedule_owner
-from minutehand.domain.policies import StartWord
-from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.errors import MinutehandError
-from minutehand.state.backpressure import Limits
-from minutehand.state.lease import HEARTBEAT
-from minutehand.testing.process import Hand, bury_all, make_worker
-from minutehand.ticker.fan_out import FanOutConfig, group_of
-from minutehand.ticker.tick import tick
-from minutehand.worker.context import WorkerContext
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.domain.names import one_off_ref, schedule_owner
+from quarterjack.domain.policies import StartWord
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.errors import QuarterjackError
+from quarterjack.state.backpressure import Limits
+from quarterjack.state.lease import HEARTBEAT
+from quarterjack.testing.process import Hand, bury_all, make_worker
+from quarterjack.ticker.fan_out import FanOutConfig, group_of
+from quarterjack.ticker.tick import tick
+from quarterjack.worker.context import WorkerContext
 
 from tests.support.histories.simulator import NONE, BatonLock, Faults, Process, Stage
 from tests.support.scenes.lease_oracle import Seen
@@ -218,7 +218,7 @@ class History:
         )
         try:
             self._act(act, owner, name)
-        except MinutehandError:
+        except QuarterjackError:
             self.stage.count("refused acts")
 
     def _act(self, act: str, owner: Scheduler, name: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from minutehand import Scheduler
-from minutehand.domain.names import one_off_ref
-from minutehand.domain.policies import Priority
-from minutehand.domain.times import HOUR, MINUTE, SECOND
-from minutehand.state.backpressure import Limits
+from quarterjack import Scheduler
+from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.times import HOUR, MINUTE, SECOND
+from quarterjack.state.backpressure import Limits
 
 from tests.support.histories.history import STARTS, History
 

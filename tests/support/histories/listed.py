@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from minutehand import Run, Scheduler
-from minutehand.domain.history.entry import RunKind
-from minutehand.domain.run import FAILED, RunRow, RunState
-from minutehand.domain.times import DAY, MINUTE, from_ms, to_ms
-from minutehand.errors import NotFound
+from quarterjack import Run, Scheduler
+from quarterjack.domain.history.entry import RunKind
+from quarterjack.domain.run import FAILED, RunRow, RunState
+from quarterjack.domain.times import DAY, MINUTE, from_ms, to_ms
+from quarterjack.errors import NotFound
 
 from tests.support.histories.pages_oracle import BETWEEN, LISTED, kind_of
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from minutehand import Answer, Cause, Sentence
-from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
-from minutehand.domain.queue import DEFAULT_QUEUE
-from minutehand.domain.times import MINUTE
-from minutehand.dynamodb.records import record_of
-from minutehand.dynamodb.tables import RUNS
-from minutehand.state.worker_record import KEY, WorkerKind, WorkerRow, parse_record
+from quarterjack import Answer, Cause, Sentence
+from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
+from quarterjack.domain.queue import DEFAULT_QUEUE
+from quarterjack.domain.times import MINUTE
+from quarterjack.dynamodb.records import record_of
+from quarterjack.dynamodb.tables import RUNS
+from quarterjack.state.worker_record import KEY, WorkerKind, WorkerRow, parse_record
 
 from tests.support.histories.chronicle import Chronicle
 from tests.support.histories.rich import Rich

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from minutehand import Scheduler
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE
-from minutehand.errors import MinutehandError
+from quarterjack import Scheduler
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import QuarterjackError
 
 from tests.support.histories.checker import Stop
 from tests.support.histories.recorded import Recorded
@@ -37,7 +37,7 @@ class Moved(Rich):
                     self.observed.stops.append(Stop(what=run, at=self.stage.now))
             else:
                 move(self, owner, run)
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             self.stage.tell(process, f"is refused: {problem}")
             self.stage.count("refused acts")
 
@@ -53,7 +53,7 @@ class RecordedMoves(Recorded):
             Scheduler("acme", jobs=self.jobs, services=process.services, clock=process.clock),
             some_waiting(self),
         )
-        with suppress(MinutehandError):
+        with suppress(QuarterjackError):
             if run is None:
                 self._submit(owner, "a")
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand.domain.times import MINUTE
+from quarterjack.domain.times import MINUTE
 
 from tests.support.histories.rich import Rich
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from minutehand.domain.history.entry import Book, HistoryEntry, RunKind
-from minutehand.domain.names import RunRef
-from minutehand.domain.run import FAILED, RunRow, RunState
-from minutehand.domain.times import DAY, MINUTE
-from minutehand.history.read import Reading, parse_position
-from minutehand.ports.history.pages import History, ReadMeter
-from minutehand.state.history.search import Search
+from quarterjack.domain.history.entry import Book, HistoryEntry, RunKind
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import FAILED, RunRow, RunState
+from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.history.read import Reading, parse_position
+from quarterjack.ports.history.pages import History, ReadMeter
+from quarterjack.state.history.search import Search
 
 _SAME = (
     *("state", "job", "due", "not_before", "created_at", "started_at", "attempt", "fence", "revision"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from minutehand.domain.run import RunState
-from minutehand.domain.times import HOUR, MINUTE
-from minutehand.state.backpressure import Limits
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import HOUR, MINUTE
+from quarterjack.state.backpressure import Limits
 
 from tests.support.histories.history import History
 

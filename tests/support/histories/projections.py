@@ -6,17 +6,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
-from minutehand import Scheduler
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.history.transition_line import TransitionKind, TransitionLine
-from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.times import DAY
-from minutehand.historian.archive_reader import ArchiveFilter, read_archive
-from minutehand.historian.marks import changes_set_aside, gaps
-from minutehand.history.statistics import daily
-from minutehand.ports.history.pages import ReadMeter
-from minutehand.ports.services import Services
+from quarterjack import Scheduler
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.history.transition_line import TransitionKind, TransitionLine
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import DAY
+from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.historian.marks import changes_set_aside, gaps
+from quarterjack.history.statistics import daily
+from quarterjack.ports.history.pages import ReadMeter
+from quarterjack.ports.services import Services
 
 from tests.support.histories.listed import ListOracle
 from tests.support.histories.pages_oracle import PagesOracle

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from minutehand import Context, Retry
-from minutehand.auditor.audit import audit
-from minutehand.domain.run import RunRow
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
-from minutehand.errors import MinutehandError
-from minutehand.historian import pages
-from minutehand.historian import rebuild as rebuilding
-from minutehand.historian.archive_compaction import compact_archive
-from minutehand.historian.fold import fold
-from minutehand.historian.marks import OWNER, gaps
+from quarterjack import Context, Retry
+from quarterjack.auditor.audit import audit
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
+from quarterjack.errors import QuarterjackError
+from quarterjack.historian import pages
+from quarterjack.historian import rebuild as rebuilding
+from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.fold import fold
+from quarterjack.historian.marks import OWNER, gaps
 
 from tests.support.histories.accounts import AuditWitness, EventReceiver
 from tests.support.histories.projections import Projections
@@ -112,7 +112,7 @@ class Recorded(Rich):
             _, scene = self.scenes.pop(0)
             try:
                 scene(self.cast)
-            except MinutehandError as problem:
+            except QuarterjackError as problem:
                 raise AssertionError(f"{scene.__name__}: {problem}") from problem
 
     def _compact(self, process: Process) -> None:

@@ -14,13 +14,13 @@ from functools import partial
 from random import Random
 from zlib import crc32
 
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import MinutehandError
-from minutehand.historian.deliver import deliver
-from minutehand.historian.follow import StreamFollower
-from minutehand.historian.readers import Reader
-from minutehand.ports.history.run_stream import RunStream, StreamPage, StreamShard
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import QuarterjackError
+from quarterjack.historian.deliver import deliver
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.historian.readers import Reader
+from quarterjack.ports.history.run_stream import RunStream, StreamPage, StreamShard
 
 from tests.support.histories.accounts import EventReceiver
 from tests.support.histories.simulator import NONE, Process, Stage
@@ -136,7 +136,7 @@ class Feed:
             try:
                 more = follower.poll().has_more
                 self._rounds[reader] += process is self._followers.get(reader) and not more
-            except MinutehandError:
+            except QuarterjackError:
                 self._stage.count("historian stopped")
                 more = False
             if not more:
@@ -162,7 +162,7 @@ class Feed:
     def _deliver(self, source: _Source, batch: Sequence[RunChange], process: Process) -> None:
         try:
             deliver(batch, process.services, process.clock() - source.slow)
-        except MinutehandError:
+        except QuarterjackError:
             self._stage.count("batch failed")
             if source.process is process and source.left and source.left[0] is batch and len(batch) > 1:
                 source.left[:1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]

@@ -12,23 +12,23 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from minutehand import Scheduler
-from minutehand.domain.names import RunRef, parse_run_id
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.times import DAY, HOUR, SECOND, from_ms
-from minutehand.fires.context import FireContext
-from minutehand.historian import rebuild as rebuilding
-from minutehand.historian.archive_compaction import compact_archive
-from minutehand.sdk.views import Run
-from minutehand.state.lease import SKEW
-from minutehand.testing import Crash, Detail, Hook
-from minutehand.testing.process import Hand, bury_all, make_worker
-from minutehand.ticker.tick import dispatch
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.execution.settle import release_run
-from minutehand.worker.pipeline import run_batch
-from minutehand.worker.stages import InFlightMessage, ReceivedMessage
+from quarterjack import Scheduler
+from quarterjack.domain.names import RunRef, parse_run_id
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.domain.times import DAY, HOUR, SECOND, from_ms
+from quarterjack.fires.context import FireContext
+from quarterjack.historian import rebuild as rebuilding
+from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.sdk.views import Run
+from quarterjack.state.lease import SKEW
+from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.testing.process import Hand, bury_all, make_worker
+from quarterjack.ticker.tick import dispatch
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.execution.settle import release_run
+from quarterjack.worker.pipeline import run_batch
+from quarterjack.worker.stages import InFlightMessage, ReceivedMessage
 
 from tests.support.scenes.world import NOON
 

@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from minutehand import Context, Retry, Scheduler
-from minutehand.auditor.audit import audit
-from minutehand.domain.names import RunRef, fire_ref, schedule_owner
-from minutehand.domain.run import RunState
-from minutehand.domain.schedule import ScheduleState
-from minutehand.domain.times import MINUTE, SECOND, from_ms, to_ms
-from minutehand.errors import Continue, MinutehandError
+from quarterjack import Context, Retry, Scheduler
+from quarterjack.auditor.audit import audit
+from quarterjack.domain.names import RunRef, fire_ref, schedule_owner
+from quarterjack.domain.run import RunState
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.times import MINUTE, SECOND, from_ms, to_ms
+from quarterjack.errors import Continue, QuarterjackError
 
 from tests.support.histories.checker import Observed, Start, Stop, violations
 from tests.support.histories.history import History
@@ -117,7 +117,7 @@ class Rich(History):
         self.stage.tell(process, f"wants: {act} {name}")
         try:
             self._do(act, owner, name)
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             self.stage.tell(process, f"is refused: {problem}")
             self.stage.count("refused acts")
         else:

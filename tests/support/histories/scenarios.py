@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minutehand import Context, Retry
-from minutehand.domain.policies import StartWord
-from minutehand.errors import Continue
-from minutehand.testing import Crash
+from quarterjack import Context, Retry
+from quarterjack.domain.policies import StartWord
+from quarterjack.errors import Continue
+from quarterjack.testing import Crash
 
 from tests.support.histories.checker import Stop
 from tests.support.histories.crash_points import Scenario, Scene

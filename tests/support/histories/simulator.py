@@ -22,13 +22,13 @@ from random import Random
 from typing import Any
 from weakref import WeakSet
 
-from minutehand.domain.times import DAY
-from minutehand.errors import MinutehandError, Unavailable
-from minutehand.fires import acts
-from minutehand.ports.services import Services
-from minutehand.state.backpressure import Limits
-from minutehand.testing import Crash, Detail, Hook, Memory
-from minutehand.testing.memory.queues import MemoryQueue, Stored
+from quarterjack.domain.times import DAY
+from quarterjack.errors import QuarterjackError, Unavailable
+from quarterjack.fires import acts
+from quarterjack.ports.services import Services
+from quarterjack.state.backpressure import Limits
+from quarterjack.testing import Crash, Detail, Hook, Memory
+from quarterjack.testing.memory.queues import MemoryQueue, Stored
 
 LIMIT = 20.0  # seconds of real time after which a process that does not hand the baton back is called stuck
 
@@ -170,7 +170,7 @@ class _Thread:
                 self._body()
         except Crash:
             pass
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             self.process.stage.errors.append(problem)
         except BaseException as problem:  # noqa: BLE001 (it ends the history and is raised there)
             self.process.stage.defects.append(problem)
@@ -246,7 +246,7 @@ class Stage:
     faults: Faults
     random: Random = field(init=False)
     processes: list[Process] = field(default_factory=list)
-    errors: list[MinutehandError] = field(default_factory=list)  # that ended a process, as its caller would see them
+    errors: list[QuarterjackError] = field(default_factory=list)  # that ended a process, as its caller would see them
     defects: list[BaseException] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     calls: int = 0

@@ -9,17 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from minutehand import Answer, Cause, Verdict
-from minutehand.domain.names import RunRef, fire_ref
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.schedule import ClosedBy, Head, Revision, ScheduleState
-from minutehand.domain.times import SECOND
-from minutehand.dynamodb.rows import run_of
-from minutehand.fires.context import LOOKAHEAD, REACH
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.testing.memory.installation import RETENTION
-from minutehand.timing import timetable
-from minutehand.why.delay import LATE
+from quarterjack import Answer, Cause, Verdict
+from quarterjack.domain.names import RunRef, fire_ref
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from quarterjack.domain.times import SECOND
+from quarterjack.dynamodb.rows import run_of
+from quarterjack.fires.context import LOOKAHEAD, REACH
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.testing.memory.installation import RETENTION
+from quarterjack.timing import timetable
+from quarterjack.why.delay import LATE
 
 from tests.support.histories.chronicle import Chronicle, Event
 

@@ -10,9 +10,9 @@ from enum import Enum
 from typing import Any
 
 from hypothesis import strategies as st
-from minutehand import Retry
-from minutehand.errors import shorten
-from minutehand.timing import Rule
+from quarterjack import Retry
+from quarterjack.errors import shorten
+from quarterjack.timing import Rule
 
 from tests.support.scenes.world import START
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand.testing import Memory
+from quarterjack.testing import Memory
 
 
 def snapshot(memory: Memory) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from minutehand import Tenants
-from minutehand.aws.client import Client
-from minutehand.domain.tenants import erasure
-from minutehand.domain.times import SECOND
-from minutehand.errors import Unavailable
+from quarterjack import Tenants
+from quarterjack.aws.client import Client
+from quarterjack.domain.tenants import erasure
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import Unavailable
 
 SHORT = 2 * SECOND  # in place of 16 minutes: nothing else is under way
 

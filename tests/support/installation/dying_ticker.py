@@ -7,11 +7,11 @@ import signal
 import threading
 from typing import Any
 
-from minutehand.daemon.roles import run_ticker
-from minutehand.domain.times import SECOND
-from minutehand.settings import from_environment
-from minutehand.sqs.queues import SqsWorkQueue
-from minutehand.ticker import tick
+from quarterjack.daemon.roles import run_ticker
+from quarterjack.domain.times import SECOND
+from quarterjack.settings import from_environment
+from quarterjack.sqs.queues import SqsWorkQueue
+from quarterjack.ticker import tick
 
 
 def die(*_: Any) -> None:

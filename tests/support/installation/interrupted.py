@@ -15,15 +15,15 @@ from typing import Any
 WORD = "MOMENT"
 # Functions by moment; the moment is the first call of one.
 CALLS = {
-    "cloud": "minutehand.local.cloud:LocalCloud._choose_port",
-    "cloud answers": "minutehand.local.cloud:_answers",
-    "tables": "minutehand.local.installation:create_queues",
-    "queues of jobs": "minutehand.local.installation:declared_queues",
-    "processes": "minutehand.local.processes:ProcessGroup.follow",
-    "workers": "minutehand.local.installation:LocalInstallation.wait_until_ready",
-    "examples": "minutehand.local.session.session:LocalSession.schedule",
-    "jobs": "minutehand.cli.installation.processes:load_jobs",
-    "queue": "minutehand.daemon.roles:check_declared",
+    "cloud": "quarterjack.local.cloud:LocalCloud._choose_port",
+    "cloud answers": "quarterjack.local.cloud:_answers",
+    "tables": "quarterjack.local.installation:create_queues",
+    "queues of jobs": "quarterjack.local.installation:declared_queues",
+    "processes": "quarterjack.local.processes:ProcessGroup.follow",
+    "workers": "quarterjack.local.installation:LocalInstallation.wait_until_ready",
+    "examples": "quarterjack.local.session.session:LocalSession.schedule",
+    "jobs": "quarterjack.cli.installation.processes:load_jobs",
+    "queue": "quarterjack.daemon.roles:check_declared",
 }
 
 
@@ -64,7 +64,7 @@ def arrange(moment: str) -> None:
 
 if __name__ == "__main__":
     arrange(sys.argv[1])
-    from minutehand.cli import main
+    from quarterjack.cli import main
 
     sys.argv[1:] = sys.argv[2:]
     main()

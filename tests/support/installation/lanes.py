@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand import Context, Queue, job
+from quarterjack import Context, Queue, job
 
 from tests.support.installation.work import witness
 

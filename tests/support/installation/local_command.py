@@ -1,4 +1,4 @@
-"""``minutehand local`` in a process of its own."""
+"""``quarterjack local`` in a process of its own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def local(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def command(folder: Path, *arguments: str, at: str = "-m minutehand") -> Iterator[subprocess.Popen[str]]:
+def command(folder: Path, *arguments: str, at: str = "-m quarterjack") -> Iterator[subprocess.Popen[str]]:
     """Any command running in a process group of its own. ``at`` is how Python is started."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MINUTEHAND_"))}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "QUARTERJACK_"))}
     environ |= {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
     environ["AWS_REGION"] = "us-east-1"
     line = [sys.executable, *at.split(), *arguments]

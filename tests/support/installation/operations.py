@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Scheduler
-from minutehand.errors import MinutehandError
-from minutehand.sdk.bulk import BulkAction
-from minutehand.services import system_clock
-from minutehand.state.backfill import BackfillOrder
+from quarterjack import Scheduler
+from quarterjack.errors import QuarterjackError
+from quarterjack.sdk.bulk import BulkAction
+from quarterjack.services import system_clock
+from quarterjack.state.backfill import BackfillOrder
 
 # What is claimed ahead and taken back again is most of the work of a race: these fire ten to twenty times within the look-ahead.
 EXPRESSIONS = ("rate(10 seconds)", "rate(15 seconds)", "*/12 * * * * *", "2/20 * * * * *", "rate(20 seconds)")
@@ -105,7 +105,7 @@ class Owners:
         try:
             doing: Callable[[Scheduler, str, random.Random], None] = getattr(self, f"_{act}")
             doing(owner, name, dice)
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             with self._lock:
                 self.refused[f"{act}: {type(problem).__name__}"] += 1
         except BaseException as problem:  # noqa: BLE001 (it is raised when the threads have ended)

@@ -19,14 +19,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from minutehand.domain.names import RunRef, fire_ref, schedule_owner
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
-from minutehand.domain.times import SECOND
-from minutehand.owner.backfill.advance import backfills_of
-from minutehand.ports.services import Services
-from minutehand.state.backfill import BackfillState, DefinitionSpan, StoredBackfill, is_free
-from minutehand.timing import fires, timetable
+from quarterjack.domain.names import RunRef, fire_ref, schedule_owner
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState
+from quarterjack.domain.times import SECOND
+from quarterjack.owner.backfill.advance import backfills_of
+from quarterjack.ports.services import Services
+from quarterjack.state.backfill import BackfillState, DefinitionSpan, StoredBackfill, is_free
+from quarterjack.timing import fires, timetable
 
 from tests.support.installation.operations import Told
 

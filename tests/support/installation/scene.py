@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from minutehand import Scheduler, Settings
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import LocalProcess, ProcessGroup, ProcessRole, inherited, variables
-from minutehand.services import system_clock
+from quarterjack import Scheduler, Settings
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import LocalProcess, ProcessGroup, ProcessRole, inherited, variables
+from quarterjack.services import system_clock
 
 ROOT = Path(__file__).parents[3]
 JOBS = ("--jobs", "tests.support.installation.work")

@@ -1,4 +1,4 @@
-"""``minutehand serve`` on the local cloud, in a process of its own."""
+"""``quarterjack serve`` on the local cloud, in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import variables
-from minutehand.testing.cloud import fresh_settings
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import variables
+from quarterjack.testing.cloud import fresh_settings
 
 ROOT = Path(__file__).parents[3]
 ENDING = 60  # seconds that the server may take to end
@@ -24,7 +24,7 @@ def running_server(cloud: LocalCloud) -> Iterator[dict[str, Any]]:
     """What the server of a fresh installation says of itself: ``url`` and ``key``. It is told to end afterwards, and has to end well."""
     environ = {**os.environ, **cloud.environment, **variables(fresh_settings(cloud))}
     environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "shared"), str(ROOT)])
-    words = [sys.executable, "-m", "minutehand", "--json", "serve", "--port", "0"]
+    words = [sys.executable, "-m", "quarterjack", "--json", "serve", "--port", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ) as server:
         assert server.stdout is not None
         try:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from minutehand import Context, Retry, job
+from quarterjack import Context, Retry, job
 
 SOON = Retry(max_attempts=3, base=0.5, cap=1.0)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from minutehand import Context, Retry, Tenants
-from minutehand.auditor.closing import ClosingReport
-from minutehand.domain.message import Message
-from minutehand.domain.names import RunRef
-from minutehand.errors import Misconfigured
-from minutehand.testing import Hook
+from quarterjack import Context, Retry, Tenants
+from quarterjack.auditor.closing import ClosingReport
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef
+from quarterjack.errors import Misconfigured
+from quarterjack.testing import Hook
 
 from tests.support.nights import faults
 from tests.support.nights.night import PREFIX, Night
@@ -185,7 +185,7 @@ def of_ours(name: str, part: str) -> Callable[[Night], Cure]:
     """A metric of ours that no fault of a night in memory makes."""
 
     def fault(night: Night) -> Cure:
-        night.of_aws["Minutehand", name, (("service", f"{PREFIX}-{part}"),)] = 1
+        night.of_aws["Quarterjack", name, (("service", f"{PREFIX}-{part}"),)] = 1
         return night.of_aws.clear
 
     return fault

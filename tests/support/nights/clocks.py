@@ -5,20 +5,20 @@ from __future__ import annotations
 import importlib
 
 import pytest
-from minutehand.testing import ManualClock
+from quarterjack.testing import ManualClock
 
 _MODULES = (
     "functions.ticker.handler",
     "functions.undertaker.handler",
     "functions.auditor.handler",
     "functions.worker.handler",
-    "minutehand.daemon.worker_shell",
-    "minutehand.daemon.roles",
+    "quarterjack.daemon.worker_shell",
+    "quarterjack.daemon.roles",
 )
 
 
 def under(clock: ManualClock, patch: pytest.MonkeyPatch) -> None:
     """Put the clock in the place of the system's."""
-    patch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand")  # read when the functions are imported first
+    patch.setenv("POWERTOOLS_SERVICE_NAME", "quarterjack")  # read when the functions are imported first
     for name in _MODULES:
         patch.setattr(importlib.import_module(name), "system_clock", clock)

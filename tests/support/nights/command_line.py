@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from minutehand import Scheduler, Tenants
-from minutehand.cli.app import run
-from minutehand.cli.shell import Shell, console
-from minutehand.doctor import run_checks
-from minutehand.doctor.context import ProbeAnswer
-from minutehand.dynamodb.agenda import CONFIG
-from minutehand.testing.memory.queues import MemoryQueue
+from quarterjack import Scheduler, Tenants
+from quarterjack.cli.app import run
+from quarterjack.cli.shell import Shell, console
+from quarterjack.doctor import run_checks
+from quarterjack.doctor.context import ProbeAnswer
+from quarterjack.dynamodb.agenda import CONFIG
+from quarterjack.testing.memory.queues import MemoryQueue
 
 from tests.support.command_line import Said
 from tests.support.nights.night import PREFIX, Night
@@ -90,7 +90,7 @@ class NightShell:
         services = night.process("owner")
         given: dict[str, Any] = {"via": "cli", "services": services, "clock": night.clock}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("MINUTEHAND_TENANT", "acme")
+            patch.setenv("QUARTERJACK_TENANT", "acme")
             patch.setenv("COLUMNS", "200")
             patch.setattr(
                 Shell,
@@ -106,11 +106,11 @@ class NightShell:
                 "tenants",
                 property(lambda shell: Tenants(settings=shell.settings, **given).acting_as(reason=shell.reason)),
             )
-            patch.setattr("minutehand.cli.typed.utc_now", night.clock.now)
-            patch.setattr("minutehand.daemon.roles.connect", lambda settings: services)
-            patch.setattr("minutehand.doctor.context.connect", lambda settings: services)
+            patch.setattr("quarterjack.cli.typed.utc_now", night.clock.now)
+            patch.setattr("quarterjack.daemon.roles.connect", lambda settings: services)
+            patch.setattr("quarterjack.doctor.context.connect", lambda settings: services)
             patch.setitem(cast("dict[str, Any]", run_checks.__kwdefaults__), "clock", night.clock)
-            patch.setattr("minutehand.doctor.checks.AwsProbe", lambda settings, clock: NightProbe(night))
+            patch.setattr("quarterjack.doctor.checks.AwsProbe", lambda settings, clock: NightProbe(night))
             console.cache_clear()
             try:
                 yield

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from minutehand.errors import Misconfigured, Unavailable, Unreadable
-from minutehand.jobs import Registry
-from minutehand.testing import Crash, Detail, Hook
-from minutehand.testing.process import Hand, make_worker
+from quarterjack.errors import Misconfigured, Unavailable, Unreadable
+from quarterjack.jobs import Registry
+from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.testing.process import Hand, make_worker
 
 from tests.support.nights.night import Night
 

@@ -4,7 +4,7 @@
     night.schedule("s", "note", "rate(1 minute)")
     night.live(minutes=30)
     night.minutes[-1].lines      # what the functions printed: embedded metric format
-    night.minutes[-1].figures    # AWS's own metrics: ("AWS/Lambda", "Errors", (("FunctionName", "minutehand-worker"),)) → 1.0
+    night.minutes[-1].figures    # AWS's own metrics: ("AWS/Lambda", "Errors", (("FunctionName", "quarterjack-worker"),)) → 1.0
 
 Every handler is called as Lambda calls it; what it raises is an error of its function. No thread waits for a virtual second.
 """
@@ -22,19 +22,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.domain.queue import Stripe
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.ports.services import Services
-from minutehand.ports.work_queue import RawMessage
-from minutehand.settings import DEFAULT_AGE, DEFAULT_DEPTH
-from minutehand.sqs.routing import held
-from minutehand.state.backpressure import Limits
-from minutehand.testing import Hook, ManualClock, Memory
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.domain.queue import Stripe
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.ports.services import Services
+from quarterjack.ports.work_queue import RawMessage
+from quarterjack.settings import DEFAULT_AGE, DEFAULT_DEPTH
+from quarterjack.sqs.routing import held
+from quarterjack.state.backpressure import Limits
+from quarterjack.testing import Hook, ManualClock, Memory
 
 from tests.support.nights.clocks import under
 
-PREFIX = "minutehand"
+PREFIX = "quarterjack"
 TEN_PM = datetime(2026, 11, 23, 22, 0, tzinfo=UTC)
 _AUDIT_AT = 37  # minutes past the hour, as the stack's clock
 _VISIBILITY = 5_400  # seconds for which Lambda hides a batch
@@ -78,8 +78,8 @@ class Night:
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, *, at: datetime = TEN_PM) -> None:
-        patch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
-        patch.setenv("MINUTEHAND_PREFIX", PREFIX)
+        patch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Quarterjack")
+        patch.setenv("QUARTERJACK_PREFIX", PREFIX)
         self.patch, self.clock = patch, ManualClock(at)
         limits = Limits(depth=DEFAULT_DEPTH, age=DEFAULT_AGE * SECOND)
         self.memory = Memory(self.clock, shards=2, queues=("reports", "gpu"), limits=limits)
@@ -234,7 +234,7 @@ class Night:
             patch.setattr(observe.logger.registered_handler, "stream", io.StringIO())
             patch.setattr(module, "services", lambda: services)
             if part == "worker":
-                patch.setenv("MINUTEHAND_JOBS", "acme.jobs")
+                patch.setenv("QUARTERJACK_JOBS", "acme.jobs")
                 patch.setattr(module, "load", lambda package: self.import_jobs())
             try:
                 yield module.handler

@@ -1,6 +1,6 @@
 """An operator who is woken: opens the page that an alarm links, and types what stands there, line by line.
 
-Commands of Minutehand are executed over the night's installation. Of other programs (``aws``, ``cdk``, ``kubectl``) those that only look
+Commands of Quarterjack are executed over the night's installation. Of other programs (``aws``, ``cdk``, ``kubectl``) those that only look
 are passed over, and those that change something do what the test says that they do to the fault: each of these has to be on the page.
 """
 
@@ -33,7 +33,7 @@ def runbook(alarm: str) -> Page:
 class Operator:
     """``acts``: what a command does, by its beginning. ``knows``: the words that stand for places in capitals.
 
-    ``said`` is what the commands of Minutehand printed, in order.
+    ``said`` is what the commands of Quarterjack printed, in order.
     """
 
     night: Night
@@ -62,7 +62,7 @@ class Operator:
             return
         filled = _PLACE.sub(lambda found: self.knows.get(found[0], found[0]), command)
         words = shlex.split(filled)
-        if words[0] != "minutehand" or words[1] in _STANDING or any(map(_PLACE.fullmatch, words)):
+        if words[0] != "quarterjack" or words[1] in _STANDING or any(map(_PLACE.fullmatch, words)):
             return  # it does not apply: another cause of the same alarm
         self.typed.append(filled)
         said = NightShell(self.night).say(*words[1:])

@@ -19,7 +19,7 @@ class Scene:
     page: str  # the alarm's page
     fault: Callable[[Night], Cure | None]  # begins it; returns what ends it
     act: str = (
-        ""  # the page's command that stands for the cure; "": the page's commands of Minutehand cure it, or time does
+        ""  # the page's command that stands for the cure; "": the page's commands of Quarterjack cure it, or time does
     )
     knows: Mapping[str, str] = field(default_factory=dict)  # what stands for the places in the page's commands
     within: int  # from the fault to the alarm
@@ -35,7 +35,7 @@ SCENES = (
         alarm="nothing-runs-gpu",
         page="nothing-runs",
         fault=causes.killed_for_good,
-        act="minutehand worker",
+        act="quarterjack worker",
         within=9,
         heals=3,
     ),
@@ -62,7 +62,7 @@ SCENES = (
         alarm="nothing-runs-gpu",
         page="nothing-runs",
         fault=causes.asleep("worker-gpu"),
-        act="minutehand worker",
+        act="quarterjack worker",
         within=7,
         heals=3,
     ),
@@ -108,7 +108,7 @@ SCENES = (
         alarm="rescued-leases-gpu",
         page="rescued-leases",
         fault=causes.killed_at_first,
-        act="minutehand schedules bulk pause",
+        act="quarterjack schedules bulk pause",
         within=9,
         heals=8,
     ),
@@ -158,7 +158,7 @@ SCENES = (
         alarm="slow-runs-reports",
         page="slow-runs",
         fault=causes.slow,
-        act="minutehand runs cancel",
+        act="quarterjack runs cancel",
         within=17,
         heals=7,
     ),

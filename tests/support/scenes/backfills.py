@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
-from minutehand.domain.run import RunRow
-from minutehand.domain.schedule import Revision
-from minutehand.sdk.backfills import Backfill
-from minutehand.testing import Detail
-from minutehand.timing import fires, timetable
-from minutehand.worker.stages import Outcome
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.schedule import Revision
+from quarterjack.sdk.backfills import Backfill
+from quarterjack.testing import Detail
+from quarterjack.timing import fires, timetable
+from quarterjack.worker.stages import Outcome
 
 from tests.support.scenes.world import OWNER, Faults, World
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand import Tenants
-from minutehand.domain.run import EntryKind, RunRow, RunState
-from minutehand.domain.times import SECOND
-from minutehand.fires.lines import read_slots
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap
-from minutehand.testing import Hook
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.pipeline import partition_batch, run_batch
-from minutehand.worker.stages import AttemptResult, EndedRun, LeasedRun, Returned
+from quarterjack import Tenants
+from quarterjack.domain.run import EntryKind, RunRow, RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.fires.lines import read_slots
+from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
+from quarterjack.testing import Hook
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.stages import AttemptResult, EndedRun, LeasedRun, Returned
 
 from tests.support.scenes.world import World
 

@@ -6,17 +6,17 @@ import itertools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
-from minutehand import DeadRun, Registry, Retry, Run
-from minutehand.domain.message import DeadLetter, encode_letter
-from minutehand.domain.names import RunRef, parse_run_id
-from minutehand.domain.run import RunRow as LedgerRun
-from minutehand.fires.claim import one_off_message
-from minutehand.ports.services import Services
-from minutehand.sqs.routing import DEAD
-from minutehand.state.lease import LEASE, SKEW, die, lease
-from minutehand.testing import Crash, Detail, Hook
-from minutehand.testing.process import bury_all
-from minutehand.undertaker.bury import RETURNS
+from quarterjack import DeadRun, Registry, Retry, Run
+from quarterjack.domain.message import DeadLetter, encode_letter
+from quarterjack.domain.names import RunRef, parse_run_id
+from quarterjack.domain.run import RunRow as LedgerRun
+from quarterjack.fires.claim import one_off_message
+from quarterjack.ports.services import Services
+from quarterjack.sqs.routing import DEAD
+from quarterjack.state.lease import LEASE, SKEW, die, lease
+from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.testing.process import bury_all
+from quarterjack.undertaker.bury import RETURNS
 
 from tests.support.scenes.world import World
 

@@ -13,22 +13,22 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.auditor.closing import close_days
-from minutehand.domain.audit import Caller
-from minutehand.domain.message import Message
-from minutehand.domain.tenants.erasure import Erasure
-from minutehand.domain.times import DAY, HOUR, MINUTE, from_ms
-from minutehand.dynamodb.history.rows import bytes_of
-from minutehand.eraser.erase import begin, go_on
-from minutehand.fires.context import FireContext
-from minutehand.fires.lines import change_cap, line_up, look_after_line
-from minutehand.historian.archive_compaction import compact_archive
-from minutehand.historian.fold import fold
-from minutehand.ports.records import Record
-from minutehand.ports.services import Services
-from minutehand.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
-from minutehand.state.worker_record import (
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.auditor.closing import close_days
+from quarterjack.domain.audit import Caller
+from quarterjack.domain.message import Message
+from quarterjack.domain.tenants.erasure import Erasure
+from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
+from quarterjack.dynamodb.history.rows import bytes_of
+from quarterjack.eraser.erase import begin, go_on
+from quarterjack.fires.context import FireContext
+from quarterjack.fires.lines import change_cap, line_up, look_after_line
+from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.fold import fold
+from quarterjack.ports.records import Record
+from quarterjack.ports.services import Services
+from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
+from quarterjack.state.worker_record import (
     KEY,
     RunAtHand,
     WorkerIdentity,
@@ -37,10 +37,10 @@ from minutehand.state.worker_record import (
     owner_of,
     record_body,
 )
-from minutehand.testing import Harness
-from minutehand.testing.memory.calls import MemoryTable
-from minutehand.testing.process import Hand, make_worker
-from minutehand.ticker.tick import tick
+from quarterjack.testing import Harness
+from quarterjack.testing.memory.calls import MemoryTable
+from quarterjack.testing.process import Hand, make_worker
+from quarterjack.ticker.tick import tick
 
 ERASED, NEIGHBOUR = "acme", "acme2"  # one begins as the other does
 SECRET = "aCmEsEcReT"  # in every text of the erased tenant's
@@ -126,10 +126,10 @@ class ErasingScene:
         bodies = {(owner_of("w"), f"{KEY}w"): record_body(worker)}
         for number, run in enumerate(runs):
             aside = {"run": str(run.ref), "sequence": "1", "consumer": "pages", "error": "x", "at": self.clock()}
-            bodies["~minutehand/~historian", f"~aside~{number}~pages"] = aside
-        bodies["~minutehand/~audit", "~progress"] = {"step": 1, "after": f"{ERASED}/s", "removing": ""}
+            bodies["~quarterjack/~historian", f"~aside~{number}~pages"] = aside
+        bodies["~quarterjack/~audit", "~progress"] = {"step": 1, "after": f"{ERASED}/s", "removing": ""}
         slots = CapSlots(held={"w~1": (1, self.clock())}, sent={str(run.ref): self.clock() for run in runs})
-        bodies["~minutehand/~slots", "~note"] = SharedSlots({"note": slots}).body()
+        bodies["~quarterjack/~slots", "~note"] = SharedSlots({"note": slots}).body()
         for (owner, key), body in bodies.items():
             assert self.services.records.write(Record(owner=owner, key=key, version=1, body=body))
 
@@ -235,7 +235,7 @@ class ErasingScene:
             place: text
             for place, text in self.content().items()
             if not _NAME.search(f"{place} {text}")
-            and not place.startswith(("archive archive/inbox", "runs ~minutehand"))
+            and not place.startswith(("archive archive/inbox", "runs ~quarterjack"))
         }
 
     def archived_lines(self, tenant: str) -> list[str]:

@@ -7,15 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minutehand import Context, Retry, Tenants
-from minutehand.domain.history.outgoing_event import OutgoingEvent
-from minutehand.domain.times import MINUTE
-from minutehand.fires.breakers import read_breakers
-from minutehand.historian.follow import StreamFollower
-from minutehand.historian.readers import Reader
-from minutehand.testing.memory.installation import MemoryEvents
-from minutehand.testing.process import Hand, bury_all
-from minutehand.worker.stages import Outcome
+from quarterjack import Context, Retry, Tenants
+from quarterjack.domain.history.outgoing_event import OutgoingEvent
+from quarterjack.domain.times import MINUTE
+from quarterjack.fires.breakers import read_breakers
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.historian.readers import Reader
+from quarterjack.testing.memory.installation import MemoryEvents
+from quarterjack.testing.process import Hand, bury_all
+from quarterjack.worker.stages import Outcome
 
 from tests.support.scenes.world import NOON, World
 

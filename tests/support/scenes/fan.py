@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from minutehand.ports.services import Services
-from minutehand.testing import Hook
-from minutehand.ticker.fan_out import FanOutConfig, group_of
-from minutehand.ticker.tick import TickReport
+from quarterjack.ports.services import Services
+from quarterjack.testing import Hook
+from quarterjack.ticker.fan_out import FanOutConfig, group_of
+from quarterjack.ticker.tick import TickReport
 
 from tests.support.scenes.far import far
 from tests.support.scenes.world import World

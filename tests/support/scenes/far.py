@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.testing import Crash
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import Faults, World, crash
 

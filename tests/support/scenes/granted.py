@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Context, Grant, Registry, Scheduler, Tenants
-from minutehand.apply.plan import ApplyAction, ApplyPlan, PlannedChange
-from minutehand.declare import declaration
-from minutehand.domain.tenants.access import Verb
-from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
-from minutehand.dynamodb.tables import AUDIT, TENANTS
-from minutehand.errors import Forbidden, MinutehandError
-from minutehand.testing import ManualClock, Memory
+from quarterjack import Context, Grant, Registry, Scheduler, Tenants
+from quarterjack.apply.plan import ApplyAction, ApplyPlan, PlannedChange
+from quarterjack.declare import declaration
+from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
+from quarterjack.dynamodb.tables import AUDIT, TENANTS
+from quarterjack.errors import Forbidden, QuarterjackError
+from quarterjack.testing import ManualClock, Memory
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 CALLER = "iam:arn:aws:sts::111111111111:assumed-role/app/session"
@@ -243,7 +243,7 @@ def is_refused(call: Callable[..., object], *arguments: object) -> Forbidden | N
         call(*arguments)
     except Forbidden as problem:
         return problem
-    except MinutehandError:
+    except QuarterjackError:
         pass
     return None
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Registry, Scheduler
-from minutehand.testing import ManualClock, Memory
+from quarterjack import Registry, Scheduler
+from quarterjack.testing import ManualClock, Memory
 
 EVENTS = Path(__file__).parents[2] / "unit" / "functions" / "events"
 
 
 class LambdaContext:
-    function_name = "minutehand-worker"
+    function_name = "quarterjack-worker"
     memory_limit_in_mb = 256
-    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:minutehand-worker"
+    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:quarterjack-worker"
     log_stream_name = "2026/11/22/[$LATEST]0123456789abcdef0123456789abcdef"
     aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
 
@@ -29,8 +29,8 @@ class LambdaContext:
 
 class Stack:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, own_jobs: bool = True) -> None:
-        monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
-        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
+        monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Quarterjack")
+        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "quarterjack-test")
         self._monkeypatch, clock = monkeypatch, ManualClock(datetime.now(UTC))
         self.clock, self.memory = clock, Memory(clock, shards=2)
         self.services = self.memory.connect()

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from minutehand.domain.notice import RECORD, SCHEDULE_EVENTS, Notice, NoticeKind
-from minutehand.domain.run import FAILED, DeadRunRow, RunRow, RunState
-from minutehand.domain.times import DAY, MINUTE, to_ms
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.events import publish_events
-from minutehand.ports.history.run_stream import RunStream, StreamPage
-from minutehand.testing import Memory
-from minutehand.testing.memory.installation import MemoryEvents
+from quarterjack.domain.notice import RECORD, SCHEDULE_EVENTS, Notice, NoticeKind
+from quarterjack.domain.run import FAILED, DeadRunRow, RunRow, RunState
+from quarterjack.domain.times import DAY, MINUTE, to_ms
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.events import publish_events
+from quarterjack.ports.history.run_stream import RunStream, StreamPage
+from quarterjack.testing import Memory
+from quarterjack.testing.memory.installation import MemoryEvents
 
 BEGIN = (NoticeKind.FAILURE, NoticeKind.NO_SUCCESS)
 

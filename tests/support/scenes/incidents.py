@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand import Context, Registry, Retry, Schedule
-from minutehand.domain.notice import Notice
-from minutehand.domain.schedule import Head
-from minutehand.testing.process import bury_all
+from quarterjack import Context, Registry, Retry, Schedule
+from quarterjack.domain.notice import Notice
+from quarterjack.domain.schedule import Head
+from quarterjack.testing.process import bury_all
 
 from tests.support.scenes.world import World
 

@@ -11,19 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from minutehand import Run, Scheduler
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.times import SECOND
-from minutehand.isolation import PreloadedParent, perform_isolated
-from minutehand.jobs import Registry
-from minutehand.services import system_clock
-from minutehand.state.lease import lease
-from minutehand.testing import Hook, Memory
-from minutehand.testing.process import Hand, make_worker, work_off
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.execution.executor import ThreadedExecutor
-from minutehand.worker.stages import Outcome
+from quarterjack import Run, Scheduler
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.times import SECOND
+from quarterjack.isolation import PreloadedParent, perform_isolated
+from quarterjack.jobs import Registry
+from quarterjack.services import system_clock
+from quarterjack.state.lease import lease
+from quarterjack.testing import Hook, Memory
+from quarterjack.testing.process import Hand, make_worker, work_off
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.execution.executor import ThreadedExecutor
+from quarterjack.worker.stages import Outcome
 
 from tests.support.scenes.isolated_work import registry
 

@@ -16,8 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minutehand import Context, Registry, Retry
-from minutehand.errors import Continue, InvalidInput, ItemRefused, LeaseLost, MinutehandError, RunCancelled, Unavailable
+from quarterjack import Context, Registry, Retry
+from quarterjack.errors import (
+    Continue,
+    InvalidInput,
+    ItemRefused,
+    LeaseLost,
+    QuarterjackError,
+    RunCancelled,
+    Unavailable,
+)
 
 registry = Registry()
 written = Registry()  # of modules that tests write
@@ -160,7 +168,7 @@ def unavailable(ctx: Context, payload: str) -> list[str]:
     for value in ("small", "x" * 70_000):
         try:
             ctx.checkpoint(value)
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             said.append(f"{type(problem).__name__}: {problem}")
     return said
 
@@ -239,7 +247,7 @@ def fork(ctx: Context, payload: dict[str, Any]) -> str:
     if pid == 0:
         try:
             ctx.step("copy", lambda: "copied")
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             Path(payload["to"]).write_text(str(problem))
         return "copy"
     os.waitpid(pid, 0)

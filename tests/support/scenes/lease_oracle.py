@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from minutehand.domain.names import RunRef, fire_ref, parse_run_id
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.schedule import ClosedBy, Revision, ScheduleState
-from minutehand.domain.times import SECOND
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.state.refusal import refused_by
-from minutehand.timing import fires, timetable
+from quarterjack.domain.names import RunRef, fire_ref, parse_run_id
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState
+from quarterjack.domain.times import SECOND
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.state.refusal import refused_by
+from quarterjack.timing import fires, timetable
 
 from tests.support.histories.simulator import Process, Stage
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand import Scheduler
-from minutehand.domain.tenants.limits import TenantLimits
-from minutehand.domain.tenants.profile import TenantProfile
+from quarterjack import Scheduler
+from quarterjack.domain.tenants.limits import TenantLimits
+from quarterjack.domain.tenants.profile import TenantProfile
 
 from tests.support.scenes.world import Faults, World
 

@@ -17,24 +17,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minutehand.domain.names import RunRef, schedule_owner
-from minutehand.domain.notice import BREAKERS
-from minutehand.domain.payload import owner_of_object, size
-from minutehand.domain.run import TERMINAL, EntryKind, RunState
-from minutehand.domain.tenants.limits import NO_LIMITS, AcceptedRate, RateWord, TenantLimits
-from minutehand.domain.tenants.profile import INSTALLATION
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.fires.breakers import read_breakers
-from minutehand.owner.quotas import take_place
-from minutehand.ports.services import Services
-from minutehand.ports.tenants.profiles import BELIEVED
-from minutehand.state.lease import SKEW
-from minutehand.state.tenants.breaker import Breaker, TenantBreakers
-from minutehand.state.tenants.marks import MARKS, tenant_of_mark
-from minutehand.state.tenants.slots import ALL, EVERYBODY, SLOTS, ConcurrencyCap, SlotRequest, parse_slots
-from minutehand.testing import Detail
-from minutehand.worker.breakers import BreakerBook, Passage, _Known
-from minutehand.worker.slots import CapHolding, SlotPool
+from quarterjack.domain.names import RunRef, schedule_owner
+from quarterjack.domain.notice import BREAKERS
+from quarterjack.domain.payload import owner_of_object, size
+from quarterjack.domain.run import TERMINAL, EntryKind, RunState
+from quarterjack.domain.tenants.limits import NO_LIMITS, AcceptedRate, RateWord, TenantLimits
+from quarterjack.domain.tenants.profile import INSTALLATION
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.fires.breakers import read_breakers
+from quarterjack.owner.quotas import take_place
+from quarterjack.ports.services import Services
+from quarterjack.ports.tenants.profiles import BELIEVED
+from quarterjack.state.lease import SKEW
+from quarterjack.state.tenants.breaker import Breaker, TenantBreakers
+from quarterjack.state.tenants.marks import MARKS, tenant_of_mark
+from quarterjack.state.tenants.slots import ALL, EVERYBODY, SLOTS, ConcurrencyCap, SlotRequest, parse_slots
+from quarterjack.testing import Detail
+from quarterjack.worker.breakers import BreakerBook, Passage, _Known
+from quarterjack.worker.slots import CapHolding, SlotPool
 
 from tests.support.histories.simulator import BatonLock, Process, Stage
 from tests.support.scenes.lease_oracle import Lease

@@ -14,14 +14,14 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.domain.payload import is_object_of
-from minutehand.domain.run import parse_entry_key
-from minutehand.domain.schedule import Declaration
-from minutehand.dynamodb.tables import AGENDA
-from minutehand.errors import MinutehandError
-from minutehand.testing import Harness
-from minutehand.timing import Rule
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.domain.payload import is_object_of
+from quarterjack.domain.run import parse_entry_key
+from quarterjack.domain.schedule import Declaration
+from quarterjack.dynamodb.tables import AGENDA
+from quarterjack.errors import QuarterjackError
+from quarterjack.testing import Harness
+from quarterjack.timing import Rule
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 MARK = "Xyzzy"  # in each text of the tenant's
@@ -130,7 +130,7 @@ class Neighbours:
             it.list_running(limit=1),
         )
         yield from (page.cursor for page in pages if page.cursor is not None)
-        with suppress(MinutehandError):
+        with suppress(QuarterjackError):
             done = it.bulk("retag", prefix="s", tags={"k": MARK}, dry_run=True, rate=1_000)
             yield from (done.cursor,) if done.cursor else ()
         yield from (f"{name}~0123456789abcdef" for name in NAMES)
@@ -235,7 +235,7 @@ class StolenCalls:
         try:
             said = self._shown(getattr(self._who, method)(**given))
             self.answered[method] = self.answered.get(method, 0) + 1
-        except (MinutehandError, ValueError, TypeError) as problem:
+        except (QuarterjackError, ValueError, TypeError) as problem:
             said = f"{type(problem).__name__}: {problem}"
         text = str(said)
         for value in given.values():

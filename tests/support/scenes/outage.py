@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minutehand.domain.run import RunRow
-from minutehand.testing import Crash, Detail, Hook, Memory
+from quarterjack.domain.run import RunRow
+from quarterjack.testing import Crash, Detail, Hook, Memory
 
 
 def divided(memory: Memory, owner: str) -> tuple[dict[int, RunRow], list[RunRow]]:

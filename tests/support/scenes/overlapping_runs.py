@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from minutehand import Context
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.lease import HEARTBEAT
-from minutehand.testing import Hook
-from minutehand.testing.process import Hand, bury_all
-from minutehand.worker.context import WorkerContext
+from quarterjack import Context
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.state.lease import HEARTBEAT
+from quarterjack.testing import Hook
+from quarterjack.testing.process import Hand, bury_all
+from quarterjack.worker.context import WorkerContext
 
 from tests.support.scenes.world import NOON, OWNER, World
 

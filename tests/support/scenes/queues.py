@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from minutehand import Context, Retry
-from minutehand.errors import RetryAfter
-from minutehand.testing import Hook
-from minutehand.testing.process import Hand, make_worker
-from minutehand.worker.stages import Outcome
+from quarterjack import Context, Retry
+from quarterjack.errors import RetryAfter
+from quarterjack.testing import Hook
+from quarterjack.testing.process import Hand, make_worker
+from quarterjack.worker.stages import Outcome
 
 from tests.support.scenes.world import World
 

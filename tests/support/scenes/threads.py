@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minutehand import Run
-from minutehand.worker.context import Done
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.execution.executor import ThreadedExecutor
-from minutehand.worker.pipeline import run_batch
-from minutehand.worker.stages import Outcome
+from quarterjack import Run
+from quarterjack.worker.context import Done
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.execution.executor import ThreadedExecutor
+from quarterjack.worker.pipeline import run_batch
+from quarterjack.worker.stages import Outcome
 
 from tests.support.scenes.world import World
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.auditor.audit import AuditReport, audit
-from minutehand.domain.run import AgendaEntry, EntryKind, RunRow, RunState
-from minutehand.domain.times import MINUTE, SECOND, from_ms
-from minutehand.errors import Unavailable
-from minutehand.ports.services import Services
-from minutehand.testing import Crash, Detail, Hook, ManualClock, Memory
-from minutehand.testing.process import Hand, bury_all, make_worker
-from minutehand.ticker.tick import TickReport, tick
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.stages import Outcome
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.auditor.audit import AuditReport, audit
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
+from quarterjack.domain.times import MINUTE, SECOND, from_ms
+from quarterjack.errors import Unavailable
+from quarterjack.ports.services import Services
+from quarterjack.testing import Crash, Detail, Hook, ManualClock, Memory
+from quarterjack.testing.process import Hand, bury_all, make_worker
+from quarterjack.ticker.tick import TickReport, tick
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import Outcome
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 NOON = 1_777_896_000_000  # START

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand.errors import ExpressionError
-from minutehand.timing import next_fires
+from quarterjack.errors import ExpressionError
+from quarterjack.timing import next_fires
 
 
 def at(text: str) -> datetime:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
-from minutehand.timing.zones import zone as zones
+from quarterjack.timing.zones import zone as zones
 
 MINUTE = timedelta(minutes=1)
 DAY_MS = 86_400_000

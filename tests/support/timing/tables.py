@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from minutehand.errors import ExpressionError
-from minutehand.timing import Rule, Timetable, timetable
+from quarterjack.errors import ExpressionError
+from quarterjack.timing import Rule, Timetable, timetable
 
 from tests.support.timing.oracle import changes, crons, recurrence_rules
 

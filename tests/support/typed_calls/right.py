@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from minutehand import AsyncScheduler, Context, Delivery, Retry, Scheduler, job, schedule
+from quarterjack import AsyncScheduler, Context, Delivery, Retry, Scheduler, job, schedule
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

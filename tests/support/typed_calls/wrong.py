@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from minutehand import AsyncScheduler, Context, Retry, Scheduler, job, schedule
+from quarterjack import AsyncScheduler, Context, Retry, Scheduler, job, schedule
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 DAILY = "0 9 * * *"

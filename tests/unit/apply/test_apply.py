@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from minutehand import Registry, Rule, Scheduler, ScheduleState
-from minutehand.apply.document import DeclarationFile, read, write
-from minutehand.apply.fields import read_words
-from minutehand.apply.plan import ApplyAction, ApplyPlan
-from minutehand.declare import declaration, schedule
-from minutehand.domain.schedule import Declaration
-from minutehand.errors import ExpressionError, InvalidInput
-from minutehand.testing import Crash
+from quarterjack import Registry, Rule, Scheduler, ScheduleState
+from quarterjack.apply.document import DeclarationFile, read, write
+from quarterjack.apply.fields import read_words
+from quarterjack.apply.plan import ApplyAction, ApplyPlan
+from quarterjack.declare import declaration, schedule
+from quarterjack.domain.schedule import Declaration
+from quarterjack.errors import ExpressionError, InvalidInput
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import START, Faults, World, at
 

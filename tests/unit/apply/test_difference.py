@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.apply.difference import PayloadChange, masked, payload_changes, same_json
-from minutehand.domain.redaction import MASK, USUAL, Redact
+from quarterjack.apply.difference import PayloadChange, masked, payload_changes, same_json
+from quarterjack.domain.redaction import MASK, USUAL, Redact
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),

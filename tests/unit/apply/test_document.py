@@ -9,13 +9,13 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.apply import fields as words
-from minutehand.apply import schema
-from minutehand.apply.document import DeclarationFile, read, write
-from minutehand.apply.nodes import read_documents
-from minutehand.domain.options import OptionWords
-from minutehand.domain.payload import MAX_DEPTH
-from minutehand.errors import ExpressionError, InvalidInput
+from quarterjack.apply import fields as words
+from quarterjack.apply import schema
+from quarterjack.apply.document import DeclarationFile, read, write
+from quarterjack.apply.nodes import read_documents
+from quarterjack.domain.options import OptionWords
+from quarterjack.domain.payload import MAX_DEPTH
+from quarterjack.errors import ExpressionError, InvalidInput
 
 HEAD = "schedules:\n  a:\n    job: j\n    expression: '0 9 * * *'\n"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand import ScheduleState
-from minutehand.apply.document import DeclarationFile, read, write
-from minutehand.apply.fields import read_words
-from minutehand.errors import InvalidInput
+from quarterjack import ScheduleState
+from quarterjack.apply.document import DeclarationFile, read, write
+from quarterjack.apply.fields import read_words
+from quarterjack.errors import InvalidInput
 
 from tests.support.scenes.world import World
 

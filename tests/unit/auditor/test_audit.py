@@ -6,15 +6,15 @@ import logging
 from dataclasses import replace
 
 import pytest
-from minutehand import RunState, ScheduleState, Tenants
-from minutehand.auditor.repairs import GRACE
-from minutehand.domain.options import CatchUpWord
-from minutehand.domain.run import EntryKind
-from minutehand.domain.schedule import ClosedBy
-from minutehand.domain.times import HOUR, MINUTE, SECOND
-from minutehand.dynamodb.tables import RUNS
-from minutehand.testing import Crash
-from minutehand.testing.process import bury_all
+from quarterjack import RunState, ScheduleState, Tenants
+from quarterjack.auditor.repairs import GRACE
+from quarterjack.domain.options import CatchUpWord
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.schedule import ClosedBy
+from quarterjack.domain.times import HOUR, MINUTE, SECOND
+from quarterjack.dynamodb.tables import RUNS
+from quarterjack.testing import Crash
+from quarterjack.testing.process import bury_all
 
 from tests.support.builders import an_entry
 from tests.support.open_breakers import open_breaker

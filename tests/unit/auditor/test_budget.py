@@ -6,13 +6,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from minutehand.auditor import audit as module
-from minutehand.auditor.audit import AuditReport, audit
-from minutehand.auditor.progress import KEY, Progress
-from minutehand.auditor.progress import OWNER as AUDITS
-from minutehand.domain.times import HOUR, SECOND
-from minutehand.dynamodb.tables import RUNS
-from minutehand.ports.records import Record
+from quarterjack.auditor import audit as module
+from quarterjack.auditor.audit import AuditReport, audit
+from quarterjack.auditor.progress import KEY, Progress
+from quarterjack.auditor.progress import OWNER as AUDITS
+from quarterjack.domain.times import HOUR, SECOND
+from quarterjack.dynamodb.tables import RUNS
+from quarterjack.ports.records import Record
 
 from tests.support.scenes.world import OWNER, Faults, World, fails
 

@@ -8,14 +8,14 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand.auditor.closing import ClosingReport, anchor_of, close_days
-from minutehand.auditor.verification import AuditVerdict
-from minutehand.domain.audit import AuditAct, anchor_key, root_of
-from minutehand.domain.times import DAY, HOUR, MINUTE
-from minutehand.dynamodb.audit import close_of, close_row, line_row
-from minutehand.dynamodb.tables import AUDIT, RowWrite
-from minutehand.errors import InvalidInput, Unavailable
-from minutehand.testing import Crash
+from quarterjack.auditor.closing import ClosingReport, anchor_of, close_days
+from quarterjack.auditor.verification import AuditVerdict
+from quarterjack.domain.audit import AuditAct, anchor_key, root_of
+from quarterjack.domain.times import DAY, HOUR, MINUTE
+from quarterjack.dynamodb.audit import close_of, close_row, line_row
+from quarterjack.dynamodb.tables import AUDIT, RowWrite
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.testing import Crash
 
 from tests.support.builders import a_line
 from tests.support.scenes.world import START, Faults, World, crash, fails

@@ -7,16 +7,16 @@ from random import Random
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.auditor.history import BEHIND, HistoryCheck, check_history
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import one_off_ref
-from minutehand.domain.run import RunState
-from minutehand.domain.times import DAY, MINUTE, from_ms
-from minutehand.dynamodb.rows import run_row
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.pages import write_pages
-from minutehand.testing import ManualClock, Memory
+from quarterjack import Scheduler
+from quarterjack.auditor.history import BEHIND, HistoryCheck, check_history
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import DAY, MINUTE, from_ms
+from quarterjack.dynamodb.rows import run_row
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.pages import write_pages
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import NOON, a_one_off, a_run
 

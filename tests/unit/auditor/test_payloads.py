@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from minutehand import Context, Run, RunState
-from minutehand.auditor.payloads import remove_payloads
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.payload import is_in_folder_of, is_same_content, owner_of_object, payload_key
-from minutehand.domain.times import DAY, SECOND
-from minutehand.dynamodb.tables import RUNS
-from minutehand.errors import AlreadyExists
+from quarterjack import Context, Run, RunState
+from quarterjack.auditor.payloads import remove_payloads
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.payload import is_in_folder_of, is_same_content, owner_of_object, payload_key
+from quarterjack.domain.times import DAY, SECOND
+from quarterjack.dynamodb.tables import RUNS
+from quarterjack.errors import AlreadyExists
 
 from tests.support.scenes.world import OWNER, Faults, World
 

@@ -6,18 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Rule, RunState, ScheduleState
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.payload import owner_of_object
-from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.domain.times import DAY, HOUR, SECOND, to_ms
-from minutehand.dynamodb.tables import REVISIONS, RUNS, SCHEDULES
-from minutehand.errors import AlreadyExists, NotFound
-from minutehand.fires.claim import FireClaim, materialise
-from minutehand.fires.context import FireContext, TickCounts
-from minutehand.state.backfill import ENDED
-from minutehand.testing import Crash
-from minutehand.why.answer import Answer, Verdict
+from quarterjack import Rule, RunState, ScheduleState
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.payload import owner_of_object
+from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.domain.times import DAY, HOUR, SECOND, to_ms
+from quarterjack.dynamodb.tables import REVISIONS, RUNS, SCHEDULES
+from quarterjack.errors import AlreadyExists, NotFound
+from quarterjack.fires.claim import FireClaim, materialise
+from quarterjack.fires.context import FireContext, TickCounts
+from quarterjack.state.backfill import ENDED
+from quarterjack.testing import Crash
+from quarterjack.why.answer import Answer, Verdict
 
 from tests.support.scenes.world import OWNER, Faults, World, at
 from tests.support.units import counted
@@ -357,7 +357,7 @@ def test_what_an_audit_has_no_time_for_the_next_ones_do() -> None:
 
 
 def test_a_schedule_of_many_revisions_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.auditor.retention._REVISIONS", 4)
+    monkeypatch.setattr("quarterjack.auditor.retention._REVISIONS", 4)
     world = World()
     world.scheduler.create_schedule("s", "note", "0 0 1 1 *")
     for n in range(9):

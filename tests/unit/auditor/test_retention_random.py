@@ -6,15 +6,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from minutehand import ScheduleState
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.payload import owner_of_object
-from minutehand.domain.run import RunState
-from minutehand.domain.schedule import Revision
-from minutehand.domain.times import DAY
-from minutehand.fires.claim import FireClaim, materialise
-from minutehand.fires.context import FireContext, TickCounts
-from minutehand.testing import Crash
+from quarterjack import ScheduleState
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.payload import owner_of_object
+from quarterjack.domain.run import RunState
+from quarterjack.domain.schedule import Revision
+from quarterjack.domain.times import DAY
+from quarterjack.fires.claim import FireClaim, materialise
+from quarterjack.fires.context import FireContext, TickCounts
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import Faults, World
 

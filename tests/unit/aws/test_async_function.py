@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 import pytest
-from minutehand.services import hand_over_to
-from minutehand.settings import Settings
-from minutehand.ticker.fan_out import group_event
+from quarterjack.services import hand_over_to
+from quarterjack.settings import Settings
+from quarterjack.ticker.fan_out import group_event
 
 from tests.support.http_servers import VARIABLES
 
@@ -81,8 +81,8 @@ def test_a_lambda_that_is_not_there_takes_nothing(endpoint: str) -> None:
 def test_it_is_one_signed_request_and_botocore_is_not_loaded(endpoint: str) -> None:
     program = f"""
 import sys
-from minutehand.services import hand_over_to
-from minutehand.settings import Settings
+from quarterjack.services import hand_over_to
+from quarterjack.settings import Settings
 assert hand_over_to("acme-ticker", Settings(endpoint={endpoint!r}, region="eu-west-1"))({{}})
 print("botocore.session" in sys.modules)
 """

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand.aws import BatchBackoff, Client, ConditionFailed
-from minutehand.aws.transport import ATTEMPTS
-from minutehand.dynamodb.table_client import TableClient
-from minutehand.errors import Misconfigured, Unavailable
-from minutehand.settings import Settings
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
+from quarterjack.aws import BatchBackoff, Client, ConditionFailed
+from quarterjack.aws.transport import ATTEMPTS
+from quarterjack.dynamodb.table_client import TableClient
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.settings import Settings
 
 from tests.support.http_servers import REGION, VARIABLES, Response, Service, error
 
@@ -107,7 +107,7 @@ def test_botocore_sends_all_requests_where_the_settings_say_so(service: Service,
     with pytest.raises(ConditionFailed) as refused:
         client.call("put_item", TableName="t", Item={})
     assert refused.value.item == {"a": {"S": "b"}}
-    assert "minutehand/" in service.requests[0].headers["user-agent"]
+    assert "quarterjack/" in service.requests[0].headers["user-agent"]
     assert list(client.rounds(BatchBackoff(rounds=3, wait=lambda _: None))) == [0, 1, 2]
 
 
@@ -130,7 +130,7 @@ def test_botocore_follows_the_sdks_retry_variables(
 
 
 def test_another_word_for_the_client_is_refused() -> None:
-    with pytest.raises(Misconfigured, match=r"MINUTEHAND_AWS_CLIENT='boto'.*'botocore'"):
+    with pytest.raises(Misconfigured, match=r"QUARTERJACK_AWS_CLIENT='boto'.*'botocore'"):
         Settings(aws_client="boto")
 
 
@@ -139,8 +139,8 @@ def test_another_word_for_the_client_is_refused() -> None:
 PROGRAM = """
 {first}
 import sys
-from minutehand.aws import Client
-from minutehand.settings import from_environment
+from quarterjack.aws import Client
+from quarterjack.settings import from_environment
 client = Client("dynamodb", from_environment())
 print(client.call("get_item"), type(client.transport).__name__, "botocore.session" in sys.modules)
 """
@@ -157,7 +157,7 @@ def test_requests_go_the_same_way_whatever_was_imported_first(service: Service, 
     program = PROGRAM.format(first=first)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environ)
     assert done.stdout.split() == ["{}", "Transport", str(first == "import boto3")], done.stderr
-    assert service.requests[0].headers["user-agent"].startswith("minutehand/")
+    assert service.requests[0].headers["user-agent"].startswith("quarterjack/")
 
 
 # Spans.

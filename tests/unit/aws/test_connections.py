@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from minutehand.aws.connections import IDLE_TIMEOUT, Connections, HttpResponse
-from minutehand.aws.errors import ConnectFailed, NoResponse
-from minutehand.aws.session import AwsSession
-from minutehand.errors import Misconfigured
-from minutehand.settings import SdkVariables
+from quarterjack.aws.connections import IDLE_TIMEOUT, Connections, HttpResponse
+from quarterjack.aws.errors import ConnectFailed, NoResponse
+from quarterjack.aws.session import AwsSession
+from quarterjack.errors import Misconfigured
+from quarterjack.settings import SdkVariables
 
 from tests.support.http_servers import HANG_UP, Service, certificate_in, connections_to, serving
 
@@ -311,6 +311,6 @@ def tunnel() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_a_proxy_behind_tls_is_refused_with_the_remedy() -> None:
-    with pytest.raises(Misconfigured, match="MINUTEHAND_AWS_CLIENT=botocore") as problem:
+    with pytest.raises(Misconfigured, match="QUARTERJACK_AWS_CLIENT=botocore") as problem:
         connections_to("https://sqs.eu-west-1.amazonaws.com", proxy="https://me:secret@proxy:3128")
     assert "secret" not in str(problem.value)

@@ -7,10 +7,10 @@ from typing import Any
 
 import botocore.session
 import pytest
-from minutehand.aws.session import AwsSession, Endpoint, endpoint_of
-from minutehand.aws.transport import ATTEMPTS, attempts_of
-from minutehand.errors import Misconfigured
-from minutehand.settings import SdkVariables, Settings, from_environment, sdk_variables
+from quarterjack.aws.session import AwsSession, Endpoint, endpoint_of
+from quarterjack.aws.transport import ATTEMPTS, attempts_of
+from quarterjack.errors import Misconfigured
+from quarterjack.settings import SdkVariables, Settings, from_environment, sdk_variables
 
 from tests.support.http_servers import KEYS, VARIABLES
 
@@ -163,5 +163,5 @@ def test_the_number_of_attempts_is_followed(variables: dict[str, str], attempts:
 
 @pytest.mark.parametrize("mode", ["adaptive", "legacy", "eager"])
 def test_a_retry_mode_that_our_requests_do_not_have_is_refused(mode: str) -> None:
-    with pytest.raises(Misconfigured, match=rf"AWS_RETRY_MODE='{mode}'.*MINUTEHAND_AWS_CLIENT=botocore"):
+    with pytest.raises(Misconfigured, match=rf"AWS_RETRY_MODE='{mode}'.*QUARTERJACK_AWS_CLIENT=botocore"):
         attempts_of(sdk_variables(VARIABLES | {"AWS_RETRY_MODE": mode}))

@@ -14,8 +14,8 @@ from tests.support.http_servers import REGION, VARIABLES, Service, certificate_i
 ROOT = Path(__file__).parents[3]
 FORKS = """
 import os, signal, threading
-from minutehand.aws import Client
-from minutehand.settings import from_environment
+from quarterjack.aws import Client
+from quarterjack.settings import from_environment
 client = Client("dynamodb", from_environment())
 client.call("get_item", TableName="parent")
 stop = threading.Event()
@@ -75,8 +75,8 @@ def test_behind_tls_too(tmp_path: Path) -> None:
         assert len(service.requests) == 2 + 2 * 3, "the parent's connection has outlived its children"
 
 
-@pytest.mark.parametrize("client", ["minutehand", "botocore"])
+@pytest.mark.parametrize("client", ["quarterjack", "botocore"])
 def test_a_fork_in_the_middle_of_requests_holds_no_child_up(service: Service, client: str) -> None:
-    run(service.url, threads=4, forks=10, MINUTEHAND_AWS_CLIENT=client)
+    run(service.url, threads=4, forks=10, QUARTERJACK_AWS_CLIENT=client)
     children = Counter(r.body["TableName"] for r in service.requests if r.body["TableName"] != "parent")
     assert children == {f"child-{number}": 3 for number in range(10)}

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Scheduler, Settings
-from minutehand.aws import AwsSession, CallerIdentity, identity
-from minutehand.errors import Misconfigured, Unavailable
-from minutehand.services import connect
+from quarterjack import Scheduler, Settings
+from quarterjack.aws import AwsSession, CallerIdentity, identity
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.services import connect
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_without_an_answer_the_line_says_why_and_it_is_asked_again_later(
 ) -> None:
     sts, now = Sts(problem, "arn:aws:iam::1:user/u"), [1_000.0]
     monkeypatch.setattr(identity, "Client", sts)
-    monkeypatch.setattr("minutehand.aws.identity.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("quarterjack.aws.identity.time.monotonic", lambda: now[0])
     who = CallerIdentity(Settings(region="eu-west-1"), AwsSession())
     assert who() == who() == f"iam:unknown ({problem})"
     assert sts.asked == 1

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand.aws import identity
-from minutehand.aws.identity import CallerIdentity
-from minutehand.aws.session import AwsSession
-from minutehand.settings import from_environment
+from quarterjack.aws import identity
+from quarterjack.aws.identity import CallerIdentity
+from quarterjack.aws.session import AwsSession
+from quarterjack.settings import from_environment
 
 _PROFILES = """
 [alice]

@@ -8,13 +8,13 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand.aws import Client
-from minutehand.aws.errors import ServiceError, translated
-from minutehand.aws.secrets import KEPT, SsmSecrets
-from minutehand.errors import InvalidInput, Misconfigured, Unavailable
-from minutehand.ports.tenants.secrets import LARGEST
-from minutehand.settings import Settings
 from moto import mock_aws
+from quarterjack.aws import Client
+from quarterjack.aws.errors import ServiceError, translated
+from quarterjack.aws.secrets import KEPT, SsmSecrets
+from quarterjack.errors import InvalidInput, Misconfigured, Unavailable
+from quarterjack.ports.tenants.secrets import LARGEST
+from quarterjack.settings import Settings
 
 REGION = "eu-west-1"
 
@@ -35,13 +35,13 @@ class Clock:
         return self.at
 
 
-def secrets_of(prefix: str = "minutehand", clock: Clock | None = None) -> SsmSecrets:
+def secrets_of(prefix: str = "quarterjack", clock: Clock | None = None) -> SsmSecrets:
     return SsmSecrets(lambda: Client("ssm", Settings(region=REGION)), prefix, now=clock or Clock())
 
 
 def test_a_secret_is_a_decrypted_parameter_under_its_tenants_path(ssm: Any) -> None:
-    ssm.put_parameter(Name="/minutehand/tenants/acme/crm", Value="hush-acme\n", Type="SecureString")
-    ssm.put_parameter(Name="/minutehand/tenants/beta/crm", Value="hush-beta", Type="SecureString")
+    ssm.put_parameter(Name="/quarterjack/tenants/acme/crm", Value="hush-acme\n", Type="SecureString")
+    ssm.put_parameter(Name="/quarterjack/tenants/beta/crm", Value="hush-beta", Type="SecureString")
     ssm.put_parameter(Name="/other/tenants/acme/crm", Value="hush-other", Type="SecureString")
     assert secrets_of().get("acme", "crm") == "hush-acme"
     assert secrets_of().get("beta", "crm") == "hush-beta"
@@ -56,7 +56,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused_before_anything_is_asked(na
     def nobody() -> Client:
         raise AssertionError("asked")
 
-    secrets = SsmSecrets(nobody, "minutehand")
+    secrets = SsmSecrets(nobody, "quarterjack")
     for call in (secrets.get, secrets.delete):
         with pytest.raises(InvalidInput, match="is not a valid name"):
             call("acme", name)
@@ -72,7 +72,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused_before_anything_is_asked(na
 def test_a_value_is_known_for_five_minutes(ssm: Any) -> None:
     clock = Clock()
     secrets = secrets_of(clock=clock)
-    place = "/minutehand/tenants/acme/crm"
+    place = "/quarterjack/tenants/acme/crm"
     ssm.put_parameter(Name=place, Value="first", Type="SecureString")
     assert secrets.get("acme", "crm") == "first"
     ssm.put_parameter(Name=place, Value="second", Type="SecureString", Overwrite=True)
@@ -93,8 +93,8 @@ def test_a_value_is_known_for_five_minutes(ssm: Any) -> None:
 def test_what_is_missing_names_parameter_tenant_and_command(ssm: Any) -> None:
     with pytest.raises(Misconfigured) as raised:
         secrets_of().get("acme", "crm")
-    assert "/minutehand/tenants/acme/crm" in str(raised.value)
-    assert "minutehand --tenant acme secrets set crm" in str(raised.value)
+    assert "/quarterjack/tenants/acme/crm" in str(raised.value)
+    assert "quarterjack --tenant acme secrets set crm" in str(raised.value)
 
 
 class Failing:
@@ -113,7 +113,7 @@ class Failing:
 def failing(code: str, status: int = 400) -> tuple[SsmSecrets, Failing, Clock]:
     service, clock = Failing(code, status), Clock()
     client: Any = service
-    return SsmSecrets(lambda: client, "minutehand", now=clock), service, clock
+    return SsmSecrets(lambda: client, "quarterjack", now=clock), service, clock
 
 
 def test_a_missing_permission_is_named_with_the_parameter() -> None:
@@ -121,8 +121,8 @@ def test_a_missing_permission_is_named_with_the_parameter() -> None:
     for _ in range(3):
         with pytest.raises(Misconfigured) as raised:
             secrets.get("acme", "crm")
-        assert "/minutehand/tenants/acme/crm" in str(raised.value)
-        assert "ssm:GetParameter on parameter/minutehand/tenants/*" in str(raised.value)
+        assert "/quarterjack/tenants/acme/crm" in str(raised.value)
+        assert "ssm:GetParameter on parameter/quarterjack/tenants/*" in str(raised.value)
         assert "kms:Decrypt" in str(raised.value)
     assert service.asked == 1  # a thousand runs a second that lack it do not use up the quota
     clock.at = 5
@@ -136,13 +136,13 @@ def test_a_missing_permission_is_named_with_the_parameter() -> None:
 def test_a_throttled_service_fails_the_attempt_and_is_asked_again() -> None:
     secrets, service, _ = failing("ThrottlingException")
     for _ in range(2):
-        with pytest.raises(Unavailable, match="/minutehand/tenants/acme/crm cannot be read now"):
+        with pytest.raises(Unavailable, match="/quarterjack/tenants/acme/crm cannot be read now"):
             secrets.get("acme", "crm")
     assert service.asked == 2
 
 
 def test_a_value_too_short_to_be_masked_is_not_used(ssm: Any) -> None:
-    ssm.put_parameter(Name="/minutehand/tenants/acme/pin", Value="123", Type="SecureString")
+    ssm.put_parameter(Name="/quarterjack/tenants/acme/pin", Value="123", Type="SecureString")
     with pytest.raises(Misconfigured, match="shorter than 4 characters") as raised:
         secrets_of().get("acme", "pin")
     assert "123" not in str(raised.value)
@@ -160,7 +160,7 @@ def test_what_is_set_is_listed_and_deleted(ssm: Any) -> None:
     assert (listed[0].version, listed[1].version) == (2, 1)
     assert listed[0].changed_at is not None
     assert "hush" not in repr(listed)
-    stored = ssm.get_parameter(Name="/minutehand/tenants/acme/s01")["Parameter"]
+    stored = ssm.get_parameter(Name="/quarterjack/tenants/acme/s01")["Parameter"]
     assert stored["Type"] == "SecureString"
     assert secrets.delete("acme", "s00")
     assert not secrets.delete("acme", "s00")
@@ -197,7 +197,7 @@ def test_threads_that_need_the_same_secret_ask_once() -> None:
             return {"Parameter": {"Value": "hush-0123"}}
 
     client: Any = Slow()
-    secrets, got = SsmSecrets(lambda: client, "minutehand"), list[str]()
+    secrets, got = SsmSecrets(lambda: client, "quarterjack"), list[str]()
     threads = [threading.Thread(target=lambda: got.append(secrets.get("acme", "crm"))) for _ in range(8)]
     for thread in threads:
         thread.start()

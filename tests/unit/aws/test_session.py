@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from minutehand.aws.session import AwsSession
-from minutehand.errors import Misconfigured, Unavailable
-from minutehand.settings import SdkVariables, sdk_variables
+from quarterjack.aws.session import AwsSession
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.settings import SdkVariables, sdk_variables
 
 from tests.support.http_servers import KEYS, VARIABLES
 

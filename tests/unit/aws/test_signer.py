@@ -10,7 +10,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
-from minutehand.aws.session import Signer
+from quarterjack.aws.session import Signer
 
 NOW = datetime(2026, 11, 21, 6, 0, 59, tzinfo=UTC)
 ANYBODY = ReadOnlyCredentials("AKIAEXAMPLE", "secret/with+signs", None)
@@ -26,7 +26,7 @@ URLS = [
 
 def botocores(url: str, own: dict[str, str], body: bytes, credentials: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda: NOW)
-    headers = {"Content-Type": "application/x-amz-json-1.0", "User-Agent": "minutehand", **own}
+    headers = {"Content-Type": "application/x-amz-json-1.0", "User-Agent": "quarterjack", **own}
     request = AWSRequest("POST", url, headers=headers, data=body)
     SigV4Auth(credentials, "dynamodb", "eu-central-1").add_auth(request)
     return str(request.headers["Authorization"])

@@ -11,11 +11,11 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from minutehand.aws.connections import Connections
-from minutehand.aws.errors import ConnectFailed, NoResponse, ServiceError, translated
-from minutehand.aws.transport import ATTEMPTS, DEADLINE
-from minutehand.errors import Misconfigured, Unavailable
-from minutehand.version import VERSION
+from quarterjack.aws.connections import Connections
+from quarterjack.aws.errors import ConnectFailed, NoResponse, ServiceError, translated
+from quarterjack.aws.transport import ATTEMPTS, DEADLINE
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.version import VERSION
 
 from tests.support.http_servers import HANG_UP, OK, Response, Service, connections_to, error, transport_to
 
@@ -42,7 +42,7 @@ def test_a_request_is_signed_and_its_response_read(service: Service) -> None:
 def test_requests_name_this_package_and_its_version(service: Service) -> None:
     transport_to(service.url).call("get_item", {})
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    assert service.requests[0].headers["user-agent"] == f"minutehand/{project['version']}"
+    assert service.requests[0].headers["user-agent"] == f"quarterjack/{project['version']}"
     assert project["version"] == VERSION
 
 
@@ -159,7 +159,7 @@ def test_a_queue_that_is_not_there_is_known_by_both_names(service: Service, answ
         transport_to(service.url, service="sqs").call("get_queue_url", {})
     problem = translated(refused.value.response, "get_queue_url")
     assert isinstance(problem, Misconfigured)
-    assert "MINUTEHAND_PREFIX" in str(problem)
+    assert "QUARTERJACK_PREFIX" in str(problem)
     (request,) = service.requests
     assert request.headers["x-amzn-query-mode"] == "true"
     assert "x-amzn-query-mode" in request.headers["authorization"]

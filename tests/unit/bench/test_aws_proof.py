@@ -19,9 +19,9 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore.exceptions import ClientError
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunRow, RunState
-from minutehand.errors import Misconfigured
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.errors import Misconfigured
 
 import bench.aws_proof.__main__ as command
 from bench.aws_proof import alarms, cost, faults, ramp, removal
@@ -312,7 +312,7 @@ def test_a_step_of_the_removal_that_fails_is_reported_and_the_next_are_taken() -
         "role cdk-mh0a1b2c-deploy-role-1-r",
     ]
     assert ("delete_log_group", {"logGroupName": "/aws/lambda/proof-0a1b2c-worker"}) in clients["logs"].calls
-    assert said[-1] == "removing stack MinutehandProofToolkit-0a1b2c"
+    assert said[-1] == "removing stack QuarterjackProofToolkit-0a1b2c"
 
 
 def test_the_report_has_every_part_with_its_verdict() -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from minutehand.domain.times import MINUTE, SECOND
+from quarterjack.domain.times import MINUTE, SECOND
 
 from bench.modelled.assumptions import ASSUMPTIONS, COLD_START, DOUBLING, PARTITION_WRITES, TICK_CPU, overhead
 from bench.modelled.counted import World

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand.testing import Harness
+from quarterjack.testing import Harness
 
 from bench import growth
 from bench.weighed import mixed

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from minutehand import Scheduler
-from minutehand.services import system_clock
-from minutehand.testing.memory.installation import Memory
+from quarterjack import Scheduler
+from quarterjack.services import system_clock
+from quarterjack.testing.memory.installation import Memory
 
 from bench import __main__ as command
 from bench import endtoend

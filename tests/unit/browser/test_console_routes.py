@@ -63,7 +63,7 @@ def assert_safe(answer: Response) -> None:
 
 
 def test_an_error_of_the_server_is_a_safe_page(scene: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.console.pages.operations.queues.PageCall.render", None)
+    monkeypatch.setattr("quarterjack.console.pages.operations.queues.PageCall.render", None)
     answer = scene.client.get(f"{HOME}queues")
     assert answer.status_code == 500
     assert_safe(answer)
@@ -102,7 +102,7 @@ def test_what_a_page_loads_is_small_and_kept_for_ever(scene: Browser) -> None:
         assert scene.client.get(path.partition("?")[0] + "?other").headers["cache-control"] == "no-cache"
     assert total <= ASSETS
     assert not [name for name in loaded if name.startswith("http")]
-    style = (files("minutehand.console") / "static" / "console.css").read_text(encoding="utf-8")
+    style = (files("quarterjack.console") / "static" / "console.css").read_text(encoding="utf-8")
     assert "url(" not in style
     assert "@import" not in style
 

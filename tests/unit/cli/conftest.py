@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand.cli.app import app
-from minutehand.settings import Settings
+from quarterjack.cli.app import app
+from quarterjack.settings import Settings
 from typer.testing import CliRunner
 
 from tests.support.command_line import Say, environment, speaker

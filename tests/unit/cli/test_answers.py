@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand import Context
-from minutehand.cli.app import run
-from minutehand.errors import Unavailable
-from minutehand.testing import Crash
+from quarterjack import Context
+from quarterjack.cli.app import run
+from quarterjack.errors import Unavailable
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import World
 
@@ -20,7 +20,7 @@ from tests.support.scenes.world import World
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """Commands work on an installation in memory."""
     world = World(at=datetime.now(UTC))
-    monkeypatch.setattr("minutehand.cli.shell.Shell.scheduler", world.scheduler)
+    monkeypatch.setattr("quarterjack.cli.shell.Shell.scheduler", world.scheduler)
     return world
 
 
@@ -88,7 +88,7 @@ class TestDeclared:
     ) -> None:
         world.scheduler.upsert_schedule("s", "note", "0 9 * * *", managed_by="acme.jobs")
         assert run(("schedules", "update", "s", "--expression", "0 10 * * *")) == 0
-        assert "s is declared by acme.jobs: the next `minutehand apply` of that" in capsys.readouterr().err
+        assert "s is declared by acme.jobs: the next `quarterjack apply` of that" in capsys.readouterr().err
 
     def test_nothing_is_said_of_one_that_nobody_declares(
         self, world: World, capsys: pytest.CaptureFixture[str]

@@ -1,4 +1,4 @@
-"""``minutehand apply`` and ``export`` as one types them."""
+"""``quarterjack apply`` and ``export`` as one types them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from minutehand import Scheduler, Settings
-from minutehand import jobs as jobs_module
+from quarterjack import Scheduler, Settings
+from quarterjack import jobs as jobs_module
 
 from tests.support.command_line import Say, typed
 from tests.support.parts import in_rotation
@@ -33,7 +33,7 @@ schedules:
     payload: {region: eu}
 """
 PACKAGE = """
-from minutehand import job, schedule
+from quarterjack import job, schedule
 
 @schedule("0 9 * * MON-FRI", timezone="Europe/Paris", name="morning")
 @job("acme.report")
@@ -100,9 +100,9 @@ def test_a_payload_is_compared_key_by_key_without_its_secrets(said: Say, folder:
     first = "{region: eu, days: [1, 2], token: abc-1, card: 4711, old: true}"
     second = "{region: us, days: [1, 2, 3], token: abc-2, card: 4712}"
     (folder / "acme_declared.py").write_text(
-        PACKAGE.replace("from minutehand import job, schedule", "from minutehand import Redact, job, schedule").replace(
-            '@job("acme.report")', '@job("acme.report", redact=Redact(fields=("card",)))'
-        )
+        PACKAGE.replace(
+            "from quarterjack import job, schedule", "from quarterjack import Redact, job, schedule"
+        ).replace('@job("acme.report")', '@job("acme.report", redact=Redact(fields=("card",)))')
     )
     file = FILE.partition("  nightly")[0] + "  weekly" + FILE.partition("  weekly")[2]
     for text in (first, second):
@@ -261,7 +261,7 @@ def test_what_a_worker_changed_meanwhile_is_changed_back(
         owner.update_schedule("morning", expression="0 8 * * MON-FRI")
         return True
 
-    monkeypatch.setattr("minutehand.cli.schedules.apply.note_applied", noted)
+    monkeypatch.setattr("quarterjack.cli.schedules.apply.note_applied", noted)
     assert said("apply", "acme_declared", "--yes").code == 0
     (found,) = owner.list_schedules().items
     assert found.expression == "0 9 * * MON-FRI"

@@ -1,15 +1,15 @@
-"""``minutehand archive read`` and ``runs show --transitions``, against a fresh installation."""
+"""``quarterjack archive read`` and ``runs show --transitions``, against a fresh installation."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from minutehand.domain.run import Failure, RunState
-from minutehand.domain.times import DAY, SECOND, from_ms
-from minutehand.historian.archive import archive
-from minutehand.services import connect, system_clock
-from minutehand.settings import Settings
+from quarterjack.domain.run import Failure, RunState
+from quarterjack.domain.times import DAY, SECOND, from_ms
+from quarterjack.historian.archive import archive
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings
 
 from tests.support.builders import a_run
 from tests.support.command_line import Say
@@ -88,7 +88,7 @@ def test_bad_options_are_refused(said: Say, words: tuple[str, ...], field: str) 
 
 
 def test_without_a_bucket_there_is_no_archive(said: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MINUTEHAND_BUCKET")
+    monkeypatch.delenv("QUARTERJACK_BUCKET")
     found = said("archive", "read", "--since", "2026-01-01T00:00:00Z", "--json")
     assert found.code == 6
     assert "set it to" in found.problem["message"]

@@ -1,14 +1,14 @@
-"""``minutehand audit list`` and ``verify``, and ``--actor`` and ``--reason``, as one types them."""
+"""``quarterjack audit list`` and ``verify``, and ``--actor`` and ``--reason``, as one types them."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from minutehand import Settings
-from minutehand.dynamodb.audit import line_row
-from minutehand.dynamodb.tables import AUDIT, RowWrite
-from minutehand.services import connect, system_clock
+from quarterjack import Settings
+from quarterjack.dynamodb.audit import line_row
+from quarterjack.dynamodb.tables import AUDIT, RowWrite
+from quarterjack.services import connect, system_clock
 
 from tests.support.builders import a_line
 from tests.support.command_line import Say
@@ -84,12 +84,12 @@ def test_what_is_refused_names_option_value_and_remedy(said: Say, words: tuple[s
 
 
 def test_the_variable_names_an_actor_too(said: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINUTEHAND_ACTOR", "cron@host")
+    monkeypatch.setenv("QUARTERJACK_ACTOR", "cron@host")
     said("schedules", "create", *DAILY)
     assert said("audit", "list", "--json").json[0]["actor"] == "app:cron@host"
-    monkeypatch.setenv("MINUTEHAND_ACTOR", "system:ticker")
+    monkeypatch.setenv("QUARTERJACK_ACTOR", "system:ticker")
     problem = said("--json", "schedules", "list").problem
-    assert problem["field"] == "MINUTEHAND_ACTOR"
+    assert problem["field"] == "QUARTERJACK_ACTOR"
 
 
 def test_the_check_writes_metrics_before_its_report(said: Say, local_settings: Settings) -> None:

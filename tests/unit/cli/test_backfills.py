@@ -1,4 +1,4 @@
-"""``minutehand schedules backfill`` and ``minutehand backfills …`` as one types them."""
+"""``quarterjack schedules backfill`` and ``quarterjack backfills …`` as one types them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from minutehand import Settings
+from quarterjack import Settings
 
 from tests.support.command_line import Say, typed
 

@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 
 import pytest
-from minutehand import Scheduler, Settings
+from quarterjack import Scheduler, Settings
 
 from tests.support.command_line import typed
 
 pytestmark = pytest.mark.cloud
 
 JOBS = """
-from minutehand import Retry, job
+from quarterjack import Retry, job
 
 @job("greet")
 def greet(ctx, payload):
@@ -74,7 +74,7 @@ def test_a_worker(local_settings: Settings, tmp_path: Path, monkeypatch: pytest.
     shown, code = screen(local_settings, tmp_path, *words, until=over, monkeypatch=monkeypatch)
     assert code == 0, shown
     banner, lines = shown.split("worker.started", 1)
-    assert re.match(r"minutehand \S+: worker\n", banner)
+    assert re.match(r"quarterjack \S+: worker\n", banner)
     for name, text in {
         "queue": "default",
         "jobs": "alone, bad, greet",
@@ -110,7 +110,7 @@ def test_the_others(
 ) -> None:
     shown, code = screen(local_settings, tmp_path, *words, until=until, monkeypatch=monkeypatch)
     assert code == 0, shown
-    assert re.match(rf"minutehand \S+: {words[0]}\n", shown)
+    assert re.match(rf"quarterjack \S+: {words[0]}\n", shown)
     for name, text in facts.items():
         assert re.search(rf"^  {name} +{re.escape(text)}$", shown, re.MULTILINE), shown
     assert '"event"' not in shown

@@ -1,4 +1,4 @@
-"""``minutehand schedules bulk …`` as one types it."""
+"""``quarterjack schedules bulk …`` as one types it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand import Scheduler, Settings
+from quarterjack import Scheduler, Settings
 
 from tests.support.command_line import Say, typed
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Settings, cli
-from minutehand.local.processes import variables
+from quarterjack import Settings, cli
+from quarterjack.local.processes import variables
 
 pytestmark = pytest.mark.cloud
 
@@ -31,7 +31,7 @@ def say(local_settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["minutehand", *words])
+        monkeypatch.setattr(sys, "argv", ["quarterjack", *words])
         with pytest.raises(SystemExit) as end:
             cli.main()
         out, err = capsys.readouterr()
@@ -196,7 +196,7 @@ class TestRefusals:
     def test_a_wrong_prefix_is_explained(self, say: Say) -> None:
         code, _, err = say("--prefix", "elsewhere", "schedules", "list")
         assert code == 6
-        assert "MINUTEHAND_PREFIX" in err
+        assert "QUARTERJACK_PREFIX" in err
 
 
 def test_payload_from_standard_input(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_the_audit_reports(say: Say) -> None:
 def test_python_minus_m_is_the_command(say: Say) -> None:
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     asked = subprocess.run(
-        [sys.executable, "-m", "minutehand", "--help"], env=environ, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "quarterjack", "--help"], env=environ, capture_output=True, text=True, check=True
     )
     for command in (
         "local",
@@ -235,5 +235,5 @@ def test_python_minus_m_is_the_command(say: Say) -> None:
 
 def test_without_its_extra_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match=r"pip install 'minutehand\[cli\]'"):
+    with pytest.raises(SystemExit, match=r"pip install 'quarterjack\[cli\]'"):
         cli.main()

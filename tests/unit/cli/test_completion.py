@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 import pytest
 import typer
-from minutehand import Context, Registry, Retry, Scheduler, Settings
-from minutehand.cli import COMPLETES, completion
-from minutehand.cli.app import run, whole
-from minutehand.cli.completion import completing
-from minutehand.domain.queue import Queue
-from minutehand.local.installation import provision
-from minutehand.services import connect, system_clock
-from minutehand.testing.process import Hand, bury_all, make_worker
+from quarterjack import Context, Registry, Retry, Scheduler, Settings
+from quarterjack.cli import COMPLETES, completion
+from quarterjack.cli.app import run, whole
+from quarterjack.cli.completion import completing
+from quarterjack.domain.queue import Queue
+from quarterjack.local.installation import provision
+from quarterjack.services import connect, system_clock
+from quarterjack.testing.process import Hand, bury_all, make_worker
 
 from tests.support.command_line import environment
 
@@ -29,12 +29,12 @@ NOWHERE = Settings(endpoint="http://127.0.0.1:1", region="us-east-1")
 
 def bash(*words: str) -> Mapping[str, str]:
     """What bash sets when the cursor is at the last word."""
-    line = ["minutehand", *words]
+    line = ["quarterjack", *words]
     return {COMPLETES: "complete_bash", "COMP_WORDS": "\n".join(line), "COMP_CWORD": str(len(line) - 1)}
 
 
 def zsh(*words: str) -> Mapping[str, str]:
-    return {COMPLETES: "complete_zsh", "_TYPER_COMPLETE_ARGS": " ".join(["minutehand", *words])}
+    return {COMPLETES: "complete_zsh", "_TYPER_COMPLETE_ARGS": " ".join(["quarterjack", *words])}
 
 
 def fish(*words: str) -> Mapping[str, str]:
@@ -161,7 +161,7 @@ class TestNames:
 def answer(asked: Mapping[str, str], settings: Settings) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, **environment(settings), **asked, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(
-        [sys.executable, "-m", "minutehand"], env=environ, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-m", "quarterjack"], env=environ, capture_output=True, text=True, check=False, timeout=60
     )
 
 
@@ -171,7 +171,7 @@ class TestNothing:
         assert (asked.stdout.strip(), asked.stderr, asked.returncode) == ("", "", 0)
 
     def test_with_a_wrong_setting_or_a_wrong_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("MINUTEHAND_SHARDS", "many")
+        monkeypatch.setenv("QUARTERJACK_SHARDS", "many")
         for words in (("schedules", "get", ""), ("no", "such", "command", "x"), ("worker", "--queue", "")):
             asked = answer(bash(*words), NOWHERE)
             assert (asked.stdout.strip(), asked.stderr) == ("", ""), words

@@ -1,4 +1,4 @@
-"""``minutehand dead …`` as one types it, against a fresh installation."""
+"""``quarterjack dead …`` as one types it, against a fresh installation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Registry, Retry, Scheduler, Settings
-from minutehand.aws import Client
-from minutehand.errors import InvalidInput
-from minutehand.services import connect, system_clock
-from minutehand.testing.process import Hand, bury_all, make_worker
+from quarterjack import Registry, Retry, Scheduler, Settings
+from quarterjack.aws import Client
+from quarterjack.errors import InvalidInput
+from quarterjack.services import connect, system_clock
+from quarterjack.testing.process import Hand, bury_all, make_worker
 
 from tests.support import command_line
 

@@ -1,4 +1,4 @@
-"""``minutehand doctor`` as one types it; what it finds is tested in tests/unit/doctor."""
+"""``quarterjack doctor`` as one types it; what it finds is tested in tests/unit/doctor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from minutehand import Settings
+from quarterjack import Settings
 
 from tests.support.command_line import Say, speaker
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 import typer
-from minutehand import errors
-from minutehand.cli.app import COMMANDS as LISTED
-from minutehand.cli.app import whole
-from minutehand.cli.exits import ExitCode, code_of, code_of_run
-from minutehand.cli.shell import Shell
-from minutehand.domain.run import TERMINAL, RunState
-from minutehand.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
-from minutehand.settings import Settings
+from quarterjack import errors
+from quarterjack.cli.app import COMMANDS as LISTED
+from quarterjack.cli.app import whole
+from quarterjack.cli.exits import ExitCode, code_of, code_of_run
+from quarterjack.cli.shell import Shell
+from quarterjack.domain.run import TERMINAL, RunState
+from quarterjack.errors import AlreadyExists, Conflict, LeaseLost, Misconfigured, NotFinished, NotFound, Unavailable
+from quarterjack.settings import Settings
 
 from tests.support.command_line import Said, Say, environment
 
@@ -54,7 +54,7 @@ class TestExitCodes:
             (errors.InvalidInput("f", 1, "p", "r"), 1),
         ],
     )
-    def test_errors_tell_apart(self, problem: errors.MinutehandError, code: int) -> None:
+    def test_errors_tell_apart(self, problem: errors.QuarterjackError, code: int) -> None:
         assert code_of(problem) == code
 
     def test_every_end_of_a_run_has_its_own(self) -> None:
@@ -96,7 +96,7 @@ class TestJson:
     def test_a_bad_setting_is_an_error_like_any_other(
         self, said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("MINUTEHAND_SHARDS", "many")
+        monkeypatch.setenv("QUARTERJACK_SHARDS", "many")
         assert said_of_nothing("--json", "schedules", "list").problem["exit_code"] == 6
 
 
@@ -141,15 +141,15 @@ class TestWhatWasTyped:
     def test_a_prefix_of_the_environment_is_named_by_its_variable(
         self, said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("MINUTEHAND_PREFIX", "a/b")
-        assert said_of_nothing("--json", "queues").problem["field"] == "MINUTEHAND_PREFIX"
+        monkeypatch.setenv("QUARTERJACK_PREFIX", "a/b")
+        assert said_of_nothing("--json", "queues").problem["field"] == "QUARTERJACK_PREFIX"
 
 
 def test_local_takes_jobs_from_the_environment_and_makes_its_folder(
     said_of_nothing: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("minutehand.local.session.session.run", lambda *_, **__: 0)
-    monkeypatch.setenv("MINUTEHAND_JOBS", "mine")
+    monkeypatch.setattr("quarterjack.local.session.session.run", lambda *_, **__: 0)
+    monkeypatch.setenv("QUARTERJACK_JOBS", "mine")
     assert said_of_nothing("local", "--no-examples", "--data", str(tmp_path / "new" / "data")) == Said(0, "", "")
     assert (tmp_path / "new" / "data").is_dir()
 
@@ -173,7 +173,7 @@ class TestConfirmation:
         said(*CREATE)
         ours, theirs = pty.openpty()
         asked = subprocess.Popen(
-            [sys.executable, "-m", "minutehand", "schedules", "delete", "s"],
+            [sys.executable, "-m", "quarterjack", "schedules", "delete", "s"],
             env={**os.environ, **environment(local_settings), "PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=theirs,
             stderr=subprocess.PIPE,
@@ -210,7 +210,7 @@ class TestLooks:
         }
         environ |= {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
         ours, theirs = pty.openpty()
-        subprocess.run([sys.executable, "-m", "minutehand", "doctor"], env=environ, stdout=theirs, check=False)
+        subprocess.run([sys.executable, "-m", "quarterjack", "doctor"], env=environ, stdout=theirs, check=False)
         shown = os.read(ours, 100_000).decode()
         os.close(ours)
         os.close(theirs)
@@ -245,11 +245,11 @@ class TestLooks:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_completes_commands(shell: str) -> None:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "_MINUTEHAND_COMPLETE": f"complete_{shell}"}
-    environ |= {"COMP_WORDS": "minutehand sched", "COMP_CWORD": "1"}
-    environ |= {"_TYPER_COMPLETE_ARGS": "minutehand sched", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "_QUARTERJACK_COMPLETE": f"complete_{shell}"}
+    environ |= {"COMP_WORDS": "quarterjack sched", "COMP_CWORD": "1"}
+    environ |= {"_TYPER_COMPLETE_ARGS": "quarterjack sched", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     asked = subprocess.run(
-        [sys.executable, "-m", "minutehand"], env=environ, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "quarterjack"], env=environ, capture_output=True, text=True, check=False
     )
     assert "schedules" in asked.stdout
 
@@ -264,6 +264,6 @@ def test_the_root_says_of_each_command_what_the_command_says_of_itself() -> None
 
 def test_half_a_character_in_an_argument_or_a_result_is_no_traceback() -> None:
     """Results of jobs may have one; standard output of the test's process stands for a terminal in UTF-8."""
-    program = "import sys; from minutehand.cli.app import run; run(['--version']); print('\\ud83d')"
+    program = "import sys; from quarterjack.cli.app import run; run(['--version']); print('\\ud83d')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "\\ud83d")

@@ -1,10 +1,10 @@
-"""``minutehand tenants erase`` as one types it."""
+"""``quarterjack tenants erase`` as one types it."""
 
 from __future__ import annotations
 
 import pytest
-from minutehand.cli.exits import ExitCode
-from minutehand.domain.tenants import erasure
+from quarterjack.cli.exits import ExitCode
+from quarterjack.domain.tenants import erasure
 
 from tests.support.command_line import Say
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from minutehand.cli.app import run, whole
-from minutehand.cli.exits import ExitCode
+from quarterjack.cli.app import run, whole
+from quarterjack.cli.exits import ExitCode
 
 from tests.support.scenes.world import World
 
@@ -34,8 +34,8 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> World:
     """Commands work on an installation in memory, with one schedule."""
     world = World()
     world.scheduler.create_schedule("s", "note", "0 0 1 1 *", tags={"team": "a"})
-    monkeypatch.setattr("minutehand.cli.shell.Shell.scheduler", world.scheduler)
-    monkeypatch.setattr("minutehand.cli.typed.utc_now", world.now)
+    monkeypatch.setattr("quarterjack.cli.shell.Shell.scheduler", world.scheduler)
+    monkeypatch.setattr("quarterjack.cli.typed.utc_now", world.now)
     return world
 
 

@@ -1,4 +1,4 @@
-"""``minutehand runs list`` over all schedules and one-offs, and the times that options take."""
+"""``quarterjack runs list`` over all schedules and one-offs, and the times that options take."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from minutehand import Settings
-from minutehand.domain.history.entry import Book
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import Failure, RunState
-from minutehand.domain.times import MINUTE
-from minutehand.errors import InvalidInput
-from minutehand.historian.pages import pages_of
-from minutehand.services import connect, system_clock
-from minutehand.state.history.entries import entry_of
+from quarterjack import Settings
+from quarterjack.domain.history.entry import Book
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import Failure, RunState
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import InvalidInput
+from quarterjack.historian.pages import pages_of
+from quarterjack.services import connect, system_clock
+from quarterjack.state.history.entries import entry_of
 
 from tests.support.builders import a_run
 
@@ -54,7 +54,7 @@ def test_failed_runs_of_a_job_are_found(say: Say) -> None:
 @pytest.mark.cloud
 @pytest.mark.usefixtures("history")
 def test_a_search_goes_on_until_it_has_enough(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.sdk.history.finding.MOST_UNITS", 0)  # a page of an answer ends as soon as it may
+    monkeypatch.setattr("quarterjack.sdk.history.finding.MOST_UNITS", 0)  # a page of an answer ends as soon as it may
     *runs, more = say("--json", "runs", "list", "--limit", "7").splitlines()
     assert (len(runs), [*json.loads(more)]) == (7, ["cursor"])
     assert len(say("--json", "runs", "list").splitlines()) == 10

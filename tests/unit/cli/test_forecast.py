@@ -1,4 +1,4 @@
-"""``minutehand forecast`` as one types it."""
+"""``quarterjack forecast`` as one types it."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from minutehand.cli.app import COMMANDS, run, whole
-from minutehand.version import VERSION
+from quarterjack.cli.app import COMMANDS, run, whole
+from quarterjack.version import VERSION
 
 
 def paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -31,7 +31,7 @@ def test_every_command_and_group_answers_both(path: tuple[str, ...], capsys: pyt
         said.append(capsys.readouterr().out)
     short, long = said
     assert short == long
-    assert "Usage: minutehand" in short
+    assert "Usage: quarterjack" in short
     assert re.search(r"--help +-h ", short)
     assert max(map(len, short.splitlines())) <= 80
 
@@ -48,9 +48,9 @@ def test_the_root_shows_its_commands_in_groups(capsys: pytest.CaptureFixture[str
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
-    assert capsys.readouterr().out == f"minutehand {VERSION}\n"
+    assert capsys.readouterr().out == f"quarterjack {VERSION}\n"
 
 
 def test_a_wrong_option_names_the_way_to_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schedules", "get", "--no-such"]) == 2
-    assert "minutehand schedules get --help" in capsys.readouterr().err
+    assert "quarterjack schedules get --help" in capsys.readouterr().err

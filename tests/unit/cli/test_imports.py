@@ -1,4 +1,4 @@
-"""``minutehand import`` as one types it: the report, then the files, or neither."""
+"""``quarterjack import`` as one types it: the report, then the files, or neither."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from minutehand.apply.document import read
-from minutehand.apply.schema import published
-from minutehand.aws import Client
-from minutehand.cli.app import run
-from minutehand.settings import Settings
+from quarterjack.apply.document import read
+from quarterjack.apply.schema import published
+from quarterjack.aws import Client
+from quarterjack.cli.app import run
+from quarterjack.settings import Settings
 
 from tests.support.command_line import Said, Say
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand import Registry, Scheduler
-from minutehand.domain.names import aside_ref
-from minutehand.domain.times import MINUTE
-from minutehand.ports.schedules import IncidentChange
-from minutehand.services import connect, system_clock
-from minutehand.settings import Settings
-from minutehand.testing import Crash
-from minutehand.testing.process import Hand, bury_all, make_worker
-from minutehand.ticker.tick import tick
+from quarterjack import Registry, Scheduler
+from quarterjack.domain.names import aside_ref
+from quarterjack.domain.times import MINUTE
+from quarterjack.ports.schedules import IncidentChange
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings
+from quarterjack.testing import Crash
+from quarterjack.testing.process import Hand, bury_all, make_worker
+from quarterjack.ticker.tick import tick
 
 from tests.support.command_line import Say
 

@@ -1,4 +1,4 @@
-"""``minutehand jobs list``, and what the command line says of a job that no worker knows."""
+"""``quarterjack jobs list``, and what the command line says of a job that no worker knows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from minutehand import Registry, Settings
-from minutehand import jobs as jobs_module
-from minutehand.clock import system_clock
-from minutehand.daemon.worker_record import catalogue_of
-from minutehand.services import connect
+from quarterjack import Registry, Settings
+from quarterjack import jobs as jobs_module
+from quarterjack.clock import system_clock
+from quarterjack.daemon.worker_record import catalogue_of
+from quarterjack.services import connect
 
 from tests.support.command_line import Say
 
@@ -112,7 +112,7 @@ def test_jobs_are_published_without_a_worker(
     said: Say, published: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "published_jobs.py").write_text(
-        "from minutehand import job\n@job('new.one')\ndef one(ctx, payload): ...\n__version__ = '7.1'\n"
+        "from quarterjack import job\n@job('new.one')\ndef one(ctx, payload): ...\n__version__ = '7.1'\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

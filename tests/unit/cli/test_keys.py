@@ -1,4 +1,4 @@
-"""``minutehand keys …`` as one types them."""
+"""``quarterjack keys …`` as one types them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_key_is_printed_once_listed_and_revoked(said: Say) -> None:
     assert "no API key" in nothing.err
     made = said("keys", "create", "crm", "--can", "submit", "--jobs", "crm.*", "--expires", "90d")
     (text,) = made.out.splitlines()
-    assert text.startswith("mh_default_crm.1_")
+    assert text.startswith("qj_default_crm.1_")
     assert "shown this once" in made.err
     (second,) = said("--json", "keys", "create", "crm", "--can", "viewer").json
     assert second["key"]["id"] == "crm.2"
@@ -55,4 +55,4 @@ def test_what_is_wrong_is_named_as_it_was_typed(said: Say, words: tuple[str, ...
 def test_a_key_that_is_not_there(said: Say) -> None:
     ended = said("keys", "revoke", "crm.1", "--yes")
     assert ended.code == 3
-    assert "`minutehand keys list` shows those there are" in ended.err
+    assert "`quarterjack keys list` shows those there are" in ended.err

@@ -7,16 +7,16 @@ import json
 from dataclasses import dataclass
 
 import pytest
-from minutehand.apply.document import DeclarationFile, read, write
-from minutehand.cli.app import run
-from minutehand.cli.runs.logs import _print
-from minutehand.cli.shell import Shell, console, print_json, text_of
-from minutehand.domain.redaction import USUAL
-from minutehand.errors import MinutehandError
-from minutehand.ports.run_logs import LogLineRow
-from minutehand.sdk.history.log_views import line_view
-from minutehand.settings import Settings
-from minutehand.terminal import is_printable
+from quarterjack.apply.document import DeclarationFile, read, write
+from quarterjack.cli.app import run
+from quarterjack.cli.runs.logs import _print
+from quarterjack.cli.shell import Shell, console, print_json, text_of
+from quarterjack.domain.redaction import USUAL
+from quarterjack.errors import QuarterjackError
+from quarterjack.ports.run_logs import LogLineRow
+from quarterjack.sdk.history.log_views import line_view
+from quarterjack.settings import Settings
+from quarterjack.terminal import is_printable
 
 # Renames the window, clears the line, C1's CSI, an override of direction, an isolate, a line of its own in some viewers.
 ATTACKS = ("\x1b]0;title\x07", "\r\x1b[2K", "\x9b31m", "a\u202eb", "\u2066c", "\u2028d", "\x7f", "\u200ff")
@@ -70,11 +70,11 @@ def test_errors_and_wrong_options_are_shown_in_escapes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], attack: str, *, as_json: bool
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise MinutehandError(f"AWS says: {attack}")
+        raise QuarterjackError(f"AWS says: {attack}")
 
     words = ["--json"] if as_json else []
     assert run([*words, f"--{attack}"]) == 2
-    monkeypatch.setattr("minutehand.cli.app.app", refuse)
+    monkeypatch.setattr("quarterjack.cli.app.app", refuse)
     assert run(words) == 1
     shown = capsys.readouterr()
     assert is_printable(shown.err), shown.err

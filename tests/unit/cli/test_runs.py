@@ -1,4 +1,4 @@
-"""``minutehand runs …`` as one types it: cancel, retry, replay, wait, tail, logs."""
+"""``quarterjack runs …`` as one types it: cancel, retry, replay, wait, tail, logs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import Context, Registry, Retry, Run, Scheduler, Settings
-from minutehand.cli.runs import tail
-from minutehand.cli.runs.tail import RunFollower
-from minutehand.cli.shell import Shell
-from minutehand.services import connect, system_clock
-from minutehand.testing.process import Hand, make_worker
+from quarterjack import Context, Registry, Retry, Run, Scheduler, Settings
+from quarterjack.cli.runs import tail
+from quarterjack.cli.runs.tail import RunFollower
+from quarterjack.cli.shell import Shell
+from quarterjack.services import connect, system_clock
+from quarterjack.testing.process import Hand, make_worker
 
 from tests.support.command_line import Say, environment
 
@@ -200,7 +200,7 @@ class TestTail:
 
         environ = {**os.environ, **environment(local_settings), "PYTHONPATH": os.pathsep.join(sys.path)}
         tail = subprocess.Popen(
-            [sys.executable, "-m", "minutehand", "runs", "tail", run.id],
+            [sys.executable, "-m", "quarterjack", "runs", "tail", run.id],
             env={**environ, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -249,7 +249,7 @@ class TestLogs:
             ("worker-2", "job.said"),
             ("worker-1", "run.failed"),
         ]
-        monkeypatch.setenv("MINUTEHAND_LOGS", str(tmp_path))
+        monkeypatch.setenv("QUARTERJACK_LOGS", str(tmp_path))
         text = said("runs", "logs", run.id)
         assert "amount=7" in text.out
         assert "Traceback: [boom]" in text.out
@@ -277,7 +277,7 @@ class TestLogs:
 
     def test_where_nobody_logs_the_remedy_is_named(self, said: Say, owner: Scheduler, tmp_path: Path) -> None:
         run = owner.submit("good", delay=60)
-        assert "MINUTEHAND_LOG_GROUPS" in said("runs", "logs", run.id).err
+        assert "QUARTERJACK_LOG_GROUPS" in said("runs", "logs", run.id).err
         assert said("runs", "logs", run.id, "--folder", str(tmp_path / "nowhere")).code == 6
         assert "nothing was logged" in said("runs", "logs", run.id, "--folder", str(tmp_path)).err
 

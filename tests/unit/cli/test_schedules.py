@@ -1,4 +1,4 @@
-"""``minutehand schedules …`` as one types it: every word of the SDK, and what is done to one schedule."""
+"""``quarterjack schedules …`` as one types it: every word of the SDK, and what is done to one schedule."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import inspect
 import re
 
 import pytest
-from minutehand import Scheduler, Settings
-from minutehand.cli.schedules.options import WORDS, parse_options
-from minutehand.errors import InvalidInput
-from minutehand.sdk.requests import ScheduleWords
-from minutehand.timing import Rule
+from quarterjack import Scheduler, Settings
+from quarterjack.cli.schedules.options import WORDS, parse_options
+from quarterjack.errors import InvalidInput
+from quarterjack.sdk.requests import ScheduleWords
+from quarterjack.timing import Rule
 
 from tests.support.command_line import Say
 

@@ -1,4 +1,4 @@
-"""``minutehand secrets …`` as one types them, on a cloud with Parameter Store."""
+"""``quarterjack secrets …`` as one types them, on a cloud with Parameter Store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from minutehand import Settings
-from minutehand.services import connect
+from quarterjack import Settings
+from quarterjack.services import connect
 
 from tests.support.command_line import Say
 

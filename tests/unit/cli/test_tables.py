@@ -11,13 +11,13 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import pytest
-from minutehand import Retry, cli
-from minutehand.cli.app import run
-from minutehand.cli.installation import audit
-from minutehand.cli.schedules import showing
-from minutehand.cli.shell import Shell, console, text_of
-from minutehand.cli.tables import Column, fitted
-from minutehand.settings import Settings
+from quarterjack import Retry, cli
+from quarterjack.cli.app import run
+from quarterjack.cli.installation import audit
+from quarterjack.cli.schedules import showing
+from quarterjack.cli.shell import Shell, console, text_of
+from quarterjack.cli.tables import Column, fitted
+from quarterjack.settings import Settings
 
 from tests.support.scenes.world import World
 
@@ -100,10 +100,10 @@ class Line:
 
 def tables() -> Iterator[tuple[str, Sequence[Column]]]:
     """Every tuple of columns in a module of the command line."""
-    for found in walk_packages(cli.__path__, "minutehand.cli."):
+    for found in walk_packages(cli.__path__, "quarterjack.cli."):
         for name, value in vars(import_module(found.name)).items():
             if isinstance(value, tuple) and value and all(isinstance(column, Column) for column in value):
-                yield f"{found.name.removeprefix('minutehand.cli.')}.{name}", value
+                yield f"{found.name.removeprefix('quarterjack.cli.')}.{name}", value
 
 
 TABLES = dict(tables())
@@ -223,7 +223,7 @@ class TestOnAnInstallation:
     @pytest.fixture
     def world(self, monkeypatch: pytest.MonkeyPatch) -> World:
         world = World()
-        monkeypatch.setattr("minutehand.cli.shell.Shell.scheduler", world.scheduler)
+        monkeypatch.setattr("quarterjack.cli.shell.Shell.scheduler", world.scheduler)
         return world
 
     def test_schedules(self, world: World, screen: Callable[..., Screen]) -> None:

@@ -1,4 +1,4 @@
-"""``minutehand freeze``, ``thaw`` and ``frozen`` as one types them."""
+"""``quarterjack freeze``, ``thaw`` and ``frozen`` as one types them."""
 
 from __future__ import annotations
 

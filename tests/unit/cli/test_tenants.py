@@ -1,13 +1,13 @@
-"""``minutehand tenants …`` as one types them."""
+"""``quarterjack tenants …`` as one types them."""
 
 from __future__ import annotations
 
 import logging
 
 import pytest
-from minutehand import Settings
-from minutehand.cli.exits import ExitCode
-from minutehand.services import connect, system_clock
+from quarterjack import Settings
+from quarterjack.cli.exits import ExitCode
+from quarterjack.services import connect, system_clock
 
 from tests.support.command_line import Say
 from tests.support.open_breakers import open_breaker
@@ -121,7 +121,7 @@ def test_who_has_no_grant_is_told_the_command_that_gives_it(said: Say) -> None:
     refused = said("schedules", "list")
     assert refused.code == ExitCode.FORBIDDEN
     assert "may not read-schedules" in refused.err
-    assert "minutehand tenants grant" in refused.err
+    assert "quarterjack tenants grant" in refused.err
     assert said("tenants", "list").code == ExitCode.FORBIDDEN
     assert said("schedules", "pause", "nightly").code == ExitCode.FORBIDDEN
 

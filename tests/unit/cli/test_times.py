@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.cli.app import run, whole
-from minutehand.cli.durations import duration_words, parse_duration
-from minutehand.cli.installation.audit import _date
-from minutehand.cli.moments import is_ago, is_relative, needs_zone, read_time
-from minutehand.cli.typed import Duration
-from minutehand.errors import InvalidInput
+from quarterjack.cli.app import run, whole
+from quarterjack.cli.durations import duration_words, parse_duration
+from quarterjack.cli.installation.audit import _date
+from quarterjack.cli.moments import is_ago, is_relative, needs_zone, read_time
+from quarterjack.cli.typed import Duration
+from quarterjack.errors import InvalidInput
 
 from tests.support.scenes.world import World
 
@@ -29,8 +29,8 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> World:
     """Commands work on an installation in memory, with a daily schedule in Berlin."""
     world = World()
     world.scheduler.create_schedule("s", "note", "0 9 * * *", timezone="Europe/Berlin")
-    monkeypatch.setattr("minutehand.cli.shell.Shell.scheduler", world.scheduler)
-    monkeypatch.setattr("minutehand.cli.typed.utc_now", world.now)
+    monkeypatch.setattr("quarterjack.cli.shell.Shell.scheduler", world.scheduler)
+    monkeypatch.setattr("quarterjack.cli.typed.utc_now", world.now)
     return world
 
 
@@ -189,7 +189,7 @@ class TestCommands:
         assert re.search(r"due +2026-05-04 12:05:00Z", capsys.readouterr().out)
 
     def test_a_day_may_be_relative(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("minutehand.cli.installation.audit.utc_now", lambda: NOW)
+        monkeypatch.setattr("quarterjack.cli.installation.audit.utc_now", lambda: NOW)
         words = ("today", "yesterday", "-2d", "2d", "2036-05-01")
         assert [_date(word).day for word in words] == [4, 3, 2, 2, 1]
 

@@ -1,14 +1,14 @@
-"""``minutehand why``: an answer that fits a terminal, and the same as JSON."""
+"""``quarterjack why``: an answer that fits a terminal, and the same as JSON."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 import pytest
-from minutehand import Registry
-from minutehand.cli.app import run
-from minutehand.cli.shell import Shell
-from minutehand.testing import Harness
+from quarterjack import Registry
+from quarterjack.cli.app import run
+from quarterjack.cli.shell import Shell
+from quarterjack.testing import Harness
 
 from tests.support.command_line import Said, Say
 

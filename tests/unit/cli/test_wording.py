@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import minutehand
 import pytest
-from minutehand import Retry, Scheduler, Tenants
-from minutehand.cli.app import run, whole
-from minutehand.cli.schedules.options import RETRY, RULE
-from minutehand.cli.wording import COMMANDS, PARAMETERS, PHRASES, Wording
-from minutehand.domain.options import Options, OptionWords
-from minutehand.errors import AlreadyExists, Conflict, InvalidInput, MinutehandError, NotFound
-from minutehand.sdk.requests import ScheduleWords
-from minutehand.timing import Rule
+import quarterjack
+from quarterjack import Retry, Scheduler, Tenants
+from quarterjack.cli.app import run, whole
+from quarterjack.cli.schedules.options import RETRY, RULE
+from quarterjack.cli.wording import COMMANDS, PARAMETERS, PHRASES, Wording
+from quarterjack.domain.options import Options, OptionWords
+from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound, QuarterjackError
+from quarterjack.sdk.requests import ScheduleWords
+from quarterjack.timing import Rule
 
 from tests.support.scenes.world import World
 
@@ -36,8 +36,8 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> World:
     """Commands work on an installation in memory."""
     world = World()
     world.scheduler.create_schedule("s", "note", "* * * * *")
-    monkeypatch.setattr("minutehand.cli.shell.Shell.scheduler", world.scheduler)
-    monkeypatch.setattr("minutehand.cli.shell.Shell.tenants", Tenants(services=world.services, clock=world.clock))
+    monkeypatch.setattr("quarterjack.cli.shell.Shell.scheduler", world.scheduler)
+    monkeypatch.setattr("quarterjack.cli.shell.Shell.tenants", Tenants(services=world.services, clock=world.clock))
     return world
 
 
@@ -136,9 +136,9 @@ def test_a_refusal_names_what_was_typed(
 def test_a_tenant_is_named_as_it_was_given(
     variable: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("MINUTEHAND_TENANT", "a b")
+    monkeypatch.setenv("QUARTERJACK_TENANT", "a b")
     run(["schedules", "list"] if variable else ["--tenant", "a b", "schedules", "list"])
-    assert capsys.readouterr().err.startswith(f"error: {'MINUTEHAND_TENANT' if variable else '--tenant'}='a b': ")
+    assert capsys.readouterr().err.startswith(f"error: {'QUARTERJACK_TENANT' if variable else '--tenant'}='a b': ")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_tenant_is_named_as_it_was_given(
         (
             "runs cancel",
             NotFound("name='x': none; list_schedules() shows them"),
-            "--schedule='x': none; `minutehand schedules list` shows them",
+            "--schedule='x': none; `quarterjack schedules list` shows them",
         ),
         ("schedules get", NotFound("name='x': none"), "NAME='x': none"),
         (
@@ -164,7 +164,7 @@ def test_a_tenant_is_named_as_it_was_given(
         (
             "schedules pause",
             AlreadyExists("client_token='t': used for pause_schedule('a'); x"),
-            "--client-token='t': used for `minutehand schedules pause 'a'`; x",
+            "--client-token='t': used for `quarterjack schedules pause 'a'`; x",
         ),
         (
             "schedules create",
@@ -181,7 +181,7 @@ def test_a_tenant_is_named_as_it_was_given(
         ),
     ],
 )
-def test_texts_are_in_the_words_of_the_command(command: str, problem: MinutehandError, said: str) -> None:
+def test_texts_are_in_the_words_of_the_command(command: str, problem: QuarterjackError, said: str) -> None:
     found = Wording(leaf(command).params).error(problem)
     assert type(found) is type(problem)
     assert str(found).startswith(said)
@@ -190,7 +190,7 @@ def test_texts_are_in_the_words_of_the_command(command: str, problem: Minutehand
 def test_every_method_that_an_error_names_has_a_command() -> None:
     methods = {name for name in dir(Scheduler) if not name.startswith("_")}
     named = set[str]()
-    for path in Path(minutehand.__file__).parent.rglob("*.py"):
+    for path in Path(quarterjack.__file__).parent.rglob("*.py"):
         if {"local", "testing", "cli"} & set(path.parts[-3:-1]):
             continue
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -294,7 +294,7 @@ def test_every_word_of_a_definition_has_its_option() -> None:
 def test_every_field_that_a_command_itself_refuses_is_one_of_its_words() -> None:
     """Literal fields in the modules of the command line."""
     typed = {word for _, command in leaves(whole()) for one in command.params for word in (str(one.name), *one.opts)}
-    root = Path(minutehand.__file__).parent / "cli"
+    root = Path(quarterjack.__file__).parent / "cli"
     fields = {
         node.args[0].value
         for path in root.rglob("*.py")
@@ -312,6 +312,6 @@ def test_a_parameter_of_a_worker_is_its_option() -> None:
 
 
 def test_every_phrase_that_is_said_otherwise_is_still_said() -> None:
-    sources = Path(minutehand.__file__).parent.rglob("*.py")
+    sources = Path(quarterjack.__file__).parent.rglob("*.py")
     text = "".join(path.read_text(encoding="utf-8") for path in sources if path.name != "wording.py")
     assert {phrase for phrase in PHRASES if phrase not in text} == set()

@@ -1,4 +1,4 @@
-"""``minutehand workers list`` and ``queues list`` as one types them."""
+"""``quarterjack workers list`` and ``queues list`` as one types them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from typing import Any
 
 import pytest
-from minutehand import Context, Scheduler, Settings
-from minutehand.clock import system_clock
-from minutehand.daemon.worker_record import RecordKeeper, process_identity
-from minutehand.domain.queue import Queue
-from minutehand.jobs import Registry
-from minutehand.local.installation import provision
-from minutehand.services import connect
-from minutehand.state.worker_record import WorkerIdentity, WorkerKind
-from minutehand.testing.process import Hand, make_worker
+from quarterjack import Context, Scheduler, Settings
+from quarterjack.clock import system_clock
+from quarterjack.daemon.worker_record import RecordKeeper, process_identity
+from quarterjack.domain.queue import Queue
+from quarterjack.jobs import Registry
+from quarterjack.local.installation import provision
+from quarterjack.services import connect
+from quarterjack.state.worker_record import WorkerIdentity, WorkerKind
+from quarterjack.testing.process import Hand, make_worker
 
 from tests.support.command_line import Say
 

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand.concurrency.pools import RequestPool, RequestStats, ThreadCache
-from minutehand.dynamodb.payloads import BucketPayloads
-from minutehand.owner.catalogue import KnownNames
-from minutehand.sqs.named_queue import NamedQueue
+from quarterjack.concurrency.pools import RequestPool, RequestStats, ThreadCache
+from quarterjack.dynamodb.payloads import BucketPayloads
+from quarterjack.owner.catalogue import KnownNames
+from quarterjack.sqs.named_queue import NamedQueue
 
 from tests.support.scenes.world import World
 

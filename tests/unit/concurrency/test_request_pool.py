@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import pytest
-from minutehand.aws.connections import HttpResponse
-from minutehand.concurrency.pools import RequestPool, RequestStats, ThreadCache
-from minutehand.testing import Crash
-from minutehand.ticker.fan_out import FanOutConfig
-from minutehand.ticker.tick import tick
+from quarterjack.aws.connections import HttpResponse
+from quarterjack.concurrency.pools import RequestPool, RequestStats, ThreadCache
+from quarterjack.testing import Crash
+from quarterjack.ticker.fan_out import FanOutConfig
+from quarterjack.ticker.tick import tick
 
 from bench.stub import StubbedCloud
 from bench.tick import CASES, MINUTE, cloud_of, stubbed
@@ -119,7 +119,7 @@ class Counted(ThreadCache):
 @pytest.fixture
 def helpers(monkeypatch: pytest.MonkeyPatch) -> Counted:
     counted = Counted()
-    monkeypatch.setattr("minutehand.concurrency.pools._helpers", counted)
+    monkeypatch.setattr("quarterjack.concurrency.pools._helpers", counted)
     return counted
 
 
@@ -141,7 +141,7 @@ class Few(ThreadCache):
 def test_where_no_more_threads_can_be_had_those_that_are_there_do_it(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minutehand.concurrency.pools._helpers", Few(threads))
+    monkeypatch.setattr("quarterjack.concurrency.pools._helpers", Few(threads))
     together = threading.Barrier(threads + 1, timeout=PATIENCE)
     ended: list[int] = []
 

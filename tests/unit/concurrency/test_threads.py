@@ -6,8 +6,8 @@ import os
 import threading
 
 import pytest
-from minutehand.concurrency import pools as module
-from minutehand.concurrency.pools import ThreadCache
+from quarterjack.concurrency import pools as module
+from quarterjack.concurrency.pools import ThreadCache
 
 PATIENCE = 10.0
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
-from minutehand.concurrency.rate_limits import LEAST, LONGEST, SOON, WAITING, WriteBudget
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import InvalidInput
-from minutehand.settings import LEAST_TICKER_WRITES
-from minutehand.testing import Crash, Detail, Hook
-from minutehand.ticker.fan_out import FanOutConfig, ShardQueue, group_event, group_of, writes_of
-from minutehand.ticker.tick import LOCK, TickReport
+from quarterjack.concurrency.rate_limits import LEAST, LONGEST, SOON, WAITING, WriteBudget
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import InvalidInput
+from quarterjack.settings import LEAST_TICKER_WRITES
+from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.ticker.fan_out import FanOutConfig, ShardQueue, group_event, group_of, writes_of
+from quarterjack.ticker.tick import LOCK, TickReport
 
 from tests.support.parts import in_turn
 from tests.support.scenes.fan import Fan
@@ -25,7 +25,7 @@ TIGHT = [(writes, shards) for writes in (1, 4, 5, 6) for shards in (1, 16, 64)]
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 5)
+    monkeypatch.setattr("quarterjack.ticker.tick.PAGE", 5)
 
 
 class Claims(Hook):

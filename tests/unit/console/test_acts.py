@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand.web.urls import run_in_url
+from quarterjack.web.urls import run_in_url
 
 from tests.support.console import Browser, post_form
 

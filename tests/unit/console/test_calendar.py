@@ -9,10 +9,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-from minutehand import Rule
-from minutehand.console.charts.load import load_bars, load_words, short_count
-from minutehand.console.pages.fires import asked
-from minutehand.sdk.forecasts.views import ForecastSpan
+from quarterjack import Rule
+from quarterjack.console.charts.load import load_bars, load_words, short_count
+from quarterjack.console.pages.fires import asked
+from quarterjack.sdk.forecasts.views import ForecastSpan
 
 from tests.support.api import NOON
 from tests.support.console import Browser
@@ -84,7 +84,8 @@ def test_a_cell_leads_to_the_schedules_that_fire_in_it() -> None:
         "2026-05-05 02:30:00 Europe/Berlin nightly greet 30 2 * * * 1"
     )
     assert (
-        "minutehand forecast --since 2026-05-05T00:00:00Z --until 2026-05-05T01:00:00Z --timezone Europe/Berlin" in page
+        "quarterjack forecast --since 2026-05-05T00:00:00Z --until 2026-05-05T01:00:00Z --timezone Europe/Berlin"
+        in page
     )
 
 
@@ -127,7 +128,7 @@ def test_what_would_run_between_two_times() -> None:
 
 
 def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.console.pages.fires.firing.ROWS", 2)
+    monkeypatch.setattr("quarterjack.console.pages.fires.firing.ROWS", 2)
     browser = Browser()
     for number in range(4):
         browser.scheduler.create_schedule(f"s{number}", "greet", f"{number} * * * *", payload={"to": "Ada"})
@@ -137,7 +138,7 @@ def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.Mo
     address = re.search(r'href="/console/t/default/([^"]+)">List up to 1,000', page)
     assert address
     assert ">s3<" in browser.get(html.unescape(address[1]))
-    monkeypatch.setattr("minutehand.console.pages.fires.asked.LOOKED_AT", 3)
+    monkeypatch.setattr("quarterjack.console.pages.fires.asked.LOOKED_AT", 3)
     page = browser.get("calendar/fires?from=2026-05-04T13:00Z")
     assert "The first 3 schedules are counted." in page
     following = re.search(r'href="/console/t/default/([^"]+)">count the next ones', page)
@@ -201,8 +202,8 @@ def test_earlier_and_later_days() -> None:
 
 def test_without_a_schedule_it_says_what_to_do() -> None:
     empty = Browser()
-    assert "minutehand schedules create" in empty.get("calendar")
-    assert "minutehand schedules create" in empty.get("calendar/fires")
+    assert "quarterjack schedules create" in empty.get("calendar")
+    assert "quarterjack schedules create" in empty.get("calendar/fires")
     assert "Nothing matches" in same().get("calendar?q=nowhere")
 
 
@@ -213,7 +214,7 @@ def test_a_freeze_and_what_is_not_counted_are_told(monkeypatch: pytest.MonkeyPat
     browser.scheduler.create_schedule(
         "dense", "greet", Rule.of("* * * * * *", exclude=["5 5 5 * * *"]), payload={"to": "Ada"}
     )
-    monkeypatch.setattr("minutehand.sdk.forecasts.forecast._STEPS_OF_ONE", 1_000)
+    monkeypatch.setattr("quarterjack.sdk.forecasts.forecast._STEPS_OF_ONE", 1_000)
     page = browser.get("calendar")
     assert "Not counted" in page
     assert '<a href="/console/t/default/schedule/dense">dense</a>' in page

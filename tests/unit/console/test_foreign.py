@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 from httpx import Response
-from minutehand.web import Actor
-from minutehand.web.urls import run_in_url
+from quarterjack.web import Actor
+from quarterjack.web.urls import run_in_url
 
 from tests.support.console import Browser
 from tests.support.crawl import Crawl, crawl, elsewhere, with_ids

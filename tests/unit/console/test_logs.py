@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Registry, Retry
-from minutehand.errors import Unavailable
-from minutehand.web import Actor
-from minutehand.web.urls import run_in_url
+from quarterjack import Registry, Retry
+from quarterjack.errors import Unavailable
+from quarterjack.web import Actor
+from quarterjack.web.urls import run_in_url
 
 from tests.support.console import Browser
 

@@ -9,15 +9,15 @@ from html import unescape
 from typing import Any
 
 import pytest
-from minutehand import Registry
-from minutehand.domain.job_catalogue import PublishedJob, sets_of
-from minutehand.domain.times import MINUTE, to_ms
-from minutehand.fires.backpressure import KEY as HOLDS
-from minutehand.fires.backpressure import OWNER
-from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.ports.records import Record
-from minutehand.state.backpressure import HoldLog, QueueHolds
-from minutehand.state.worker_record import KEY, JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
+from quarterjack import Registry
+from quarterjack.domain.job_catalogue import PublishedJob, sets_of
+from quarterjack.domain.times import MINUTE, to_ms
+from quarterjack.fires.backpressure import KEY as HOLDS
+from quarterjack.fires.backpressure import OWNER
+from quarterjack.owner.catalogue import CataloguePublisher
+from quarterjack.ports.records import Record
+from quarterjack.state.backpressure import HoldLog, QueueHolds
+from quarterjack.state.worker_record import KEY, JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
 
 from tests.support.api import NOON
 from tests.support.console import Browser, post_form
@@ -77,7 +77,7 @@ def test_a_queue_is_shown_with_its_depth_its_workers_and_why_it_is_held() -> Non
 
 def test_workers_are_found_by_queue_and_job() -> None:
     browser = Browser()
-    assert "minutehand worker --jobs" in browser.get("workers")
+    assert "quarterjack worker --jobs" in browser.get("workers")
     worker(browser)
     worker(browser, "w-2", queues={"slow": 2}, jobs=JobNames.of(["fail"]))
     page = browser.get("workers")
@@ -213,7 +213,7 @@ def test_the_audit_is_verified() -> None:
 
 def test_the_audit_is_verified_so_many_lines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A day that does not fit is the next page's; one that never will is named, with the command that verifies it."""
-    monkeypatch.setattr("minutehand.console.pages.operations.audit._LINES", 1)
+    monkeypatch.setattr("quarterjack.console.pages.operations.audit._LINES", 1)
     browser = Browser()
     browser.scheduler.create_schedule("a", "greet", "0 * * * *", payload={"to": "Ada"})
     browser.harness.clock.advance(timedelta(days=1))
@@ -225,7 +225,7 @@ def test_the_audit_is_verified_so_many_lines_at_a_time(monkeypatch: pytest.Monke
     assert "As it was written" in page
     while links := re.findall(r'href="([^"]*upto=[^"]*)"', page):
         page = browser.get(unescape(links[0]).split("/t/default/")[-1])
-        told += "minutehand audit verify --day" in page
+        told += "quarterjack audit verify --day" in page
     assert told == 1
     assert "unclosed" in page  # the first day: no auditor came
 
@@ -234,5 +234,5 @@ def test_an_empty_installation_says_what_to_do_next() -> None:
     browser = Browser()
     browser.harness = type(browser.harness)(Registry(), at=NOON)
     empty = Browser(scheduler=browser.harness.scheduler)
-    assert "minutehand worker --jobs" in empty.get("jobs")
+    assert "quarterjack worker --jobs" in empty.get("jobs")
     assert "No act found" in empty.get("audit")

@@ -6,7 +6,7 @@ import html
 import re
 from datetime import timedelta
 
-from minutehand.web import Actor
+from quarterjack.web import Actor
 
 from tests.support.console import Browser, post_form
 

@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Scheduler, Settings
-from minutehand.console.checkups import Checkup, Checkups
-from minutehand.doctor.context import Finding, Severity, fail, ok, warn
-from minutehand.sdk.views import Page
-from minutehand.web import Actor
+from quarterjack import Scheduler, Settings
+from quarterjack.console.checkups import Checkup, Checkups
+from quarterjack.doctor.context import Finding, Severity, fail, ok, warn
+from quarterjack.sdk.views import Page
+from quarterjack.web import Actor
 
 from tests.support.api import NOON
 from tests.support.console import Browser, give_doctor
@@ -43,7 +43,7 @@ class Doctor:
 def over() -> None:
     """Wait until the check-ups of this process are over."""
     for thread in threading.enumerate():
-        if thread.name == "minutehand-doctor":
+        if thread.name == "quarterjack-doctor":
             thread.join(20)
 
 
@@ -188,7 +188,7 @@ def test_outcomes_of_the_last_hour_and_day_and_the_load_that_comes() -> None:
 
 
 def test_a_part_that_a_table_does_not_answer_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from minutehand.errors import Unavailable
+    from quarterjack.errors import Unavailable
 
     def refuse(*_: object, **__: object) -> None:
         raise Unavailable("the table does not answer")

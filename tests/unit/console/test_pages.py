@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from minutehand.web.urls import run_in_url
+from quarterjack.web.urls import run_in_url
 
 from tests.support.console import Browser
 

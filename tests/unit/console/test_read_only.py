@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minutehand.web import Actor
+from quarterjack.web import Actor
 
 from tests.support.console import Browser, form_of
 from tests.support.crawl import crawl, get_routes, post_routes

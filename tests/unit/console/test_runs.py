@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Registry, Retry
-from minutehand.errors import Forbidden, Misconfigured
-from minutehand.owner.runs import redrive
-from minutehand.testing import Harness
-from minutehand.web.urls import run_in_url
+from quarterjack import Registry, Retry
+from quarterjack.errors import Forbidden, Misconfigured
+from quarterjack.owner.runs import redrive
+from quarterjack.testing import Harness
+from quarterjack.web.urls import run_in_url
 
 from tests.support.api import NOON
 from tests.support.console import Browser, post_form
@@ -163,10 +163,10 @@ def test_transitions_are_a_page_that_says_where_there_is_no_archive(monkeypatch:
     assert re.findall(r"<td>(claimed|leased|dead|buried)</td>", page) == ["claimed", "leased", "dead", "buried"]
 
     def none(self: Any, run_id: str) -> Any:
-        raise Misconfigured("MINUTEHAND_ARCHIVE: no bucket")
+        raise Misconfigured("QUARTERJACK_ARCHIVE: no bucket")
 
     monkeypatch.setattr(type(browser.scheduler), "transitions", none)
-    assert "MINUTEHAND_ARCHIVE: no bucket" in browser.get(address)
+    assert "QUARTERJACK_ARCHIVE: no bucket" in browser.get(address)
 
 
 # Acts on one.

@@ -9,17 +9,17 @@ import shlex
 from typing import Any
 
 import pytest
-from minutehand import Tenants
-from minutehand.apply.document import read
-from minutehand.apply.fields import read_words, words_of
-from minutehand.cli.app import run
-from minutehand.cli.shell import Shell
-from minutehand.console.pages.schedules.equivalents import command_of, file_of
-from minutehand.console.pages.schedules.fields import FIELDS, fields_of, words_of_form
-from minutehand.domain.schedule import Definition
-from minutehand.errors import InvalidInput
-from minutehand.testing import Harness
-from minutehand.web import Actor
+from quarterjack import Tenants
+from quarterjack.apply.document import read
+from quarterjack.apply.fields import read_words, words_of
+from quarterjack.cli.app import run
+from quarterjack.cli.shell import Shell
+from quarterjack.console.pages.schedules.equivalents import command_of, file_of
+from quarterjack.console.pages.schedules.fields import FIELDS, fields_of, words_of_form
+from quarterjack.domain.schedule import Definition
+from quarterjack.errors import InvalidInput
+from quarterjack.testing import Harness
+from quarterjack.web import Actor
 
 from tests.support.api import NOON, greeting_jobs
 from tests.support.console import Browser, form_of

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand import Tenants
-from minutehand.console.charts.dots import Dot, DotChart, percentile
-from minutehand.console.pages.schedules.definition import differences
-from minutehand.console.pages.schedules.detail import charts
-from minutehand.timing import Rule
-from minutehand.web import Actor
+from quarterjack import Tenants
+from quarterjack.console.charts.dots import Dot, DotChart, percentile
+from quarterjack.console.pages.schedules.definition import differences
+from quarterjack.console.pages.schedules.detail import charts
+from quarterjack.timing import Rule
+from quarterjack.web import Actor
 
 from tests.support.api import NOON
 from tests.support.console import Browser

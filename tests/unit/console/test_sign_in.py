@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.web import Actor
+from quarterjack.web import Actor
 
 from tests.support.api import AsgiClient
 from tests.support.console import FORM, KEY, Browser
@@ -31,7 +31,7 @@ def test_the_key_opens_a_session_whose_cookie_says_nothing_and_goes_nowhere_else
 
 def test_another_key_opens_none() -> None:
     browser = Browser(signed_in=False)
-    for key in ("", "mhk_local_tesT", f"{KEY}x", "é"):
+    for key in ("", "qjk_local_tesT", f"{KEY}x", "é"):
         answer = browser.sign_in(key)
         assert answer.status_code == 403
         assert "set-cookie" not in answer.headers

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.domain.tenants.profile import INSTALLATION
-from minutehand.web import Actor
+from quarterjack import Scheduler
+from quarterjack.domain.tenants.profile import INSTALLATION
+from quarterjack.web import Actor
 
 from tests.support.console import Browser, post_form
 from tests.support.open_breakers import open_breaker
@@ -118,7 +118,7 @@ def test_a_key_is_made_shown_once_and_revoked() -> None:
     made = browser.send(action, given)
     assert made.status_code == 201
     text = made.text.split('aria-label="Text of the key">')[1].split("<")[0]
-    assert text.startswith("mh_default_crm.")
+    assert text.startswith("qj_default_crm.")
     assert browser.send(action, given).status_code == 409  # sent twice: one key
     (key,) = browser.harness.tenants.keys("default")
     assert key.expires_at == browser.harness.clock.now() + timedelta(days=30)
@@ -144,7 +144,7 @@ def test_the_last_use_of_a_key_is_shown() -> None:
     browser = Browser()
     text = browser.harness.tenants.create_key("default", "crm", "viewer").text
     assert "never" in browser.get("keys")
-    from minutehand.owner.api_keys import authenticate
+    from quarterjack.owner.api_keys import authenticate
 
     assert authenticate(text, browser.harness.memory.connect(), browser.harness.clock()) is not None
     assert "2026-05-04 <span" in browser.get("keys")

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand.console.pages.fires.lanes import WIDE, Lane, drawn
-from minutehand.console.pages.fires.timeline import FIRES, ROWS, RUNS
-from minutehand.console.pages.fires.window import SPANS, Window, fitting, window_of
-from minutehand.errors import Conflict, InvalidInput
+from quarterjack.console.pages.fires.lanes import WIDE, Lane, drawn
+from quarterjack.console.pages.fires.timeline import FIRES, ROWS, RUNS
+from quarterjack.console.pages.fires.window import SPANS, Window, fitting, window_of
+from quarterjack.errors import Conflict, InvalidInput
 
 from tests.support.api import NOON
 from tests.support.console import Browser

@@ -6,14 +6,21 @@ import threading
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Scheduler, schedule
-from minutehand.daemon.declarations import DeclarationApplier
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.schedule import ScheduleState
-from minutehand.errors import InvalidInput, Misconfigured, Unavailable
-from minutehand.sdk.declarations.applied import CLAIM, ApplyTurn, StartApplication, declared_in, digest_of, note_applied
-from minutehand.services import system_clock
-from minutehand.testing import Crash, Memory
+from quarterjack import Context, Registry, Scheduler, schedule
+from quarterjack.daemon.declarations import DeclarationApplier
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.errors import InvalidInput, Misconfigured, Unavailable
+from quarterjack.sdk.declarations.applied import (
+    CLAIM,
+    ApplyTurn,
+    StartApplication,
+    declared_in,
+    digest_of,
+    note_applied,
+)
+from quarterjack.services import system_clock
+from quarterjack.testing import Crash, Memory
 
 from tests.support.scenes.world import Faults, World, crash, fails
 
@@ -242,7 +249,7 @@ def test_a_set_is_what_it_makes() -> None:
 def declared_policies(jobs: Registry, start: str) -> Any:
     from dataclasses import replace
 
-    from minutehand.domain.policies import Start
+    from quarterjack.domain.policies import Start
 
     job = jobs.get("a")
     assert job is not None
@@ -259,7 +266,7 @@ def test_a_package_has_its_modules_declarations() -> None:
 
 
 def test_a_worker_applies_in_a_thread_and_waits_for_who_is_at_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "minutehand")
+    caplog.set_level("INFO", "quarterjack")
     jobs = declared("a")
     memory = Memory(system_clock, idle=lambda seconds: threading.Event().wait(0.02))
     applier = DeclarationApplier(memory.connect(), ["acme.jobs"], jobs, tenant="acme", by="w1", clock=system_clock)
@@ -340,7 +347,7 @@ def test_a_replaced_set_says_how_it_comes_back(caplog: pytest.LogCaptureFixture)
         applying(world, jobs).look()
     applier_of(world, old).run(Waits(world))
     (record,) = [record for record in caplog.records if record.message == "declarations.replaced"]
-    assert "minutehand apply PACKAGE" in vars(record)["remedy"]
+    assert "quarterjack apply PACKAGE" in vars(record)["remedy"]
 
 
 def test_a_worker_without_a_package_has_nothing_to_apply() -> None:

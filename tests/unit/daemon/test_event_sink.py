@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand.daemon.event_sink import event_sink
-from minutehand.errors import Misconfigured
-from minutehand.ready_jobs.http.webhook import WebhookSink
-from minutehand.settings import Settings
-from minutehand.sqs.event_sinks import EventBridgeSink, SnsSink
+from quarterjack.daemon.event_sink import event_sink
+from quarterjack.errors import Misconfigured
+from quarterjack.ready_jobs.http.webhook import WebhookSink
+from quarterjack.settings import Settings
+from quarterjack.sqs.event_sinks import EventBridgeSink, SnsSink
 
 REGION = "eu-west-1"
 
@@ -35,24 +35,24 @@ def test_each_target_has_its_sink(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("given", "variable"),
     [
-        ({"events": "kafka:x"}, "MINUTEHAND_EVENTS='kafka:x'"),
-        ({"events": "eventbridge:acme", "event_types": "x"}, "MINUTEHAND_EVENT_TYPES='x'"),
-        ({"events": "webhook:https://example.com/"}, "MINUTEHAND_EVENT_SECRET=None"),
+        ({"events": "kafka:x"}, "QUARTERJACK_EVENTS='kafka:x'"),
+        ({"events": "eventbridge:acme", "event_types": "x"}, "QUARTERJACK_EVENT_TYPES='x'"),
+        ({"events": "webhook:https://example.com/"}, "QUARTERJACK_EVENT_SECRET=None"),
         (
             {"events": "webhook:https://example.com/", "event_secret": "env:NOT_SET_ANYWHERE"},
             "NOT_SET_ANYWHERE",
         ),
         (
             {"events": "webhook:ftp://x/", "event_secret": "secret:x"},
-            "MINUTEHAND_EVENTS=",
+            "QUARTERJACK_EVENTS=",
         ),
         (
             {"events": "webhook:https://u@x/", "event_secret": "secret:x"},
-            "MINUTEHAND_EVENTS=",
+            "QUARTERJACK_EVENTS=",
         ),
         (
             {"events": "webhook:http://x/", "event_secret": "secret:x", "event_networks": "all"},
-            "MINUTEHAND_EVENT_NETWORKS=",
+            "QUARTERJACK_EVENT_NETWORKS=",
         ),
     ],
 )

@@ -11,19 +11,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from minutehand import Registry, Scheduler
-from minutehand.clock import system_clock
-from minutehand.daemon.figures import ProcessFigures
-from minutehand.daemon.health import HealthServer, parse_address
-from minutehand.daemon.roles import service_of
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.policies import Priority
-from minutehand.errors import InvalidInput, Unavailable
-from minutehand.settings import Settings
-from minutehand.signals.instruments import PrometheusFigures
-from minutehand.signals.sinks import EmbeddedLines
-from minutehand.signals.worker import WorkerFigures
-from minutehand.testing import Memory
+from quarterjack import Registry, Scheduler
+from quarterjack.clock import system_clock
+from quarterjack.daemon.figures import ProcessFigures
+from quarterjack.daemon.health import HealthServer, parse_address
+from quarterjack.daemon.roles import service_of
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.policies import Priority
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.settings import Settings
+from quarterjack.signals.instruments import PrometheusFigures
+from quarterjack.signals.sinks import EmbeddedLines
+from quarterjack.signals.worker import WorkerFigures
+from quarterjack.testing import Memory
 
 from tests.support.scenes.world import Faults
 
@@ -81,7 +81,7 @@ def test_checks_that_find_something_are_503_with_the_reason() -> None:
         assert (status, json.loads(text)) == (503, {"ok": False, "problem": "a thread has ended"})
         assert ask(port, "/readyz?verbose=1")[0] == 200
         assert ask(port, "/metrics") == (501, ask(port, "/metrics")[1])
-        assert "minutehand[metrics]" in ask(port, "/metrics")[1]
+        assert "quarterjack[metrics]" in ask(port, "/metrics")[1]
         assert ask(port, "/")[0] == 404
 
 
@@ -91,8 +91,8 @@ def test_a_worker_is_ready_once_its_queue_answers_and_not_while_it_does_not_or_w
     jobs, ended = Registry(), threading.Event()
     jobs.job("note")(lambda ctx, payload: ended.set())
     lines = list[dict[str, Any]]()
-    scraped = PrometheusFigures("minutehand-worker")
-    embedded = EmbeddedLines("minutehand-worker", lambda text: lines.append(json.loads(text)), system_clock)
+    scraped = PrometheusFigures("quarterjack-worker")
+    embedded = EmbeddedLines("quarterjack-worker", lambda text: lines.append(json.loads(text)), system_clock)
     silent = threading.Event()
 
     def answer() -> None:
@@ -114,11 +114,11 @@ def test_a_worker_is_ready_once_its_queue_answers_and_not_while_it_does_not_or_w
         assert ask(port, "/healthz")[0] == 200
         Scheduler("acme", jobs=jobs, services=memory.connect(), clock=system_clock).submit("note")
         assert ended.wait(20)
-        assert until(lambda: "minutehand_succeeded_total" in ask(port, "/metrics")[1])
+        assert until(lambda: "quarterjack_succeeded_total" in ask(port, "/metrics")[1])
         text = ask(port, "/metrics")[1]
-        assert 'minutehand_started_total{service="minutehand-worker"} 1.0' in text
-        assert 'minutehand_slots{service="minutehand-worker"} 2.0' in text
-        assert "minutehand_process_memory_bytes" in text
+        assert 'quarterjack_started_total{service="quarterjack-worker"} 1.0' in text
+        assert 'quarterjack_slots{service="quarterjack-worker"} 2.0' in text
+        assert "quarterjack_process_memory_bytes" in text
         silent.set()
         assert until(lambda: ask(port, "/readyz")[0] == 503)
         assert "does not answer" in ask(port, "/readyz")[1]
@@ -158,6 +158,6 @@ def test_a_sink_that_fails_stops_no_run(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_a_process_is_the_service_of_its_queues_function() -> None:
-    assert service_of(Settings()) == "minutehand-worker"
+    assert service_of(Settings()) == "quarterjack-worker"
     assert service_of(Settings(prefix="p", work_queue="reports")) == "p-worker-reports"
-    assert service_of(Settings(work_queue="default")) == "minutehand-worker"
+    assert service_of(Settings(work_queue="default")) == "quarterjack-worker"

@@ -7,13 +7,13 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
-from minutehand.daemon import roles
-from minutehand.daemon.roles import run_historian
-from minutehand.errors import Misconfigured, Unavailable
-from minutehand.historian import readers
-from minutehand.historian.follow import FollowReport
-from minutehand.settings import Settings
-from minutehand.testing import ManualClock, Memory
+from quarterjack.daemon import roles
+from quarterjack.daemon.roles import run_historian
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.historian import readers
+from quarterjack.historian.follow import FollowReport
+from quarterjack.settings import Settings
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import NOON, a_run
 from tests.support.consumers import Consumer
@@ -61,5 +61,5 @@ def test_a_defect_of_a_consumer_is_logged_and_the_batch_stays(
 
 
 def test_without_history_there_is_nothing_to_follow() -> None:
-    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off: the runs have no stream; set it to 'on'"):
+    with pytest.raises(Misconfigured, match="QUARTERJACK_HISTORY=off: the runs have no stream; set it to 'on'"):
         run_historian(Settings(history=False), stop=threading.Event())

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from minutehand import Scheduler
-from minutehand.daemon.roles import run_historian
-from minutehand.domain.audit import role
-from minutehand.domain.times import DAY, SECOND
-from minutehand.fires.context import FireContext
-from minutehand.historian.archive_reader import ArchiveFilter, read_archive
-from minutehand.ports.services import Services
-from minutehand.ready_jobs.http.webhook import signature
-from minutehand.services import connect, system_clock
-from minutehand.settings import Settings
-from minutehand.state.ending import bury
-from minutehand.state.lease import succeed
-from minutehand.undertaker.incidents import record_dead_run
+from quarterjack import Scheduler
+from quarterjack.daemon.roles import run_historian
+from quarterjack.domain.audit import role
+from quarterjack.domain.times import DAY, SECOND
+from quarterjack.fires.context import FireContext
+from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.ports.services import Services
+from quarterjack.ready_jobs.http.webhook import signature
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings
+from quarterjack.state.ending import bury
+from quarterjack.state.lease import succeed
+from quarterjack.undertaker.incidents import record_dead_run
 
 from tests.support.builders import BOOM, a_run
 from tests.support.command_line import typed
@@ -104,11 +104,11 @@ def test_the_command_writes_metrics_of_history_and_of_events(
 ) -> None:
     """The figures of the round in which SIGTERM comes are written by the history, and lost of events: two ends make two rounds."""
     monkeypatch.setenv("ACME_HOOK", f"whsec_{base64.b64encode(KEY).decode()}")
-    monkeypatch.setenv("MINUTEHAND_EVENT_SECRET", "env:ACME_HOOK")
-    monkeypatch.setenv("MINUTEHAND_EVENT_NETWORKS", "127.0.0.0/8")
+    monkeypatch.setenv("QUARTERJACK_EVENT_SECRET", "env:ACME_HOOK")
+    monkeypatch.setenv("QUARTERJACK_EVENT_NETWORKS", "127.0.0.0/8")
     services = connect(local_settings)
     with serving() as receiver:
-        monkeypatch.setenv("MINUTEHAND_EVENTS", f"webhook:{receiver.url}/hook")
+        monkeypatch.setenv("QUARTERJACK_EVENTS", f"webhook:{receiver.url}/hook")
         words = ("historian", "--embedded-metrics", "--period", "0.1")
         with typed(local_settings, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             arrived = []

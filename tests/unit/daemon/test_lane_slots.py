@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from minutehand.daemon.lane_slots import LaneSlots
-from minutehand.domain.policies import Priority
+from quarterjack.daemon.lane_slots import LaneSlots
+from quarterjack.domain.policies import Priority
 
 HIGH, NORMAL, LOW = Priority
 NOW = 0.0  # seconds to wait for a slot

@@ -9,19 +9,19 @@ import sys
 import threading
 
 import pytest
-from minutehand import Registry, RunState, Scheduler
-from minutehand.daemon import memory, roles
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.errors import InvalidInput, Unavailable
-from minutehand.services import system_clock
-from minutehand.settings import Settings
-from minutehand.testing import Memory
+from quarterjack import Registry, RunState, Scheduler
+from quarterjack.daemon import memory, roles
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.services import system_clock
+from quarterjack.settings import Settings
+from quarterjack.testing import Memory
 
 GLIBC = platform.libc_ver()[0] == "glibc"
-WORKER = "minutehand.daemon.worker_process"
+WORKER = "quarterjack.daemon.worker_process"
 ARENAS = """
 import ctypes, os, sys, threading
-from minutehand.daemon.memory import limit_arenas
+from quarterjack.daemon.memory import limit_arenas
 if sys.argv[1] == "limited":
     limit_arenas()
 all_there, libc = threading.Barrier(8), ctypes.CDLL(None)
@@ -78,7 +78,7 @@ def test_a_worker_that_holds_too_much_finishes_and_makes_way(monkeypatch: pytest
 
     Scheduler("acme", jobs=jobs, services=cloud.connect()).submit("grow")
     monkeypatch.setattr(f"{WORKER}._WATCH", 0.01)
-    for place in (WORKER, "minutehand.daemon.memory"):  # whatever the tests before this one have left in this process
+    for place in (WORKER, "quarterjack.daemon.memory"):  # whatever the tests before this one have left in this process
         monkeypatch.setattr(f"{place}.resident", lambda: 901.0 if full.is_set() else 100.0)
     process = WorkerProcess(cloud.connect(), jobs, max_memory=900)
     assert process.run(stop=stop, grace=20), "another process is to be started"
@@ -92,7 +92,7 @@ def test_one_that_is_stopped_meanwhile_does_not_start_anew(monkeypatch: pytest.M
         stop.set()
         return 901.0
 
-    monkeypatch.setattr("minutehand.daemon.memory.resident", lambda: 100.0)
+    monkeypatch.setattr("quarterjack.daemon.memory.resident", lambda: 100.0)
     process = WorkerProcess(Memory(system_clock).connect(), Registry(), max_memory=900)
     monkeypatch.setattr(f"{WORKER}._WATCH", 0.01)
     monkeypatch.setattr(f"{WORKER}.resident", stopped)

@@ -10,23 +10,23 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from minutehand import Registry, Retry, Scheduler
-from minutehand.clock import system_clock
-from minutehand.daemon import roles
-from minutehand.daemon.figures import PERIOD, RoundFigures
-from minutehand.daemon.roles import run_auditor, run_historian, run_ticker, run_undertaker
-from minutehand.domain.history.run_change import RunChange
-from minutehand.errors import Unavailable
-from minutehand.historian import readers
-from minutehand.ports.services import Services
-from minutehand.settings import Settings
-from minutehand.signals.measurement import counted
-from minutehand.signals.sinks import EmbeddedLines
-from minutehand.testing import Memory
-from minutehand.testing.memory import stream
-from minutehand.testing.process import make_worker, work_off
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
+from quarterjack import Registry, Retry, Scheduler
+from quarterjack.clock import system_clock
+from quarterjack.daemon import roles
+from quarterjack.daemon.figures import PERIOD, RoundFigures
+from quarterjack.daemon.roles import run_auditor, run_historian, run_ticker, run_undertaker
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.errors import Unavailable
+from quarterjack.historian import readers
+from quarterjack.ports.services import Services
+from quarterjack.settings import Settings
+from quarterjack.signals.measurement import counted
+from quarterjack.signals.sinks import EmbeddedLines
+from quarterjack.testing import Memory
+from quarterjack.testing.memory import stream
+from quarterjack.testing.process import make_worker, work_off
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
 
 from tests.support.builders import NOON, a_run
 from tests.support.consumers import Consumer

@@ -6,10 +6,10 @@ import base64
 import logging
 
 import pytest
-from minutehand import Registry
-from minutehand.daemon.secrets_at_start import tell_unusable_secrets
-from minutehand.ready_jobs.http import Secret, http_job
-from minutehand.ready_jobs.notifiers import pagerduty_notifier, webhook_notifier
+from quarterjack import Registry
+from quarterjack.daemon.secrets_at_start import tell_unusable_secrets
+from quarterjack.ready_jobs.http import Secret, http_job
+from quarterjack.ready_jobs.notifiers import pagerduty_notifier, webhook_notifier
 
 SIGNING = f"whsec_{base64.b64encode(b'k' * 24).decode()}"
 
@@ -52,7 +52,7 @@ def test_those_that_no_deployed_worker_reads_are_told(caplog: pytest.LogCaptureF
     assert all("allow_env_secrets=True" in text for text in found.values())
 
 
-def test_under_minutehand_local_variables_are_read(
+def test_under_quarterjack_local_variables_are_read(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")

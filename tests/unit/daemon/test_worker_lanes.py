@@ -11,15 +11,15 @@ from functools import partial
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, RunState, Scheduler
-from minutehand.daemon.figures import ProcessFigures
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.policies import Priority
-from minutehand.domain.times import DAY, HOUR
-from minutehand.services import system_clock
-from minutehand.signals.worker import WorkerFigures
-from minutehand.testing import Memory
-from minutehand.worker.stages import LeasedRun
+from quarterjack import Context, Registry, RunState, Scheduler
+from quarterjack.daemon.figures import ProcessFigures
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.times import DAY, HOUR
+from quarterjack.services import system_clock
+from quarterjack.signals.worker import WorkerFigures
+from quarterjack.testing import Memory
+from quarterjack.worker.stages import LeasedRun
 
 HIGH, NORMAL, LOW = Priority
 PATIENCE = 30.0  # seconds

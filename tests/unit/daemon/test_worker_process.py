@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from minutehand import Context, Registry, RunState, Scheduler
-from minutehand.concurrency.pools import ThreadCache
-from minutehand.daemon.lane_slots import LaneSlots
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.policies import Priority
-from minutehand.ports.services import Services
-from minutehand.services import system_clock
-from minutehand.testing import Detail, Hook, Memory
+from quarterjack import Context, Registry, RunState, Scheduler
+from quarterjack.concurrency.pools import ThreadCache
+from quarterjack.daemon.lane_slots import LaneSlots
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.policies import Priority
+from quarterjack.ports.services import Services
+from quarterjack.services import system_clock
+from quarterjack.testing import Detail, Hook, Memory
 
 from tests.support.scenes.world import Faults, fails
 
@@ -113,7 +113,7 @@ def test_what_does_not_is_given_back_and_another_worker_starts_it_at_once(scene:
 
 
 def test_an_at_most_once_run_is_never_given_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.daemon.worker_process._LETTING_GO", 0.1)
+    monkeypatch.setattr("quarterjack.daemon.worker_process._LETTING_GO", 0.1)
     scene.scheduler.submit("once")
     with working(scene.memory.connect(), scene.jobs) as end:
         scene.wait_for_starts(1)
@@ -173,16 +173,16 @@ def test_a_slow_one_holds_nobody_up(scene: Scene) -> None:
 def test_a_service_that_fails_for_a_moment_ends_no_worker(
     scene: Scene, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
-    monkeypatch.setattr("minutehand.worker.execution.settle._PATIENCE", (0.02,))
-    monkeypatch.setattr("minutehand.worker.delivery.receive._SOON", 0)
+    monkeypatch.setattr("quarterjack.daemon.worker_process._PAUSE", 0.02)
+    monkeypatch.setattr("quarterjack.worker.execution.settle._PATIENCE", (0.02,))
+    monkeypatch.setattr("quarterjack.worker.delivery.receive._SOON", 0)
     scene.scheduler.submit("quick")
     with working(scene.memory.connect(Faults().at(verb, before=fails, times=2)), scene.jobs):
         assert until(lambda: scene.states() == [RunState.SUCCEEDED])
 
 
 def test_a_defect_while_receiving_ends_no_worker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
+    monkeypatch.setattr("quarterjack.daemon.worker_process._PAUSE", 0.02)
 
     def defect() -> None:
         raise KeyError("ours")
@@ -196,8 +196,8 @@ def test_while_no_thread_can_be_started_messages_go_back_and_then_all_is_as_befo
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under a limit on processes: the slots of what could not start are free again, and its messages are not kept."""
-    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
-    monkeypatch.setattr("minutehand.worker.delivery.receive._LATER", 0)
+    monkeypatch.setattr("quarterjack.daemon.worker_process._PAUSE", 0.02)
+    monkeypatch.setattr("quarterjack.worker.delivery.receive._LATER", 0)
     short, start, faults = threading.Event(), threading.Thread.start, Faults()
 
     def start_if_any(thread: threading.Thread) -> None:
@@ -223,7 +223,7 @@ def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To give up the group would start again what has begun."""
-    monkeypatch.setattr("minutehand.worker.delivery.receive._LATER", 0)
+    monkeypatch.setattr("quarterjack.worker.delivery.receive._LATER", 0)
     start, refused = ThreadCache.start, threading.Event()
 
     def start_one(threads: ThreadCache, body: Callable[[], object], name: str) -> None:
@@ -246,7 +246,7 @@ def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
 
 
 def test_a_defect_of_the_poller_ends_no_worker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
+    monkeypatch.setattr("quarterjack.daemon.worker_process._PAUSE", 0.02)
     asked = 0
 
     take = LaneSlots.take
@@ -282,7 +282,7 @@ def test_a_full_batch_goes_with_the_next_as_far_as_there_are_slots(
 
 
 def test_a_batch_does_not_wait_for_one_that_cannot_be_had(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.daemon.worker_process._PAUSE", 0.02)
+    monkeypatch.setattr("quarterjack.daemon.worker_process._PAUSE", 0.02)
     received = 0
 
     class SecondFails(Hook):
@@ -316,7 +316,7 @@ def test_both_batches_of_a_last_poll_are_given_back(scene: Scene) -> None:
 def test_after_a_batch_that_was_not_full_it_waits_a_moment_for_company(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minutehand.daemon.worker_process._COMPANY", 0.3)
+    monkeypatch.setattr("quarterjack.daemon.worker_process._COMPANY", 0.3)
     faults, asked = Faults(), list[int]()
 
     class Looks(Hook):

@@ -12,17 +12,17 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
-from minutehand import Context, Registry
-from minutehand.daemon import worker_record
-from minutehand.daemon.worker_record import RecordKeeper, catalogue_of, function_identity, process_identity
-from minutehand.domain.job_catalogue import OWNER
-from minutehand.domain.message import GARBAGE
-from minutehand.domain.names import RunRef
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
-from minutehand.owner.catalogue import read_catalogue
-from minutehand.owner.workers import read_workers, running_runs, with_states
-from minutehand.ports.records import Record
-from minutehand.state.worker_record import (
+from quarterjack import Context, Registry
+from quarterjack.daemon import worker_record
+from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, function_identity, process_identity
+from quarterjack.domain.job_catalogue import OWNER
+from quarterjack.domain.message import GARBAGE
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
+from quarterjack.owner.catalogue import read_catalogue
+from quarterjack.owner.workers import read_workers, running_runs, with_states
+from quarterjack.ports.records import Record
+from quarterjack.state.worker_record import (
     KEY,
     MOST_RUNS,
     PERIOD,
@@ -39,9 +39,9 @@ from minutehand.state.worker_record import (
     parse_record,
     record_body,
 )
-from minutehand.testing import Crash
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.visibility import Heartbeat
+from quarterjack.testing import Crash
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.visibility import Heartbeat
 
 from tests.support.scenes.world import NOON, Faults, World, crash, fails
 

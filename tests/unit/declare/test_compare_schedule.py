@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.apply.plan import ApplyAction
-from minutehand.declare import declaration
-from minutehand.errors import InvalidInput, NotFound
-from minutehand.testing import Harness
+from quarterjack import Scheduler
+from quarterjack.apply.plan import ApplyAction
+from quarterjack.declare import declaration
+from quarterjack.errors import InvalidInput, NotFound
+from quarterjack.testing import Harness
 
 from tests.support.api import NOON, greeting_jobs
 

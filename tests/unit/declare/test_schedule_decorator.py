@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, Rule, schedule
-from minutehand.declare import job_of
-from minutehand.domain.options import CatchUp
-from minutehand.errors import ExpressionError, InvalidInput, JobError
-from minutehand.testing import Harness
+from quarterjack import Context, Registry, Retry, Rule, schedule
+from quarterjack.declare import job_of
+from quarterjack.domain.options import CatchUp
+from quarterjack.errors import ExpressionError, InvalidInput, JobError
+from quarterjack.testing import Harness
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -200,7 +200,7 @@ def test_a_function_that_is_no_job_or_several_is_named() -> None:
 
 
 def test_the_decorator_is_there_after_the_subpackage_of_its_name_was_imported() -> None:
-    import minutehand
-    import minutehand.timing.rule
+    import quarterjack
+    import quarterjack.timing.rule
 
-    assert minutehand.schedule is schedule
+    assert quarterjack.schedule is schedule

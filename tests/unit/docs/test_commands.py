@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.aws_command_line import check_aws
 from tests.support.doc_pages import ROOT, all_pages
-from tests.support.parsed_commands import check_minutehand
+from tests.support.parsed_commands import check_quarterjack
 
 # What else a reader is asked to type; whoever adds to it has looked at it.
 _OTHERS = frozenset(
@@ -18,7 +18,7 @@ _OTHERS = frozenset(
     | {"django-admin", "uvicorn"}
 )
 _CDK_FLAGS = frozenset({"--import-existing-resources"})
-_TOOLS = frozenset({"make", "minutehand", "cdk", "aws"})
+_TOOLS = frozenset({"make", "quarterjack", "cdk", "aws"})
 
 lines = [pytest.param(line, id=f"{one.name}: {line[:60]}") for one in all_pages() for line in one.shell_lines()]
 
@@ -51,7 +51,7 @@ def check_cdk(words: list[str]) -> None:
         assert value.partition("=")[0] in (*KNOBS, PROTECTED, "stack"), f"{value}: there is no such context"
 
 
-_CHECKS = {"make": check_make, "minutehand": check_minutehand, "cdk": check_cdk, "aws": check_aws}
+_CHECKS = {"make": check_make, "quarterjack": check_quarterjack, "cdk": check_cdk, "aws": check_aws}
 
 
 @pytest.mark.parametrize(

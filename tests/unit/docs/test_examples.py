@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from minutehand import jobs as jobs_module
-from minutehand.daemon.roles import worker_process
-from minutehand.local.cloud import LocalCloud
-from minutehand.settings import Settings
-from minutehand.testing.cloud import fresh_settings
+from quarterjack import jobs as jobs_module
+from quarterjack.daemon.roles import worker_process
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.settings import Settings
+from quarterjack.testing.cloud import fresh_settings
 from sybil import Example
 from sybil.document import Document
 from sybil.evaluators.python import PythonEvaluator
@@ -33,7 +33,7 @@ from tests.support.stacks import NO_BUNDLING
 
 GENERATED = "docs/reference/api.md"  # its examples are those of the docstrings, which run below
 _FILE = re.compile(r"# (\S+)\.py\n")
-_PACKAGE = ROOT / "shared" / "minutehand"
+_PACKAGE = ROOT / "shared" / "quarterjack"
 
 
 class Typed(PythonEvaluator):
@@ -75,7 +75,7 @@ def for_the_cdk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Node runs since ``aws_cdk`` was imported: it does not see the environment change, so the app is told.
     """
     shutil.copytree(ROOT / "tests" / "infra" / "acme", place / "acme")
-    monkeypatch.setitem(sys.modules, "minutehand.infra", importlib.import_module("infra"))
+    monkeypatch.setitem(sys.modules, "quarterjack.infra", importlib.import_module("infra"))
     cdk = importlib.import_module("aws_cdk")
     monkeypatch.setattr(cdk, "App", partial(cdk.App, context=NO_BUNDLING, outdir=str(place / "cdk.out")))
 

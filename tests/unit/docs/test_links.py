@@ -13,7 +13,7 @@ from tests.support.doc_pages import ROOT, Page, all_pages, page, page_at
 pages = pytest.mark.parametrize("one", all_pages(), ids=lambda one: one.name)
 _ABROAD = re.compile(r"[a-z]+:")
 # Where a path in backticks may begin.
-_STARTS = (ROOT, ROOT / "shared" / "minutehand", ROOT / "docs", ROOT / "tests")
+_STARTS = (ROOT, ROOT / "shared" / "quarterjack", ROOT / "docs", ROOT / "tests")
 
 
 def target(one: Page, link: str) -> tuple[Path, str]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from minutehand.sqs.routing import work_suffix
+from quarterjack.sqs.routing import work_suffix
 
 from tests.support.doc_pages import ROOT
-from tests.support.parsed_commands import check_minutehand
+from tests.support.parsed_commands import check_quarterjack
 
 PAGE = "docs/how-to/run-workers-on-containers.md"
 _AFTER_GRACE = 15  # seconds for the last long poll and for what is released
@@ -42,9 +42,9 @@ def option(container: dict[str, Any], name: str) -> str:
 def test_the_worker_takes_its_options(container: dict[str, Any]) -> None:
     command: list[str] = container["command"] + container["args"]
     program, *words = command
-    assert program == "minutehand"
+    assert program == "quarterjack"
     assert all(isinstance(word, str) for word in words)
-    check_minutehand(list(words))
+    check_quarterjack(list(words))
 
 
 def test_the_deployment_finds_its_pods(manifests: dict[str, dict[str, Any]], pod: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ def test_keda_scales_this_deployment_by_this_queue(
     assert trigger["authenticationRef"]["name"] == manifests["TriggerAuthentication"]["metadata"]["name"]
     variables = {each["name"]: each["value"] for each in container["env"]}
     read = trigger["metadata"]
-    name = f"{variables['MINUTEHAND_PREFIX']}-{work_suffix(option(container, '--queue'), 0)}"
+    name = f"{variables['QUARTERJACK_PREFIX']}-{work_suffix(option(container, '--queue'), 0)}"
     assert read["queueURL"].endswith(f"/{name}")
     assert read["awsRegion"] == variables["AWS_REGION"]
     assert read["queueLength"] == option(container, "--concurrency")

@@ -11,22 +11,22 @@ from enum import Enum
 from types import ModuleType
 from typing import Any
 
-import minutehand
-import minutehand.ready_jobs.http
-import minutehand.testing
 import pytest
-from minutehand import errors
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import DeadRunRow, EntryKind, RunState
-from minutehand.domain.schedule import Freeze
-from minutehand.dynamodb import rows
-from minutehand.dynamodb.records import dead_put, record_row
-from minutehand.dynamodb.rows import entry_row
-from minutehand.dynamodb.schedules import freeze_row, head_row, revision_row
-from minutehand.ports.records import Record
-from minutehand.signals.catalogue import METRICS
-from minutehand.state.transition import EndWords, Transition
-from minutehand.web.remarks import remarks
+import quarterjack
+import quarterjack.ready_jobs.http
+import quarterjack.testing
+from quarterjack import errors
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import DeadRunRow, EntryKind, RunState
+from quarterjack.domain.schedule import Freeze
+from quarterjack.dynamodb import rows
+from quarterjack.dynamodb.records import dead_put, record_row
+from quarterjack.dynamodb.rows import entry_row
+from quarterjack.dynamodb.schedules import freeze_row, head_row, revision_row
+from quarterjack.ports.records import Record
+from quarterjack.signals.catalogue import METRICS
+from quarterjack.state.transition import EndWords, Transition
+from quarterjack.web.remarks import remarks
 
 from docs import generate
 from tests.support.builders import BOOM, a_head, a_revision, a_run, an_attempt, an_entry
@@ -86,14 +86,14 @@ PUBLIC_HTTP = {"Request", "Secret", "http_job", "send"}
 
 
 def test_the_public_names_are_those_that_users_rely_on() -> None:
-    assert set(minutehand.__all__) == PUBLIC
-    assert all(hasattr(minutehand, name) for name in PUBLIC)
-    assert set(minutehand.ready_jobs.http.__all__) == PUBLIC_HTTP
+    assert set(quarterjack.__all__) == PUBLIC
+    assert all(hasattr(quarterjack, name) for name in PUBLIC)
+    assert set(quarterjack.ready_jobs.http.__all__) == PUBLIC_HTTP
 
 
 def public_things() -> Iterator[tuple[str, Any]]:
     """Everything that a user may call or catch, by its dotted name."""
-    for module in (minutehand, minutehand.ready_jobs.http, minutehand.testing):
+    for module in (quarterjack, quarterjack.ready_jobs.http, quarterjack.testing):
         for name in module.__all__:
             thing = getattr(module, name)
             yield name, thing
@@ -116,12 +116,12 @@ def test_every_public_name_says_what_it_is(name: str, thing: Any) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        minutehand.Context,
-        minutehand.Retry,
-        minutehand.Run,
-        minutehand.Schedule,
-        minutehand.ready_jobs.http.Request,
-        minutehand.ready_jobs.http.Secret,
+        quarterjack.Context,
+        quarterjack.Retry,
+        quarterjack.Run,
+        quarterjack.Schedule,
+        quarterjack.ready_jobs.http.Request,
+        quarterjack.ready_jobs.http.Secret,
     ],
 )
 def test_every_public_field_says_what_it_holds(kind: Any) -> None:
@@ -149,7 +149,7 @@ def test_every_metric_is_explained_and_none_is_made_up() -> None:
 
 def log_events() -> set[str]:
     """The event names of all log lines."""
-    places = [*(ROOT / "functions").rglob("*.py"), *(ROOT / "shared" / "minutehand").rglob("*.py")]
+    places = [*(ROOT / "functions").rglob("*.py"), *(ROOT / "shared" / "quarterjack").rglob("*.py")]
     calls = (node for place in places for node in ast.walk(ast.parse(place.read_text(encoding="utf-8"))))
     names = ("debug", "info", "warning", "error", "exception")
     return {
@@ -195,8 +195,8 @@ def made_transitions() -> Iterator[Transition]:
         "first": False,
         "state": "LOST",
         "queued": True,
-        "seen": minutehand.RunState.QUEUED,
-        "to": minutehand.RunState.CANCELLED,
+        "seen": quarterjack.RunState.QUEUED,
+        "to": quarterjack.RunState.CANCELLED,
         "result": "1",
         "result_ref": "k",
         "progress": 0.5,

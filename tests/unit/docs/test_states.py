@@ -9,9 +9,9 @@ from itertools import product
 from typing import Any
 
 import pytest
-from minutehand.domain.run import TERMINAL, RunState
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.state.transition import EndWords, Row, Transition, holds
+from quarterjack.domain.run import TERMINAL, RunState
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.state.transition import EndWords, Row, Transition, holds
 
 from docs import generate
 from tests.support.builders import BOOM, NOON, a_run

@@ -1,6 +1,6 @@
 """What a page shows of the command line is what the command line says.
 
-A fence with ``file=NAME`` is a file of the reader's; one of text that begins with ``$ minutehand`` is a command and its output.
+A fence with ``file=NAME`` is a file of the reader's; one of text that begins with ``$ quarterjack`` is a command and its output.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import shlex
 from pathlib import Path
 
 import pytest
-from minutehand.cli.app import run
-from minutehand.settings import Settings
+from quarterjack.cli.app import run
+from quarterjack.settings import Settings
 
 from tests.support.doc_examples import beginning, connect
 from tests.support.doc_pages import Page, all_pages
 
 _FILE = re.compile(r"\w+ file=(\S+)")
-_PROMPT = "$ minutehand "
+_PROMPT = "$ quarterjack "
 pages = [one for one in all_pages() if _PROMPT in one.text]
 
 

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from minutehand import Settings
-from minutehand.doctor.account import alarms, concurrency
-from minutehand.doctor.context import AwsProbe, DoctorContext, Finding, ProbeAnswer, Severity
+from quarterjack import Settings
+from quarterjack.doctor.account import alarms, concurrency
+from quarterjack.doctor.context import AwsProbe, DoctorContext, Finding, ProbeAnswer, Severity
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:pager"
-WORKER = "arn:aws:lambda:eu-west-1:123456789012:function:minutehand-worker"
+WORKER = "arn:aws:lambda:eu-west-1:123456789012:function:quarterjack-worker"
 NO_SUCH = ProbeAnswer(action="lambda:GetFunctionConfiguration", code="ResourceNotFoundException")
 Answers = dict[str, dict[str, Any] | ProbeAnswer]
 
@@ -42,7 +42,7 @@ def denied(action: str) -> ProbeAnswer:
 
 
 def an_account(quota: int, *workers: dict[str, Any], reserved: int | None = None, groups: int | None = 16) -> Answers:
-    variables = {} if groups is None else {"MINUTEHAND_TICKER_GROUPS": str(groups)}
+    variables = {} if groups is None else {"QUARTERJACK_TICKER_GROUPS": str(groups)}
     sources = [{"FunctionArn": WORKER, **worker} for worker in workers]
     others = [{"FunctionArn": "arn:aws:lambda:eu-west-1:123456789012:function:another"}]
     return {

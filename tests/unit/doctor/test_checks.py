@@ -11,24 +11,24 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import Scheduler, Settings, Tenants
-from minutehand.doctor import Finding, Severity, run_checks
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.job_catalogue import STALE, PublishedJob, sets_of
-from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile
-from minutehand.domain.times import HOUR, MINUTE, SECOND, to_ms
-from minutehand.errors import InvalidInput
-from minutehand.fires.backpressure import KEY, OWNER
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.marks import StreamGap, StreamPosition, set_aside, write_gap, write_position
-from minutehand.local.installation import create_queues
-from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.ports.records import Record
-from minutehand.ports.schedules import IncidentChange
-from minutehand.services import connect, system_clock
-from minutehand.state.backpressure import HoldLog, QueueHolds
-from minutehand.ticker.tick import tick
+from quarterjack import Scheduler, Settings, Tenants
+from quarterjack.doctor import Finding, Severity, run_checks
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.job_catalogue import STALE, PublishedJob, sets_of
+from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile
+from quarterjack.domain.times import HOUR, MINUTE, SECOND, to_ms
+from quarterjack.errors import InvalidInput
+from quarterjack.fires.backpressure import KEY, OWNER
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.marks import StreamGap, StreamPosition, set_aside, write_gap, write_position
+from quarterjack.local.installation import create_queues
+from quarterjack.owner.catalogue import CataloguePublisher
+from quarterjack.ports.records import Record
+from quarterjack.ports.schedules import IncidentChange
+from quarterjack.services import connect, system_clock
+from quarterjack.state.backpressure import HoldLog, QueueHolds
+from quarterjack.ticker.tick import tick
 
 from tests.support.builders import a_run
 
@@ -102,7 +102,7 @@ def test_a_missing_table_is_named_and_the_rest_is_still_looked_at(used: Settings
     client(used, "dynamodb").delete_table(TableName=used.table("revisions"))
     found = seen(used)
     assert bad(found) == {"tables": [f"{used.table('revisions')} is not there"]}
-    assert "MINUTEHAND_PREFIX" in str(the(found, "tables", FAIL).remedy)
+    assert "QUARTERJACK_PREFIX" in str(the(found, "tables", FAIL).remedy)
     assert "ticker" in found
 
 
@@ -129,7 +129,7 @@ def test_a_stream_that_is_off_stops_the_history(used: Settings) -> None:
     client(used, "dynamodb").update_table(TableName=used.table("runs"), StreamSpecification={"StreamEnabled": False})
     finding = the(seen(used), "tables", WARN)
     assert "has no stream of old and new images: the history stands still" in finding.what
-    assert "MINUTEHAND_HISTORY=off" in str(finding.remedy)
+    assert "QUARTERJACK_HISTORY=off" in str(finding.remedy)
     without = seen(replace(used, history=False))
     assert bad(without) == {}
     assert "history" not in without
@@ -145,10 +145,10 @@ def test_what_is_missing_in_the_history_is_named_with_its_remedy(used: Settings)
     write_position(StreamPosition(stream="s", caught_up=now - HOUR), 0, services)
     gap, aside, silent = seen(used)["history"]
     assert "may be missing in the history" in gap.what
-    assert "minutehand history rebuild" in str(gap.remedy)
+    assert "quarterjack history rebuild" in str(gap.remedy)
     assert f"1 changes could not be handled, such as one of {run.ref} by pages: ValueError('odd')" in aside.what
     assert "60 minutes ago" in silent.what
-    assert "minutehand historian" in str(silent.remedy)
+    assert "quarterjack historian" in str(silent.remedy)
 
 
 def test_a_missing_queue_and_one_that_forgets_its_dead(used: Settings) -> None:
@@ -173,7 +173,7 @@ def test_the_bucket(used: Settings, bucket: str | None, verdict: Severity, what:
 def test_the_archives_own_bucket(used: Settings) -> None:
     finding = the(seen(replace(used, archive_bucket="no-such-bucket")), "bucket", FAIL)
     assert "is not there" in finding.what
-    assert "MINUTEHAND_ARCHIVE_BUCKET" in str(finding.remedy)
+    assert "QUARTERJACK_ARCHIVE_BUCKET" in str(finding.remedy)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_ticker_that_stands_still(local_settings: Settings, later: int, verdic
     now = to_ms(begin, "begin") - 14 * MINUTE
     finding = the(seen(local_settings, clock=lambda: now + later), "ticker", verdict)
     assert "default/s#1" in finding.what
-    assert "minutehand ticker" in str(finding.remedy)
+    assert "quarterjack ticker" in str(finding.remedy)
 
 
 def test_a_ticker_that_comes_leaves_nothing_late(used: Settings) -> None:
@@ -239,7 +239,7 @@ def test_stripes_that_this_process_does_not_know_of(used: Settings) -> None:
     create_queues(client(used, "sqs"), replace(used, stripes="default=3"), [])
     finding = the(seen(used), "queues", WARN)
     assert "default=3" in finding.what
-    assert finding.remedy == "set MINUTEHAND_STRIPES=default=3"
+    assert finding.remedy == "set QUARTERJACK_STRIPES=default=3"
     assert "queues" not in bad(seen(replace(used, stripes="default=3")))
 
 
@@ -270,7 +270,7 @@ def test_a_lost_chain_is_found_near_and_far(used: Settings, name: str) -> None:
     connect(used).agenda.remove([chain_entry(used, name)])
     finding = the(seen(used), "chains", FAIL)
     assert finding.what == f"1 of 2 active schedules have no entry in the agenda: {name}"
-    assert "minutehand audit" in str(finding.remedy)
+    assert "quarterjack audit" in str(finding.remedy)
 
 
 def test_a_schedule_that_fails_is_named(used: Settings) -> None:
@@ -337,7 +337,7 @@ def test_jobs_that_cannot_be_imported(used: Settings, package: Callable[[str, st
 
 
 def test_jobs_that_schedules_name_and_no_package_declares(used: Settings, package: Callable[[str, str], str]) -> None:
-    known = package("doctor_jobs", "from minutehand import job\n@job('doctor.known')\ndef f(ctx, payload): ...\n")
+    known = package("doctor_jobs", "from quarterjack import job\n@job('doctor.known')\ndef f(ctx, payload): ...\n")
     (wrong,) = bad(seen(used, jobs=(known,)))["jobs"]
     assert "'j' (schedule " in wrong
     assert "known jobs: " in wrong
@@ -371,7 +371,7 @@ def test_jobs_that_the_tenant_may_not_run(used: Settings) -> None:
     (wrong,) = bad(seen(used))["grants"]
     assert f"active schedules name jobs that tenant {used.tenant!r} may not run: 'j' (schedule " in wrong
     finding = the(seen(used), "grants", Severity.WARN)
-    assert f"minutehand tenants set {used.tenant} --add-job j" in str(finding.remedy)
+    assert f"quarterjack tenants set {used.tenant} --add-job j" in str(finding.remedy)
     allow(used, "*")
     assert "may run all 1 jobs" in the(seen(used), "grants", OK).what
     services = connect(used)

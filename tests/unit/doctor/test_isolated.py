@@ -7,17 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from minutehand import Registry
-from minutehand.doctor import Finding, Severity, schedules
-from minutehand.doctor.context import AwsProbe, DoctorContext
-from minutehand.jobs import load
-from minutehand.ready_jobs.http import Secret, http_job
-from minutehand.services import system_clock
-from minutehand.settings import Settings
+from quarterjack import Registry
+from quarterjack.doctor import Finding, Severity, schedules
+from quarterjack.doctor.context import AwsProbe, DoctorContext
+from quarterjack.jobs import load
+from quarterjack.ready_jobs.http import Secret, http_job
+from quarterjack.services import system_clock
+from quarterjack.settings import Settings
 
 JOB = """
 import os, threading
-from minutehand import job
+from quarterjack import job
 {body}
 
 @job("{name}", isolation="process")
@@ -31,7 +31,7 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, 
     monkeypatch.syspath_prepend(str(tmp_path))
     registry = Registry()
     monkeypatch.setattr(schedules, "default_registry", registry)
-    monkeypatch.setattr("minutehand.job", registry.job)
+    monkeypatch.setattr("quarterjack.job", registry.job)
 
     def examine(name: str, body: str) -> list[Finding]:
         (tmp_path / f"{name}.py").write_text(JOB.format(name=name, body=body))

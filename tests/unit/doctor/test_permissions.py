@@ -8,12 +8,12 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import Settings
-from minutehand.doctor import Severity, run_checks
-from minutehand.dynamodb.tables import TABLES
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.local.processes import changed_environ
-from minutehand.testing.cloud import fresh_settings
+from quarterjack import Settings
+from quarterjack.doctor import Severity, run_checks
+from quarterjack.dynamodb.tables import TABLES
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.local.processes import changed_environ
+from quarterjack.testing.cloud import fresh_settings
 
 pytestmark = pytest.mark.cloud
 

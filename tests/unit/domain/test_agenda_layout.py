@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.agenda_layout import (
+from quarterjack.domain.agenda_layout import (
     MOST_PLACES,
     MOST_SHARDS,
     AgendaLayout,
@@ -13,8 +13,8 @@ from minutehand.domain.agenda_layout import (
     group_of,
     parse_places,
 )
-from minutehand.domain.names import fire_ref, one_off_ref
-from minutehand.errors import InvalidInput
+from quarterjack.domain.names import fire_ref, one_off_ref
+from quarterjack.errors import InvalidInput
 
 NAMES = st.from_regex(r"[A-Za-z0-9._:@/-]{1,200}", fullmatch=True)
 ACTS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 5), st.integers(1, 10)), max_size=8)

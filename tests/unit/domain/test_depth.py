@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.message import Message, decode, named_run
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.payload import MAX_DEPTH, is_too_deep
-from minutehand.errors import InvalidInput, Unreadable
-from minutehand.ready_jobs.http import Request
+from quarterjack.domain.message import Message, decode, named_run
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.payload import MAX_DEPTH, is_too_deep
+from quarterjack.errors import InvalidInput, Unreadable
+from quarterjack.ready_jobs.http import Request
 
 from tests.support.builders import NOON, a_message, a_run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from minutehand.domain.message import REJECTED, UNREADABLE, DeadLetter, decode, decode_letter, encode_letter, named_run
+from quarterjack.domain.message import REJECTED, UNREADABLE, DeadLetter, decode, decode_letter, encode_letter, named_run
 
 _LARGEST = 256 * 1024  # bytes of a message in SQS; since 2025 a queue may take four times as much
 _MUCH = 1_000_000  # characters

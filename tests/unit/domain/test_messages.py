@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.message import (
+from quarterjack.domain.message import (
     MESSAGE_SCHEMA,
     DeadLetter,
     Message,
@@ -19,10 +19,10 @@ from minutehand.domain.message import (
     decode_letter,
     encode_letter,
 )
-from minutehand.domain.names import RunRef, fire_ref, one_off_ref
-from minutehand.domain.payload import json_text, size
-from minutehand.domain.policies import Start
-from minutehand.errors import TooNew, Unreadable
+from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
+from quarterjack.domain.payload import json_text, size
+from quarterjack.domain.policies import Start
+from quarterjack.errors import TooNew, Unreadable
 
 NAMES = st.text("abcXYZ019._:@/-", min_size=1, max_size=40)
 TIMES = st.integers(1, 10**14)

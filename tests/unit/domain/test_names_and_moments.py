@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.names import check_name, fire_ref, is_text, one_off_ref, parse_run_id, schedule_owner
-from minutehand.domain.run import AgendaEntry, EntryKind, parse_entry_key
-from minutehand.domain.times import STAMP_DIGITS, from_ms, stamp, to_ms
-from minutehand.errors import InvalidInput
+from quarterjack.domain.names import check_name, fire_ref, is_text, one_off_ref, parse_run_id, schedule_owner
+from quarterjack.domain.run import AgendaEntry, EntryKind, parse_entry_key
+from quarterjack.domain.times import STAMP_DIGITS, from_ms, stamp, to_ms
+from quarterjack.errors import InvalidInput
 
 TENANTS = st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True)
 NAMES = st.from_regex(r"[A-Za-z0-9._:@/-]{1,200}", fullmatch=True)

@@ -6,8 +6,8 @@ import json
 import time
 
 import pytest
-from minutehand.domain.redaction import MASK, USUAL, Redact
-from minutehand.errors import InvalidInput
+from quarterjack.domain.redaction import MASK, USUAL, Redact
+from quarterjack.errors import InvalidInput
 
 SHOWN = [
     "password='hunter-22'",

@@ -6,7 +6,7 @@ import json
 import random
 import time
 
-from minutehand.domain.redaction import MASK, USUAL
+from quarterjack.domain.redaction import MASK, USUAL
 
 
 def _pieces() -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.domain.tenants.access import ACCEPTS, Verb
-from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState
-from minutehand.domain.tenants.suspension import forbids, not_served
+from quarterjack.domain.tenants.access import ACCEPTS, Verb
+from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState
+from quarterjack.domain.tenants.suspension import forbids, not_served
 
 
 def in_state(state: TenantState, note: str | None = None) -> Governance:
@@ -29,5 +29,5 @@ def test_the_installations_state_is_nobodys() -> None:
 
 def test_the_words_name_the_reason_and_the_remedy() -> None:
     said = not_served(in_state(TenantState.SUSPENDED, "unpaid"))
-    assert said == "tenant 'acme' is suspended (unpaid); `minutehand tenants resume acme` ends it"
+    assert said == "tenant 'acme' is suspended (unpaid); `quarterjack tenants resume acme` ends it"
     assert "not used again" in (not_served(in_state(TenantState.ERASED)) or "")

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from minutehand.aws import BatchBackoff, ConditionFailed, TransactionRefused, translated
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import DeadRunRow
-from minutehand.dynamodb.dynamo_tables import DynamoTables
-from minutehand.dynamodb.expressions import expressions
-from minutehand.dynamodb.records import RowDeadIndex, RowRecords
-from minutehand.dynamodb.schedules import RowSchedules
-from minutehand.dynamodb.statements import statement
-from minutehand.dynamodb.table_client import TableClient
-from minutehand.dynamodb.tables import REVISIONS, RUNS, TABLES, RowQuery, RowWrite
-from minutehand.errors import MinutehandError, Unavailable
-from minutehand.ports.records import Record
-from minutehand.ports.schedules import IncidentChange
-from minutehand.state.transition import RUNNING, Absent, AllOf, AnyOf, Change, Compare, Condition, Once, OneOf, Plus
+from quarterjack.aws import BatchBackoff, ConditionFailed, TransactionRefused, translated
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import DeadRunRow
+from quarterjack.dynamodb.dynamo_tables import DynamoTables
+from quarterjack.dynamodb.expressions import expressions
+from quarterjack.dynamodb.records import RowDeadIndex, RowRecords
+from quarterjack.dynamodb.schedules import RowSchedules
+from quarterjack.dynamodb.statements import statement
+from quarterjack.dynamodb.table_client import TableClient
+from quarterjack.dynamodb.tables import REVISIONS, RUNS, TABLES, RowQuery, RowWrite
+from quarterjack.errors import QuarterjackError, Unavailable
+from quarterjack.ports.records import Record
+from quarterjack.ports.schedules import IncidentChange
+from quarterjack.state.transition import RUNNING, Absent, AllOf, AnyOf, Change, Compare, Condition, Once, OneOf, Plus
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, an_entry
 
@@ -31,7 +31,7 @@ NOTHING = {"Items": [], "Count": 0, "ScannedCount": 0}
 class RecordingClient:
     """Records what it is asked for. ``fails``: the errors of the first calls."""
 
-    def __init__(self, *fails: MinutehandError) -> None:
+    def __init__(self, *fails: QuarterjackError) -> None:
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self._fails = list(fails)
 
@@ -110,7 +110,7 @@ def test_what_is_unavailable_says_so_as_every_other_call_does() -> None:
 # Transactions.
 
 
-def refusal(*codes: str) -> MinutehandError:
+def refusal(*codes: str) -> QuarterjackError:
     """The answer to a transaction with a reason for each of its items."""
     reasons = [{"Code": code} for code in codes]
     error = {"Code": "TransactionCanceledException", "Message": "cancelled"}

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand.domain.run import RunState
-from minutehand.domain.times import SECOND, to_ms
-from minutehand.dynamodb.history.stream_records import parse_records
-from minutehand.dynamodb.rows import run_row, to_item
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import SECOND, to_ms
+from quarterjack.dynamodb.history.stream_records import parse_records
+from quarterjack.dynamodb.rows import run_row, to_item
 
 from tests.support.builders import a_run
 
@@ -53,8 +53,8 @@ def test_a_removal_by_dynamodb_is_an_expiry(names: tuple[str, str]) -> None:
     [
         ("acme/report", "#0001777883400000#attempt#000001"),
         ("acme/report", "~slot"),
-        ("~minutehand/~audit", "~progress"),
-        ("~minutehand/~jobs", "~jobs~56b9fea59cdde2ca9b975632a7bafe5a"),
+        ("~quarterjack/~audit", "~progress"),
+        ("~quarterjack/~jobs", "~jobs~56b9fea59cdde2ca9b975632a7bafe5a"),
         ("acme#dead#2026-05-04", "#001777883400000#acme/report#001777883400000"),
         ("acme#dead#2026-05-04", "001777883400000"),
     ],

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.schedule import freeze_key
-from minutehand.domain.tenants.profile import INSTALLATION, Grant, TenantProfile, TenantState
-from minutehand.domain.times import SECOND
-from minutehand.dynamodb.tables import TENANTS
-from minutehand.dynamodb.tenants.profiles import profile_of, profile_row
-from minutehand.errors import TooNew, Unavailable, Unreadable
-from minutehand.testing.memory.calls import Detail, Hook
-from minutehand.testing.memory.installation import Memory
+from quarterjack.domain.schedule import freeze_key
+from quarterjack.domain.tenants.profile import INSTALLATION, Grant, TenantProfile, TenantState
+from quarterjack.domain.times import SECOND
+from quarterjack.dynamodb.tables import TENANTS
+from quarterjack.dynamodb.tenants.profiles import profile_of, profile_row
+from quarterjack.errors import TooNew, Unavailable, Unreadable
+from quarterjack.testing.memory.calls import Detail, Hook
+from quarterjack.testing.memory.installation import Memory
 
 NOW = 1_000_000
 FULL = TenantProfile(

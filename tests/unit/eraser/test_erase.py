@@ -10,17 +10,17 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from minutehand.auditor.closing import close_days
-from minutehand.auditor.verification import verify
-from minutehand.domain.history.archive_keys import tenant_prefix
-from minutehand.domain.names import RunRef
-from minutehand.domain.tenants.certificate import certificate_key, document_of
-from minutehand.domain.tenants.erasure import BELIEF, PLACES, QUIET, DataKind, Kept
-from minutehand.domain.tenants.profile import TenantProfile, TenantState
-from minutehand.domain.times import DAY, HOUR, MINUTE
-from minutehand.eraser.erase import Survey, begin, go_on, survey
-from minutehand.errors import Unavailable
-from minutehand.testing import Crash, Detail, Hook
+from quarterjack.auditor.closing import close_days
+from quarterjack.auditor.verification import verify
+from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.tenants.certificate import certificate_key, document_of
+from quarterjack.domain.tenants.erasure import BELIEF, PLACES, QUIET, DataKind, Kept
+from quarterjack.domain.tenants.profile import TenantProfile, TenantState
+from quarterjack.domain.times import DAY, HOUR, MINUTE
+from quarterjack.eraser.erase import Survey, begin, go_on, survey
+from quarterjack.errors import Unavailable
+from quarterjack.testing import Crash, Detail, Hook
 
 from tests.support.histories.crash_points import Plan, Point
 from tests.support.parts import in_parts

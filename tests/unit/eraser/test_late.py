@@ -9,17 +9,17 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
 import pytest
-from minutehand.auditor.audit import audit
-from minutehand.auditor.closing import close_days
-from minutehand.domain.times import HOUR, MINUTE
-from minutehand.errors import MinutehandError
-from minutehand.historian.archive_compaction import compact_archive
-from minutehand.historian.fold import fold
-from minutehand.historian.follow import StreamFollower
-from minutehand.ports.services import Services
-from minutehand.testing import Detail, Hook
-from minutehand.testing.process import bury_all
-from minutehand.ticker.tick import tick
+from quarterjack.auditor.audit import audit
+from quarterjack.auditor.closing import close_days
+from quarterjack.domain.times import HOUR, MINUTE
+from quarterjack.errors import QuarterjackError
+from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.fold import fold
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.ports.services import Services
+from quarterjack.testing import Detail, Hook
+from quarterjack.testing.process import bury_all
+from quarterjack.ticker.tick import tick
 
 from tests.support.parts import in_parts
 from tests.support.scenes.erasing import ERASED, ErasingScene
@@ -90,7 +90,7 @@ def test_who_is_late_brings_nothing_back(
     assert counted.calls
     for at in range(part, counted.calls, PARTS):
         services = scene.memory.connect(_Stall(at, scene.first_pass))
-        with suppress(MinutehandError, IndexError):  # it is told that something is gone, or that the tenant is
+        with suppress(QuarterjackError, IndexError):  # it is told that something is gone, or that the tenant is
             ROLES[role](scene, services)
         scene.erase()
         assert scene.left() == [], f"{role}, request {at}"

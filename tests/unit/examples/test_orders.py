@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand import Registry, RunState, jobs
-from minutehand.testing import Harness
+from quarterjack import Registry, RunState, jobs
+from quarterjack.testing import Harness
 
 from examples.orders import schedules, shop, warehouse
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand import RunState, Scheduler
-from minutehand.auditor.audit import audit
-from minutehand.domain.options import CatchUp, Options
-from minutehand.domain.schedule import Revision
-from minutehand.domain.times import HOUR, MINUTE, SECOND
-from minutehand.dynamodb.tables import RUNS
-from minutehand.fires.context import FireContext
-from minutehand.fires.plan import LARGEST, plan_chain, timetable_of
-from minutehand.state.catch_up import LARGEST_GAP, MOST_BACKFILLED, skipped_fires
-from minutehand.testing import Crash, Memory
-from minutehand.ticker.tick import dispatch
+from quarterjack import RunState, Scheduler
+from quarterjack.auditor.audit import audit
+from quarterjack.domain.options import CatchUp, Options
+from quarterjack.domain.schedule import Revision
+from quarterjack.domain.times import HOUR, MINUTE, SECOND
+from quarterjack.dynamodb.tables import RUNS
+from quarterjack.fires.context import FireContext
+from quarterjack.fires.plan import LARGEST, plan_chain, timetable_of
+from quarterjack.state.catch_up import LARGEST_GAP, MOST_BACKFILLED, skipped_fires
+from quarterjack.testing import Crash, Memory
+from quarterjack.ticker.tick import dispatch
 
 from tests.support.builders import a_definition, a_revision
 from tests.support.histories.outages import Outages

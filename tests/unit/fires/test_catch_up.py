@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from minutehand import Context, RunState, Scheduler
-from minutehand.domain.options import CatchUpWord
-from minutehand.domain.run import RunRow
-from minutehand.domain.schedule import Revision
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.fires.context import FireContext
-from minutehand.ports.services import Services
-from minutehand.testing import Crash, Detail, Hook, Memory
-from minutehand.ticker.tick import dispatch, tick
-from minutehand.timing import fires, timetable
+from quarterjack import Context, RunState, Scheduler
+from quarterjack.domain.options import CatchUpWord
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.schedule import Revision
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.fires.context import FireContext
+from quarterjack.ports.services import Services
+from quarterjack.testing import Crash, Detail, Hook, Memory
+from quarterjack.ticker.tick import dispatch, tick
+from quarterjack.timing import fires, timetable
 
 from tests.support.histories.simulator import Faults, Process, Stage
 from tests.support.parts import in_parts, in_turn

@@ -7,15 +7,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.domain.run import EntryKind, Failure, RunState
-from minutehand.domain.times import DAY, MINUTE
-from minutehand.fires.marks import marked, put_mark
-from minutehand.state.ending import expire
-from minutehand.state.lease import lease, retry
-from minutehand.state.tenants.marks import Mark
-from minutehand.testing import Crash
-from minutehand.worker.context import WorkerContext
+from quarterjack import Scheduler
+from quarterjack.domain.run import EntryKind, Failure, RunState
+from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.fires.marks import marked, put_mark
+from quarterjack.state.ending import expire
+from quarterjack.state.lease import lease, retry
+from quarterjack.state.tenants.marks import Mark
+from quarterjack.testing import Crash
+from quarterjack.worker.context import WorkerContext
 
 from tests.support.scenes.capped import ACME, Capped, Lasting
 from tests.support.scenes.world import Faults, crash, fails

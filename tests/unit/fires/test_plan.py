@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from minutehand.domain.options import CatchUp, Options
-from minutehand.domain.schedule import ClosedBy, Revision
-from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.fires.context import LOOKAHEAD, REACH
-from minutehand.fires.plan import LARGEST, SHARED, WINDOWS, first_entry, plan_chain, shift_of
-from minutehand.state.catch_up import LARGEST_GAP
+from quarterjack.domain.options import CatchUp, Options
+from quarterjack.domain.schedule import ClosedBy, Revision
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.fires.context import LOOKAHEAD, REACH
+from quarterjack.fires.plan import LARGEST, SHARED, WINDOWS, first_entry, plan_chain, shift_of
+from quarterjack.state.catch_up import LARGEST_GAP
 
 from tests.support.builders import NOON, a_definition, a_revision
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.domain.names import one_off_ref
-from minutehand.fires.claim import TRACED, one_off_message
+from quarterjack.domain.names import one_off_ref
+from quarterjack.fires.claim import TRACED, one_off_message
 
 from tests.support.builders import a_one_off
 

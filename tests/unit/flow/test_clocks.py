@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from minutehand import Context, Retry, Scheduler
-from minutehand.auditor.audit import audit
-from minutehand.domain.names import fire_ref, schedule_owner
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.lease import HEARTBEAT
-from minutehand.testing.process import Hand, bury_all, make_worker
-from minutehand.ticker.tick import tick
-from minutehand.timing import fires, timetable
-from minutehand.worker.context import WorkerContext
+from quarterjack import Context, Retry, Scheduler
+from quarterjack.auditor.audit import audit
+from quarterjack.domain.names import fire_ref, schedule_owner
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.state.lease import HEARTBEAT
+from quarterjack.testing.process import Hand, bury_all, make_worker
+from quarterjack.ticker.tick import tick
+from quarterjack.timing import fires, timetable
+from quarterjack.worker.context import WorkerContext
 
 from tests.support.parts import in_turn
 from tests.support.scenes.world import NOON, START, World

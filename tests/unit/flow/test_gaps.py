@@ -9,21 +9,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand import Registry, RunState, Scheduler
-from minutehand.auditor.audit import audit
-from minutehand.domain.job import RunLogger
-from minutehand.fires.claim import FireClaim
-from minutehand.fires.context import FireContext
-from minutehand.ports.work_queue import RawMessage
-from minutehand.testing import ManualClock, Memory
-from minutehand.testing.process import Hand, make_worker, work_off
-from minutehand.ticker.tick import dispatch, tick
-from minutehand.undertaker.bury import bury_one
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.execution.settle import release_run
-from minutehand.worker.pipeline import run_batch
-from minutehand.worker.stages import InFlightMessage
+from quarterjack import Registry, RunState, Scheduler
+from quarterjack.auditor.audit import audit
+from quarterjack.domain.job import RunLogger
+from quarterjack.fires.claim import FireClaim
+from quarterjack.fires.context import FireContext
+from quarterjack.ports.work_queue import RawMessage
+from quarterjack.testing import ManualClock, Memory
+from quarterjack.testing.process import Hand, make_worker, work_off
+from quarterjack.ticker.tick import dispatch, tick
+from quarterjack.undertaker.bury import bury_one
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.execution.settle import release_run
+from quarterjack.worker.pipeline import run_batch
+from quarterjack.worker.stages import InFlightMessage
 
 
 class Place:

@@ -14,19 +14,19 @@ from random import Random
 from typing import Any
 
 import pytest
-from minutehand import Context, Scheduler
-from minutehand.domain.message import Message
-from minutehand.domain.names import RunRef, fire_ref, one_off_ref, parse_run_id
-from minutehand.domain.notice import Notice, NoticeKind, notice_key
-from minutehand.domain.payload import PAYLOADS, RESULTS
-from minutehand.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_owner
-from minutehand.domain.times import DAY, MINUTE, to_ms
-from minutehand.dynamodb.records import dead_put
-from minutehand.dynamodb.rows import present, run_row
-from minutehand.dynamodb.tables import AGENDA, REVISIONS, RUNS
-from minutehand.errors import MinutehandError
-from minutehand.ports.records import Record
-from minutehand.state.backfill import RECORD, BackfillOrder, DefinitionSpan, StoredBackfill
+from quarterjack import Context, Scheduler
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef, fire_ref, one_off_ref, parse_run_id
+from quarterjack.domain.notice import Notice, NoticeKind, notice_key
+from quarterjack.domain.payload import PAYLOADS, RESULTS
+from quarterjack.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_owner
+from quarterjack.domain.times import DAY, MINUTE, to_ms
+from quarterjack.dynamodb.records import dead_put
+from quarterjack.dynamodb.rows import present, run_row
+from quarterjack.dynamodb.tables import AGENDA, REVISIONS, RUNS
+from quarterjack.errors import QuarterjackError
+from quarterjack.ports.records import Record
+from quarterjack.state.backfill import RECORD, BackfillOrder, DefinitionSpan, StoredBackfill
 
 from tests.support.scenes.neighbours import MARK, START, VICTIM, Neighbours
 
@@ -40,7 +40,7 @@ def every_call(who: Scheduler, now: datetime) -> str:
     def ask(call: Callable[..., object], *given: Any, **more: Any) -> None:
         try:
             said.append(call(*given, **more))
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             said.append(problem)
 
     for call in (who.list_schedules, who.list_runs, who.list_dead, who.audit, who.export_declared, who.list_running):
@@ -253,7 +253,7 @@ def test_a_backfill_of_the_tenants_schedule() -> None:
         forger.who.cancel_backfill,
         forger.who.backfill_runs,
     ):
-        with pytest.raises(MinutehandError):
+        with pytest.raises(QuarterjackError):
             call("s", "mine")
     forger.nothing_happened()
 
@@ -297,7 +297,7 @@ def test_a_client_token_that_remembers_the_tenants_schedule() -> None:
     known = {name: value for name, value in asdict(head).items() if value is not None and name != "tags"}
     forged = replace(record, version=record.version + 1, body={**record.body, "head": known})
     assert services.records.write(forged)
-    with pytest.raises(MinutehandError, match="it is about"):
+    with pytest.raises(QuarterjackError, match="it is about"):
         forger.who.pause_schedule("s", client_token="mine")
     forger.nothing_happened()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from minutehand import Registry
-from minutehand.domain.schedule import Freeze
-from minutehand.domain.times import MINUTE
-from minutehand.testing.process import bury_all
+from quarterjack import Registry
+from quarterjack.domain.schedule import Freeze
+from quarterjack.domain.times import MINUTE
+from quarterjack.testing.process import bury_all
 
 from tests.support.builders import a_line
 from tests.support.scenes.world import NOON, World

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minutehand import Context, job
+from quarterjack import Context, job
 
 
 @job("bench.nothing")

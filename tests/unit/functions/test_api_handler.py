@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mangum import Mangum
-from minutehand.clock import system_clock
-from minutehand.testing import Harness
-from minutehand.web.urls import name_in_url
+from quarterjack.clock import system_clock
+from quarterjack.testing import Harness
+from quarterjack.web.urls import name_in_url
 
 from tests.support.api import NIGHTLY, NOON, greeting_jobs
 from tests.support.signed_in import ARN as BALANCER
@@ -35,11 +35,11 @@ IAM = {
         "userId": "AIDACKCEVSQ6C2EXAMPLE",
     }
 }
-JWT = {"jwt": {"claims": {"iss": "https://login.acme.example/", "sub": "ada", "aud": "minutehand"}, "scopes": None}}
+JWT = {"jwt": {"claims": {"iss": "https://login.acme.example/", "sub": "ada", "aud": "quarterjack"}, "scopes": None}}
 CONTEXT: Any = SimpleNamespace(
-    function_name="minutehand-api",
+    function_name="quarterjack-api",
     memory_limit_in_mb=1769,
-    invoked_function_arn="arn:aws:lambda:eu-central-1:123456789012:function:minutehand-api",
+    invoked_function_arn="arn:aws:lambda:eu-central-1:123456789012:function:quarterjack-api",
     aws_request_id="c6af9ac6-7b61-11e6-9a41-93e8deadbeef",
 )
 SCHEDULES = "/v1/tenants/default/schedules"
@@ -92,9 +92,9 @@ class Gateway:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(
-            "POWERTOOLS_METRICS_NAMESPACE", "Minutehand"
+            "POWERTOOLS_METRICS_NAMESPACE", "Quarterjack"
         )  # read as the module is imported, for all tests
-        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
+        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "quarterjack-test")
         from functions.api import handler as module
 
         self.harness = Harness(greeting_jobs(), at=NOON)
@@ -144,7 +144,7 @@ def test_who_brings_nothing_is_nobody(gateway: Gateway) -> None:
     found = gateway.answer(event("GET", SCHEDULES))
     assert (found["statusCode"], found["headers"]["content-type"]) == (401, "application/problem+json")
     assert found["headers"]["www-authenticate"] == "Bearer"
-    assert gateway.ask("GET", SCHEDULES, authorization="Bearer mh_default_crm.1_" + "x" * 43)[0] == 401
+    assert gateway.ask("GET", SCHEDULES, authorization="Bearer qj_default_crm.1_" + "x" * 43)[0] == 401
     assert gateway.ask("GET", "/healthz")[0] == 200
 
 
@@ -199,7 +199,7 @@ FORM = "application/x-www-form-urlencoded"
 
 @pytest.fixture
 def pages(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    monkeypatch.setenv("MINUTEHAND_CONSOLE", "on")
+    monkeypatch.setenv("QUARTERJACK_CONSOLE", "on")
     return Gateway(monkeypatch)
 
 
@@ -234,7 +234,7 @@ def test_a_person_opens_the_console_with_an_api_key(pages: Gateway) -> None:
 def test_another_key_a_revoked_one_and_another_site_open_nothing(pages: Gateway) -> None:
     key = pages.tenants.create_key("acme", "ada", "viewer")
     opened = sign_in(pages, key.text)
-    for wrong in "", "mh_acme_ada.1_" + "x" * 43, key.text + "x", "k" * 100_000:
+    for wrong in "", "qj_acme_ada.1_" + "x" * 43, key.text + "x", "k" * 100_000:
         refused = sign_in(pages, wrong)
         assert (refused["statusCode"], refused.get("cookies") or []) == (403, [])
     foreign = event("POST", "/console/sign-in", content_type=FORM, sec_fetch_site="cross-site")
@@ -312,13 +312,13 @@ def of_load_balancer(method: str, path: str, **headers: str) -> dict[str, Any]:
 
 @pytest.fixture
 def people(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    from minutehand.web import load_balancer
+    from quarterjack.web import load_balancer
 
     monkeypatch.setattr(load_balancer, "keys_at", lambda url: {KID: text(KEY)}.get)
-    monkeypatch.setenv("MINUTEHAND_LOAD_BALANCER", BALANCER)
-    monkeypatch.setenv("MINUTEHAND_OIDC_ISSUER", OURS.issuer)
-    monkeypatch.setenv("MINUTEHAND_OIDC_CLIENT", OURS.client)
-    monkeypatch.setenv("MINUTEHAND_CONSOLE", "on")
+    monkeypatch.setenv("QUARTERJACK_LOAD_BALANCER", BALANCER)
+    monkeypatch.setenv("QUARTERJACK_OIDC_ISSUER", OURS.issuer)
+    monkeypatch.setenv("QUARTERJACK_OIDC_CLIENT", OURS.client)
+    monkeypatch.setenv("QUARTERJACK_CONSOLE", "on")
     return Gateway(monkeypatch)
 
 

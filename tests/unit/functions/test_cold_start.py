@@ -52,9 +52,9 @@ def loaded(act: str, folder: Path) -> set[str]:
         "AWS_REGION": "eu-west-1",
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "secret",
-        "MINUTEHAND_JOBS": "tests.unit.functions.jobs",
-        "POWERTOOLS_METRICS_NAMESPACE": "Minutehand",
-        "POWERTOOLS_SERVICE_NAME": "minutehand-function",
+        "QUARTERJACK_JOBS": "tests.unit.functions.jobs",
+        "POWERTOOLS_METRICS_NAMESPACE": "Quarterjack",
+        "POWERTOOLS_SERVICE_NAME": "quarterjack-function",
         "_X_AMZN_TRACE_ID": "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=557abcec3ee5a047;Sampled=1",
     }
     program = PROGRAM.format(act=act)
@@ -67,7 +67,7 @@ def loaded(act: str, folder: Path) -> set[str]:
 def test_a_function_starts_without_what_its_first_event_does_not_need(act: str, tmp_path: Path) -> None:
     modules = loaded(act, tmp_path)
     assert not modules & NOT_AT_START
-    assert "minutehand.aws" in modules
+    assert "quarterjack.aws" in modules
 
 
 def test_the_api_starts_without_what_no_request_needs(tmp_path: Path) -> None:

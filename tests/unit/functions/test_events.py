@@ -8,24 +8,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
-from minutehand.domain.notice import BreakerNotice, notice_key
-from minutehand.dynamodb.history.stream_records import parse_records
-from minutehand.dynamodb.records import record_row
-from minutehand.dynamodb.rows import present, to_item
-from minutehand.errors import EventFailed, Unavailable
-from minutehand.historian.events import events_of
-from minutehand.ports.history.event_sink import FailedEvents
-from minutehand.ports.records import Record
-from minutehand.testing import ManualClock, Memory
+from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
+from quarterjack.domain.notice import BreakerNotice, notice_key
+from quarterjack.dynamodb.history.stream_records import parse_records
+from quarterjack.dynamodb.records import record_row
+from quarterjack.dynamodb.rows import present, to_item
+from quarterjack.errors import EventFailed, Unavailable
+from quarterjack.historian.events import events_of
+from quarterjack.ports.history.event_sink import FailedEvents
+from quarterjack.ports.records import Record
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import a_notice
 
 
 class Context:
-    function_name = "minutehand-events"
+    function_name = "quarterjack-events"
     memory_limit_in_mb = 512
-    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:minutehand-events"
+    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:quarterjack-events"
     aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
 
 
@@ -55,8 +55,8 @@ class Sink:
 
 @pytest.fixture
 def sink(monkeypatch: pytest.MonkeyPatch) -> Sink:
-    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-test")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Quarterjack")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "quarterjack-test")
     made = Sink()
     services = replace(Memory(ManualClock(datetime.now(UTC))).connect(), events=made)
     monkeypatch.setattr("functions.events.handler._publishing", lambda: services)
@@ -125,7 +125,7 @@ def test_a_receiver_that_does_not_answer_fails_the_batch(sink: Sink) -> None:
 def test_without_a_target_the_services_publish_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = Memory(ManualClock(datetime.now(UTC)))
     monkeypatch.setattr(module(), "services", memory.connect)
-    monkeypatch.delenv("MINUTEHAND_EVENTS", raising=False)
+    monkeypatch.delenv("QUARTERJACK_EVENTS", raising=False)
     module()._publishing.cache_clear()
     assert module()._publishing().events is None
     module()._publishing.cache_clear()

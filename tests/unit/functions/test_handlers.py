@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from minutehand import Registry, Retry, RunState, Scheduler
-from minutehand.concurrency.pools import ThreadCache
-from minutehand.domain.history.archive_keys import INBOX, hour_prefix
-from minutehand.errors import InvalidInput, JobError, Unavailable
-from minutehand.historian.archive import archive
-from minutehand.owner.workers import read_workers
-from minutehand.testing import ManualClock
-from minutehand.worker.delivery.visibility import HIDDEN
+from quarterjack import Registry, Retry, RunState, Scheduler
+from quarterjack.concurrency.pools import ThreadCache
+from quarterjack.domain.history.archive_keys import INBOX, hour_prefix
+from quarterjack.errors import InvalidInput, JobError, Unavailable
+from quarterjack.historian.archive import archive
+from quarterjack.owner.workers import read_workers
+from quarterjack.testing import ManualClock
+from quarterjack.worker.delivery.visibility import HIDDEN
 
 from tests.support.builders import a_run
 from tests.support.scenes.handlers import EVENTS, Stack, invoke
@@ -27,7 +27,7 @@ from tests.support.transitions import context_of, life
 
 @pytest.mark.parametrize("history", ["on", "off"])
 def test_the_jobs_are_published_after_the_first_batch(monkeypatch: pytest.MonkeyPatch, history: str) -> None:
-    monkeypatch.setenv("MINUTEHAND_HISTORY", history)
+    monkeypatch.setenv("QUARTERJACK_HISTORY", history)
     stack = Stack(monkeypatch)
     keeper = __import__("functions.worker.handler", fromlist=["_keeper"])._keeper
     keeper.cache_clear()
@@ -39,7 +39,7 @@ def test_the_jobs_are_published_after_the_first_batch(monkeypatch: pytest.Monkey
     keeper.cache_clear()
     (known,) = stack.scheduler.jobs()
     assert (known.name, known.timeout) == ("good", 5)
-    (row,) = stack.services.records.listed("~minutehand/~jobs", "~jobs~")
+    (row,) = stack.services.records.listed("~quarterjack/~jobs", "~jobs~")
     assert row.version == 1
     assert len(list(read_workers(stack.services, stack.clock()))) == (history == "on")
 
@@ -74,7 +74,7 @@ def test_only_the_jobs_that_are_named_have_metrics_of_their_own(
 ) -> None:
     """CloudWatch bills every combination of dimensions: a hundred jobs would be a thousand metrics."""
     observe = __import__("functions.observe", fromlist=["named"])
-    monkeypatch.setenv("MINUTEHAND_METRIC_JOBS", "good, rare")
+    monkeypatch.setenv("QUARTERJACK_METRIC_JOBS", "good, rare")
     observe.named.cache_clear()
     stack = Stack(monkeypatch)
     stack.registry.job("good")(lambda ctx, payload: None)
@@ -136,7 +136,7 @@ def test_a_batch_whose_jobs_cannot_be_imported_is_released_and_the_error_is_repo
     stack.registry.job("good")(lambda ctx, payload: None)
     (tmp_path / "broken_jobs.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("MINUTEHAND_JOBS", "broken_jobs")
+    monkeypatch.setenv("QUARTERJACK_JOBS", "broken_jobs")
     for _ in range(2):
         stack.scheduler.submit("good")
     received = stack.services.work.receive(most=10, wait=0, visibility=5_400)

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand.dynamodb.rows import run_row, to_item
-from minutehand.errors import Unavailable
-from minutehand.historian import deliver, readers
-from minutehand.historian.marks import changes_set_aside
-from minutehand.ports.services import Services
-from minutehand.testing import ManualClock, Memory
+from quarterjack.dynamodb.rows import run_row, to_item
+from quarterjack.errors import Unavailable
+from quarterjack.historian import deliver, readers
+from quarterjack.historian.marks import changes_set_aside
+from quarterjack.ports.services import Services
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import NOON, a_run
 from tests.support.consumers import Consumer
@@ -21,9 +21,9 @@ AT = datetime(2036, 5, 14, tzinfo=UTC)
 
 
 class Context:
-    function_name = "minutehand-historian"
+    function_name = "quarterjack-historian"
     memory_limit_in_mb = 512
-    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:minutehand-historian"
+    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:quarterjack-historian"
     aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
 
     def get_remaining_time_in_millis(self) -> int:
@@ -37,8 +37,8 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def services(monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> Services:
-    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Minutehand")
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "minutehand-historian")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Quarterjack")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "quarterjack-historian")
     found = Memory(clock).connect()
     monkeypatch.setattr("functions.historian.handler.services", lambda: found)
     monkeypatch.setattr("functions.historian.handler.system_clock", clock)
@@ -47,7 +47,7 @@ def services(monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> Services:
 
 def event(*numbers: int) -> dict[str, Any]:
     """An event with the creation of a run for each number, as Lambda's JSON has it."""
-    arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/minutehand-runs/stream/2026-01-01T00:00:00.000"
+    arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/quarterjack-runs/stream/2026-01-01T00:00:00.000"
     return {"Records": [record(number) | {"eventSourceARN": arn, "eventSource": "aws:dynamodb"} for number in numbers]}
 
 

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[3]
 _PROGRAM = """
 import logging, sys
 from functions import observe
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.names import RunRef
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.names import RunRef
 
 logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
 observe._share_format()

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Retry
-from minutehand.domain.times import MINUTE
-from minutehand.fires.claim import TRACED
-from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.signals.catalogue import METRICS, Role
-from minutehand.sqs.queues import SqsWorkQueue
-from minutehand.testing import ManualClock
-from minutehand.ticker.gauges import EVERY
-from minutehand.worker.delivery.visibility import HIDDEN
+from quarterjack import Retry
+from quarterjack.domain.times import MINUTE
+from quarterjack.fires.claim import TRACED
+from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.signals.catalogue import METRICS, Role
+from quarterjack.sqs.queues import SqsWorkQueue
+from quarterjack.testing import ManualClock
+from quarterjack.ticker.gauges import EVERY
+from quarterjack.worker.delivery.visibility import HIDDEN
 
 from tests.support.builders import a_message
 from tests.support.scenes.handlers import EVENTS, Stack, invoke, metric_lines

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand import Scheduler, errors
-from minutehand.domain.history.archive_keys import INBOX, hour_prefix, keys_between, object_key
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.history.transition_line import TransitionKind
-from minutehand.domain.names import fire_ref
-from minutehand.domain.run import RunRow, RunState
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
-from minutehand.historian.archive import BUSY, archive, archive_found
-from minutehand.historian.archive_reader import ArchiveFilter, read_archive
-from minutehand.testing import ManualClock
-from minutehand.testing.memory.calls import Detail, Hook
-from minutehand.testing.memory.installation import Memory
+from quarterjack import Scheduler, errors
+from quarterjack.domain.history.archive_keys import INBOX, hour_prefix, keys_between, object_key
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.history.transition_line import TransitionKind
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
+from quarterjack.historian.archive import BUSY, archive, archive_found
+from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.testing import ManualClock
+from quarterjack.testing.memory.calls import Detail, Hook
+from quarterjack.testing.memory.installation import Memory
 
 from tests.support.builders import NOON, a_one_off, a_run
 from tests.support.transitions import context_of, heartbeat, in_batches, life
@@ -104,7 +104,7 @@ def test_without_a_bucket_the_archive_is_off(memory: Memory) -> None:
     archive(life(), context_of(services))
     assert memory.archived == {}
     scheduler = Scheduler("acme", services=services, clock=ManualClock(from_ms(NOON + 1)))
-    with pytest.raises(errors.Misconfigured, match=r"MINUTEHAND_BUCKET is not set.*set it to"):
+    with pytest.raises(errors.Misconfigured, match=r"QUARTERJACK_BUCKET is not set.*set it to"):
         scheduler.archive(since=from_ms(NOON))
 
 

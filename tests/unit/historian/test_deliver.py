@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from minutehand.domain.history.run_change import RunChange
-from minutehand.errors import Misconfigured, Unavailable
-from minutehand.historian import readers
-from minutehand.historian.deliver import MOST_ASIDE, batch_name, deliver
-from minutehand.historian.marks import changes_set_aside
-from minutehand.ports.services import Services
-from minutehand.testing import ManualClock, Memory
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.historian import readers
+from quarterjack.historian.deliver import MOST_ASIDE, batch_name, deliver
+from quarterjack.historian.marks import changes_set_aside
+from quarterjack.ports.services import Services
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import NOON, a_run
 from tests.support.consumers import Consumer

@@ -9,19 +9,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import errors
-from minutehand.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent, parse_target, states_of
-from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.times import from_ms
-from minutehand.historian.archive import archive
-from minutehand.historian.events import MOST, SILENT, TAKING, events_of, publish_events
-from minutehand.historian.follow import StreamFollower
-from minutehand.historian.marks import changes_set_aside
-from minutehand.historian.readers import Reader
-from minutehand.ports.history.event_sink import FailedEvents
-from minutehand.ports.services import Services
-from minutehand.testing import ManualClock
-from minutehand.testing.memory.installation import Memory
+from quarterjack import errors
+from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent, parse_target, states_of
+from quarterjack.domain.run import Failure, RunRow, RunState
+from quarterjack.domain.times import from_ms
+from quarterjack.historian.archive import archive
+from quarterjack.historian.events import MOST, SILENT, TAKING, events_of, publish_events
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.historian.marks import changes_set_aside
+from quarterjack.historian.readers import Reader
+from quarterjack.ports.history.event_sink import FailedEvents
+from quarterjack.ports.services import Services
+from quarterjack.testing import ManualClock
+from quarterjack.testing.memory.installation import Memory
 
 from tests.support.builders import NOON, a_one_off, a_run
 from tests.support.lease_steps import lease_of
@@ -114,7 +114,7 @@ def test_only_the_types_that_are_wanted_are_sent() -> None:
 
 
 def run_to_end(services: Services, run: RunRow) -> None:
-    from minutehand.state.lease import succeed
+    from quarterjack.state.lease import succeed
 
     services.ledger.claim([run])
     leased = lease_of(services, run)

@@ -10,16 +10,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.times import HOUR
-from minutehand.errors import Misconfigured, Unavailable
-from minutehand.historian import readers
-from minutehand.historian.follow import StreamFollower
-from minutehand.historian.marks import StreamGap, gaps
-from minutehand.historian.rebuild import RebuildSpec, rebuild
-from minutehand.ports.history.run_stream import StreamPage, StreamShard, StreamTrimmed
-from minutehand.ports.services import Services
-from minutehand.testing import Crash, Hook, ManualClock, Memory
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.times import HOUR
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.historian import readers
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.historian.marks import StreamGap, gaps
+from quarterjack.historian.rebuild import RebuildSpec, rebuild
+from quarterjack.ports.history.run_stream import StreamPage, StreamShard, StreamTrimmed
+from quarterjack.ports.services import Services
+from quarterjack.testing import Crash, Hook, ManualClock, Memory
 
 from tests.support.builders import NOON, a_run
 from tests.support.consumers import Consumer
@@ -325,9 +325,9 @@ def test_without_a_stream_a_round_says_what_to_do(single: World, sharded: Sharde
 def test_a_position_that_cannot_be_read_is_as_if_there_were_none(single: World, services: Services) -> None:
     single.claim(2)
     single.follower().poll()
-    row = single.memory._runs.get("~minutehand/~historian", "~position")
+    row = single.memory._runs.get("~quarterjack/~historian", "~position")
     assert row is not None
-    single.memory._runs.put("~minutehand/~historian", "~position", {**row, "body": '{"shards":[]}'})
+    single.memory._runs.put("~quarterjack/~historian", "~position", {**row, "body": '{"shards":[]}'})
     assert single.follower().poll().changes == 2
     assert single.follower().poll().changes == 0
 

@@ -13,23 +13,23 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from minutehand.domain.history.entry import Book, HistoryEntry
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import RunRef, aside_ref, fire_ref, one_off_ref
-from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
-from minutehand.dynamodb.rows import run_row
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.fold import fold
-from minutehand.historian.pages import write_pages
-from minutehand.historian.rebuild import RebuildReport, RebuildSpec, rebuild
-from minutehand.history.read import Position, Reading, parse_position
-from minutehand.ports.history.pages import ReadMeter
-from minutehand.ports.services import Services
-from minutehand.state.history.entries import end_of, is_open
-from minutehand.state.history.search import Search
-from minutehand.testing import ManualClock, Memory
-from minutehand.testing.memory.calls import Crash, Detail, Hook
+from quarterjack.domain.history.entry import Book, HistoryEntry
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import RunRef, aside_ref, fire_ref, one_off_ref
+from quarterjack.domain.run import Failure, RunRow, RunState
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
+from quarterjack.dynamodb.rows import run_row
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.fold import fold
+from quarterjack.historian.pages import write_pages
+from quarterjack.historian.rebuild import RebuildReport, RebuildSpec, rebuild
+from quarterjack.history.read import Position, Reading, parse_position
+from quarterjack.ports.history.pages import ReadMeter
+from quarterjack.ports.services import Services
+from quarterjack.state.history.entries import end_of, is_open
+from quarterjack.state.history.search import Search
+from quarterjack.testing import ManualClock, Memory
+from quarterjack.testing.memory.calls import Crash, Detail, Hook
 
 from tests.support.builders import NOON
 

@@ -12,19 +12,19 @@ from random import Random
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.domain.history.entry import HistoryEntry
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.run import RunState
-from minutehand.domain.times import DAY, HOUR, SECOND
-from minutehand.dynamodb.history.pages import RowHistory
-from minutehand.dynamodb.tables import Row, RowQuery, TableDefinition
-from minutehand.historian.fold import fold
-from minutehand.history import find, read
-from minutehand.ports.history.pages import ReadMeter
-from minutehand.sdk.history import finding
-from minutehand.state.history.codec import PageColumns
-from minutehand.state.history.merge import Merge
+from quarterjack import Scheduler
+from quarterjack.domain.history.entry import HistoryEntry
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import DAY, HOUR, SECOND
+from quarterjack.dynamodb.history.pages import RowHistory
+from quarterjack.dynamodb.tables import Row, RowQuery, TableDefinition
+from quarterjack.historian.fold import fold
+from quarterjack.history import find, read
+from quarterjack.ports.history.pages import ReadMeter
+from quarterjack.sdk.history import finding
+from quarterjack.state.history.codec import PageColumns
+from quarterjack.state.history.merge import Merge
 
 from bench.history import T0, TENANT, Bench, CountedTables, ends, fire, one_off
 
@@ -120,7 +120,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadMeter]]:
     monkeypatch.setattr(read, "PageColumns", TimedColumns)
     monkeypatch.setattr(read, "Merge", TimedMerge)
     monkeypatch.setattr(finding, "monotonic", time)
-    monkeypatch.setattr("minutehand.ports.history.pages.ReadMeter", NotedMeter)
+    monkeypatch.setattr("quarterjack.ports.history.pages.ReadMeter", NotedMeter)
     return iter([meters])
 
 

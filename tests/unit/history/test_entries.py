@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minutehand.domain.history.entry import Book
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.run import RunState
-from minutehand.state.history.entries import placed
+from quarterjack.domain.history.entry import Book
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.run import RunState
+from quarterjack.state.history.entries import placed
 
 from tests.support.builders import a_one_off, a_run
 

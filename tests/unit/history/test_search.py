@@ -7,23 +7,23 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from minutehand.domain.history.entry import Book, HistoryEntry, RunKind
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import aside_ref, fire_ref, one_off_ref
-from minutehand.domain.run import Failure, RunState
-from minutehand.domain.times import DAY, HOUR, from_ms
-from minutehand.errors import TooNew, Unreadable
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.fold import fold
-from minutehand.historian.pages import write_pages
-from minutehand.history.read import Reading, parse_position
-from minutehand.ports.history.pages import ReadMeter
-from minutehand.ports.services import Services
-from minutehand.state.history.codec import decode, encode
-from minutehand.state.history.entries import corrected, entry_of, order_of
-from minutehand.state.history.fold import PAGE, PART, parts
-from minutehand.state.history.search import MOST_NAMES, Search, summary_from, summary_of
-from minutehand.testing import ManualClock, Memory
+from quarterjack.domain.history.entry import Book, HistoryEntry, RunKind
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import aside_ref, fire_ref, one_off_ref
+from quarterjack.domain.run import Failure, RunState
+from quarterjack.domain.times import DAY, HOUR, from_ms
+from quarterjack.errors import TooNew, Unreadable
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.fold import fold
+from quarterjack.historian.pages import write_pages
+from quarterjack.history.read import Reading, parse_position
+from quarterjack.ports.history.pages import ReadMeter
+from quarterjack.ports.services import Services
+from quarterjack.state.history.codec import decode, encode
+from quarterjack.state.history.entries import corrected, entry_of, order_of
+from quarterjack.state.history.fold import PAGE, PART, parts
+from quarterjack.state.history.search import MOST_NAMES, Search, summary_from, summary_of
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import NOON, OWNER, a_one_off, a_run
 
@@ -198,7 +198,7 @@ def test_an_hour_is_folded_into_parts_that_do_not_overlap() -> None:
 
 
 def test_a_busy_hour_is_kept_as_it_is(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.historian.fold.MOST", 5)
+    monkeypatch.setattr("quarterjack.historian.fold.MOST", 5)
     runs = [a_one_off(f"k{n}", state=RunState.SUCCEEDED, ended_at=NOON + n) for n in range(7)]
     tell(services, *(RunChange(ref=run.ref, sequence=n, at=NOON, old=None, new=run) for n, run in enumerate(runs)))
     report = fold(services, clock=lambda: NOON + 5 * HOUR, budget=HOUR)

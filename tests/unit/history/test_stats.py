@@ -8,21 +8,21 @@ from random import Random
 from typing import Any
 
 import pytest
-from minutehand import Scheduler, Settings
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import fire_ref, one_off_ref
-from minutehand.domain.run import Failure, RunRow, RunState
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms, to_ms
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.fold import fold
-from minutehand.historian.pages import write_pages
-from minutehand.history import statistics
-from minutehand.ports.history.pages import ReadMeter
-from minutehand.sdk.history import finding
-from minutehand.sdk.history.day_stats import DayStats
-from minutehand.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
-from minutehand.testing import ManualClock, Memory
+from quarterjack import Scheduler, Settings
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import fire_ref, one_off_ref
+from quarterjack.domain.run import Failure, RunRow, RunState
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms, to_ms
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.fold import fold
+from quarterjack.historian.pages import write_pages
+from quarterjack.history import statistics
+from quarterjack.ports.history.pages import ReadMeter
+from quarterjack.sdk.history import finding
+from quarterjack.sdk.history.day_stats import DayStats
+from quarterjack.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import a_run
 
@@ -171,7 +171,7 @@ def test_days_before_1970_have_no_place_in_a_key_and_are_not_asked_for(monkeypat
 def test_without_a_history_there_are_none() -> None:
     world = World()
     owner = Scheduler("acme", settings=Settings(history=False), services=world.services, clock=world.clock)
-    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+    with pytest.raises(Misconfigured, match="QUARTERJACK_HISTORY=off"):
         owner.stats()
 
 

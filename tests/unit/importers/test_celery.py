@@ -16,15 +16,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand import Registry
-from minutehand import jobs as jobs_module
-from minutehand.apply.document import read
-from minutehand.cli.app import run
-from minutehand.errors import InvalidInput
-from minutehand.importers.celery import BeatConfig, beat_of, read_beat, times_of
-from minutehand.importers.report import Conversion, ImportedLine, ImportReport, NotMapped
-from minutehand.testing import Harness
-from minutehand.timing import next_fires
+from quarterjack import Registry
+from quarterjack import jobs as jobs_module
+from quarterjack.apply.document import read
+from quarterjack.cli.app import run
+from quarterjack.errors import InvalidInput
+from quarterjack.importers.celery import BeatConfig, beat_of, read_beat, times_of
+from quarterjack.importers.report import Conversion, ImportedLine, ImportReport, NotMapped
+from quarterjack.testing import Harness
+from quarterjack.timing import next_fires
 
 MAY = datetime(2026, 5, 1, tzinfo=UTC)
 _NAMES = {"sat": 6, "mon": 1, "fri": 5, "sunday": 0, "monday": 1, "friday": 5}

@@ -15,16 +15,16 @@ import pytest
 from cronsim import CronSim
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from minutehand import Registry
-from minutehand.apply.document import read
-from minutehand.errors import InvalidInput
-from minutehand.importers.cronlines import CrontabForm, form_of, percent
-from minutehand.importers.crontab import read_crontab
-from minutehand.importers.report import Conversion, ImportedLine, ImportReport
-from minutehand.importers.text import program_of, text_of
-from minutehand.ready_jobs.command import command_job
-from minutehand.testing import Harness
-from minutehand.timing import next_fires
+from quarterjack import Registry
+from quarterjack.apply.document import read
+from quarterjack.errors import InvalidInput
+from quarterjack.importers.cronlines import CrontabForm, form_of, percent
+from quarterjack.importers.crontab import read_crontab
+from quarterjack.importers.report import Conversion, ImportedLine, ImportReport
+from quarterjack.importers.text import program_of, text_of
+from quarterjack.ready_jobs.command import command_job
+from quarterjack.testing import Harness
+from quarterjack.timing import next_fires
 
 from tests.support.timing.oracle import Cron, crons
 
@@ -68,7 +68,7 @@ def by_cron(expression: str, after: datetime, count: int) -> list[datetime]:
 
 
 def applied(found: ImportReport) -> Harness:
-    """An installation in memory to which the file was applied, as ``minutehand apply`` does."""
+    """An installation in memory to which the file was applied, as ``quarterjack apply`` does."""
     registry = Registry()
     command_job(registry=registry)
     harness = Harness(registry, at=NOON)
@@ -419,7 +419,7 @@ def test_any_text_is_read_line_by_line_or_refused_cleanly(text: str, form: Cront
 
 
 def test_the_jobs_file_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from minutehand import jobs as jobs_module
+    from quarterjack import jobs as jobs_module
 
     monkeypatch.setattr(jobs_module.default_registry, "_jobs", {})
     found = crontab("0 5 * * * x\n", source='od"d\\', job="shell")

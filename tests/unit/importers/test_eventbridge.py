@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Registry
-from minutehand.apply.document import read
-from minutehand.errors import InvalidInput
-from minutehand.importers.eventbridge import read_eventbridge
-from minutehand.importers.report import Conversion, ImportedLine, ImportReport
-from minutehand.timing import next_fires
+from quarterjack import Registry
+from quarterjack.apply.document import read
+from quarterjack.errors import InvalidInput
+from quarterjack.importers.eventbridge import read_eventbridge
+from quarterjack.importers.report import Conversion, ImportedLine, ImportReport
+from quarterjack.timing import next_fires
 
 DATA = Path(__file__).parents[2] / "data" / "eventbridge"
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -89,7 +89,7 @@ def test_rules_with_and_without_their_targets() -> None:
 
 @pytest.mark.parametrize("name", ["schedules.json", "rules.json"])
 def test_what_is_written_can_be_read_and_its_jobs_be_loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from minutehand import jobs as jobs_module
+    from quarterjack import jobs as jobs_module
 
     registry = Registry()
     monkeypatch.setattr(jobs_module, "default_registry", registry)

@@ -12,15 +12,15 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand import Registry
-from minutehand.apply.document import read
-from minutehand.apply.nodes import read_documents
-from minutehand.errors import InvalidInput
-from minutehand.importers.kubernetes import read_kubernetes
-from minutehand.importers.report import Conversion, ImportedLine, ImportReport
-from minutehand.ready_jobs.command import command_job
-from minutehand.testing import Harness
-from minutehand.timing import next_fires
+from quarterjack import Registry
+from quarterjack.apply.document import read
+from quarterjack.apply.nodes import read_documents
+from quarterjack.errors import InvalidInput
+from quarterjack.importers.kubernetes import read_kubernetes
+from quarterjack.importers.report import Conversion, ImportedLine, ImportReport
+from quarterjack.ready_jobs.command import command_job
+from quarterjack.testing import Harness
+from quarterjack.timing import next_fires
 
 from tests.support.timing.oracle import Cron, crons
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from minutehand import Context, Registry, RunState, Scheduler
-from minutehand.isolation import PreloadedParent
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.stages import AttemptResult, LeasedRun
+from quarterjack import Context, Registry, RunState, Scheduler
+from quarterjack.isolation import PreloadedParent
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import AttemptResult, LeasedRun
 
 from tests.support.job_tables import DictClient
 from tests.support.scenes.isolated_jobs import Stage, living, until
@@ -30,7 +30,7 @@ def stage() -> Stage:
 
 def own_lines(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     """What the worker logs of the processes of its jobs."""
-    return [record for record in caplog.records if record.name.startswith("minutehand.isolation")]
+    return [record for record in caplog.records if record.name.startswith("quarterjack.isolation")]
 
 
 def test_the_result_comes_back_from_another_process(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -79,7 +79,7 @@ def never(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
 
 PRELOADED = """
 from dataclasses import dataclass
-from minutehand import job
+from quarterjack import job
 
 @dataclass
 class Order:
@@ -100,8 +100,8 @@ def threaded(ctx, payload: list[Order]): ...
 """
 LOOK = """
 import sys
-from minutehand.isolation.preload import preload
-from minutehand.jobs import default_registry
+from quarterjack.isolation.preload import preload
+from quarterjack.jobs import default_registry
 print(preload(["preloaded_jobs"]).failed)
 print([job.name for job in default_registry if "adapter" in vars(job.payload_type)])
 """

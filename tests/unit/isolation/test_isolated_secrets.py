@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from minutehand import RunState
-from minutehand.masking import MASK
+from quarterjack import RunState
+from quarterjack.masking import MASK
 
 from tests.support.scenes.isolated_jobs import Stage
 

@@ -6,16 +6,16 @@ import functools
 import types
 
 import pytest
-from minutehand import Context, Registry
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.job import Job
-from minutehand.domain.policies import Isolation, Policies
-from minutehand.errors import JobError
-from minutehand.isolation import check_isolated
-from minutehand.isolation.preload import JobAddress
-from minutehand.jobs import default_registry
-from minutehand.services import system_clock
-from minutehand.testing import Memory
+from quarterjack import Context, Registry
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.job import Job
+from quarterjack.domain.policies import Isolation, Policies
+from quarterjack.errors import JobError
+from quarterjack.isolation import check_isolated
+from quarterjack.isolation.preload import JobAddress
+from quarterjack.jobs import default_registry
+from quarterjack.services import system_clock
+from quarterjack.testing import Memory
 
 from tests.support.scenes import isolated_work as work
 

@@ -14,10 +14,10 @@ from textwrap import indent
 from typing import Any
 
 import pytest
-from minutehand import RunState
-from minutehand.isolation import PreloadedParent
-from minutehand.isolation.preloaded_parent import report_of
-from minutehand.jobs import load
+from quarterjack import RunState
+from quarterjack.isolation import PreloadedParent
+from quarterjack.isolation.preloaded_parent import report_of
+from quarterjack.jobs import load
 
 from tests.support.scenes.isolated_jobs import Stage, children, living, until
 from tests.support.scenes.isolated_work import written
@@ -39,7 +39,7 @@ def imported(ctx, payload):
 
 @pytest.fixture
 def parent() -> Iterator[PreloadedParent]:
-    with closing(PreloadedParent(["minutehand.ready_jobs.command", WORK])) as made:
+    with closing(PreloadedParent(["quarterjack.ready_jobs.command", WORK])) as made:
         yield made
 
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from minutehand import RunState, Scheduler
-from minutehand.daemon import worker_shell
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.times import SECOND
-from minutehand.services import system_clock
-from minutehand.testing import Memory
+from quarterjack import RunState, Scheduler
+from quarterjack.daemon import worker_shell
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.times import SECOND
+from quarterjack.services import system_clock
+from quarterjack.testing import Memory
 
 from tests.support.scenes.isolated_jobs import children, living, until
 from tests.support.scenes.isolated_work import registry
@@ -26,7 +26,7 @@ from tests.support.scenes.isolated_work import registry
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
-from minutehand.isolation import PreloadedParent
+from quarterjack.isolation import PreloadedParent
 from tests.support.scenes.isolated_jobs import Stage
 Stage(parent=PreloadedParent([sys.argv[2]])).run("wait", {"to": sys.argv[1], "how": "gil and fork"})
 """

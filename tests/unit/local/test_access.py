@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 import boto3
 import pytest
-from minutehand import Scheduler, Settings
-from minutehand.errors import Misconfigured
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.engine import authorization, guarded, refusal
+from quarterjack import Scheduler, Settings
+from quarterjack.errors import Misconfigured
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.engine import authorization, guarded, refusal
 
 KEY = "LOCAL0123456789"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}  # what a page may send without asking first
@@ -162,7 +162,7 @@ def test_who_has_another_key_is_told_which_and_not_to_grant_anything(
         "send": lambda: scheduler.submit("j"),
         "store": lambda: scheduler.submit("j", "x" * 200_000),
     }
-    with pytest.raises(Misconfigured, match="use the `export` line that `minutehand local` prints") as refused:
+    with pytest.raises(Misconfigured, match="use the `export` line that `quarterjack local` prints") as refused:
         acts[act]()
     assert "grant" not in str(refused.value)
 

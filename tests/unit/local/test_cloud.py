@@ -14,16 +14,16 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand.errors import Misconfigured, Unavailable
-from minutehand.local import cloud as cloud_module
-from minutehand.local.cloud import LOOPBACK, LocalCloud, reached_by_this_process
-from minutehand.local.installation import provision
-from minutehand.settings import Settings
-from minutehand.testing.cloud import running_cloud
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.local import cloud as cloud_module
+from quarterjack.local.cloud import LOOPBACK, LocalCloud, reached_by_this_process
+from quarterjack.local.installation import provision
+from quarterjack.settings import Settings
+from quarterjack.testing.cloud import running_cloud
 
 HOLD_A_CLOUD = """
 import os, signal
-from minutehand.local.cloud import LocalCloud
+from quarterjack.local.cloud import LocalCloud
 cloud = LocalCloud().start()
 print(cloud.pid, cloud.port, flush=True)
 signal.pause()
@@ -118,7 +118,7 @@ def test_one_that_starts_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
 def test_without_ministack_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloud_module, "find_spec", lambda _: None)
-    with pytest.raises(Misconfigured, match=r"pip install 'minutehand\[local\]'"):
+    with pytest.raises(Misconfigured, match=r"pip install 'quarterjack\[local\]'"):
         LocalCloud()
 
 

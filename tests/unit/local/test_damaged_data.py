@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from minutehand.errors import Misconfigured
-from minutehand.local.cloud import LocalCloud
+from quarterjack.errors import Misconfigured
+from quarterjack.local.cloud import LocalCloud
 
 
 @pytest.mark.parametrize(

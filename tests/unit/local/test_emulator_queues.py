@@ -11,11 +11,11 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand.domain.agenda_layout import group_of
-from minutehand.domain.names import one_off_ref
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.emulator_queues import IN_FLIGHT, RECENT, SILENT, FairQueue, play_fair_queues
-from minutehand.local.engine import FAIR_QUEUES
+from quarterjack.domain.agenda_layout import group_of
+from quarterjack.domain.names import one_off_ref
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.emulator_queues import IN_FLIGHT, RECENT, SILENT, FairQueue, play_fair_queues
+from quarterjack.local.engine import FAIR_QUEUES
 
 NOW = 1_000_000.0
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand.local import emulator_streams
-from minutehand.local.emulator_streams import complete_streams
+from quarterjack.local import emulator_streams
+from quarterjack.local.emulator_streams import complete_streams
 
 
 class Scoped(dict[tuple[str, str, str], Any]):

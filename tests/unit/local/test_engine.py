@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand.local.engine import parse_once
+from quarterjack.local.engine import parse_once
 
 ITEMS = [{"tenant": {"S": tenant}, "name": {"S": name}} for tenant in ("a", "b") for name in ("m", "n", "nn")]
 NAMES = {"#t": "tenant", "#n": "name"}

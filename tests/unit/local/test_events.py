@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minutehand.local.processes import LogFollower
+from quarterjack.local.processes import LogFollower
 
 
 def test_new_lines_are_read_once_and_only_when_complete(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand import Settings
-from minutehand.local.installation import _SHELL_NEEDS, LocalInstallation
+from quarterjack import Settings
+from quarterjack.local.installation import _SHELL_NEEDS, LocalInstallation
 
 
 @pytest.mark.parametrize("priorities", [None, "default,mail"])
@@ -20,5 +20,5 @@ def test_a_terminal_knows_the_queues_with_lanes(priorities: str | None) -> None:
     line = exports.fget(SimpleNamespace(settings=settings, environment=environment, folder=Path("/logs")))
     word, *variables = shlex.split(line)
     found = dict(variable.split("=", 1) for variable in variables)
-    assert (word, found["MINUTEHAND_BUCKET"], found["AWS_REGION"]) == ("export", "b", "x y")
-    assert found.get("MINUTEHAND_PRIORITIES") == priorities
+    assert (word, found["QUARTERJACK_BUCKET"], found["AWS_REGION"]) == ("export", "b", "x y")
+    assert found.get("QUARTERJACK_PRIORITIES") == priorities

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import httpx
 import pytest
-from minutehand.errors import InvalidInput
-from minutehand.local import front_door, loopback
-from minutehand.local.front_door import open_front_door
-from minutehand.local.session import session
-from minutehand.settings import Settings
+from quarterjack.errors import InvalidInput
+from quarterjack.local import front_door, loopback
+from quarterjack.local.front_door import open_front_door
+from quarterjack.local.session import session
+from quarterjack.settings import Settings
 from rich.console import Console
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = Settings(endpoint="http://127.0.0.1:9", region="eu-central-1", tenant="acme")
 NOT_LOADED = """
 import sys
-from minutehand.local.front_door import open_front_door
-from minutehand.settings import Settings
+from quarterjack.local.front_door import open_front_door
+from quarterjack.settings import Settings
 with open_front_door(Settings(), 0, print) as address:
     assert address.url.startswith("http://127.0.0.1:")
 print(*sys.modules)
@@ -78,7 +78,7 @@ def test_a_server_that_cannot_begin_says_so_and_the_session_goes_on(monkeypatch:
         problems.append(problem)
         told.set()
 
-    monkeypatch.setitem(sys.modules, "minutehand.console.serving", None)
+    monkeypatch.setitem(sys.modules, "quarterjack.console.serving", None)
     with (
         open_front_door(SETTINGS, 0, on_failure) as address,
         socket.create_connection(("127.0.0.1", int(address.url.rpartition(":")[2]))),
@@ -93,9 +93,9 @@ def test_without_the_extra_or_against_ones_will_there_is_none(monkeypatch: pytes
         assert said == "No console and no HTTP API: --no-serve"
     monkeypatch.setattr(front_door, "_NEEDS", ("sys", "no_such_module"))
     with session._served(session.LocalOptions(), SETTINGS, screen) as said:
-        assert said.endswith("no_such_module is not installed; pip install 'minutehand[web]'")
+        assert said.endswith("no_such_module is not installed; pip install 'quarterjack[web]'")
 
 
 def test_keys_are_of_one_start() -> None:
     assert loopback.new_key() != loopback.new_key()
-    assert loopback.new_key().startswith("mhk_local_")
+    assert loopback.new_key().startswith("qjk_local_")

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from minutehand.local.processes import LocalProcess, inherited
+from quarterjack.local.processes import LocalProcess, inherited
 
 TRAP = """
 import signal, sys, threading
@@ -78,7 +78,7 @@ def test_it_ends_in_good_order_when_its_parent_is_killed(tmp_path: Path, source:
     hold = f"""
 import sys
 from pathlib import Path
-from minutehand.local.processes import LocalProcess, inherited
+from quarterjack.local.processes import LocalProcess, inherited
 running = LocalProcess("told", "told", environ=inherited(), log=Path({str(tmp_path / "told.log")!r}))
 print(running.pid, flush=True)
 sys.stdin.read()

@@ -10,12 +10,12 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
-from minutehand.dynamodb.tables import RUNS, TABLES
-from minutehand.local.installation import create_bucket, create_queues, create_tables, provision
-from minutehand.settings import Settings
-from minutehand.sqs.routing import QUEUES, WORK
-from minutehand.testing.cloud import fresh_settings
 from moto import mock_aws
+from quarterjack.dynamodb.tables import RUNS, TABLES
+from quarterjack.local.installation import create_bucket, create_queues, create_tables, provision
+from quarterjack.settings import Settings
+from quarterjack.sqs.routing import QUEUES, WORK
+from quarterjack.testing.cloud import fresh_settings
 
 
 @pytest.fixture(params=["local cloud", "moto"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand.local.snapshots import Snapshots, is_read
+from quarterjack.local.snapshots import Snapshots, is_read
 
 PUT = {"type": "http", "method": "POST", "headers": [(b"X-Amz-Target", b"DynamoDB_20120810.PutItem")]}
 GET = {"type": "http", "method": "POST", "headers": [(b"X-Amz-Target", b"DynamoDB_20120810.GetItem")]}

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.audit import AuditAct, Caller
-from minutehand.domain.tenants.api_key import ApiKey, check_key_name, parse_key
-from minutehand.domain.times import DAY, SECOND, from_ms
-from minutehand.dynamodb.tenants.api_keys import key_of, key_row
-from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable, Unreadable
-from minutehand.fires.context import FireContext
-from minutehand.owner.api_keys import authenticate, create_key, revoke_key
-from minutehand.testing import ManualClock
-from minutehand.testing.memory.calls import Detail, Hook
-from minutehand.testing.memory.installation import Memory
+from quarterjack.domain.audit import AuditAct, Caller
+from quarterjack.domain.tenants.api_key import ApiKey, check_key_name, parse_key
+from quarterjack.domain.times import DAY, SECOND, from_ms
+from quarterjack.dynamodb.tenants.api_keys import key_of, key_row
+from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable, Unreadable
+from quarterjack.fires.context import FireContext
+from quarterjack.owner.api_keys import authenticate, create_key, revoke_key
+from quarterjack.testing import ManualClock
+from quarterjack.testing.memory.calls import Detail, Hook
+from quarterjack.testing.memory.installation import Memory
 
 START = 20_000 * DAY
 
@@ -46,7 +46,7 @@ def make(context: FireContext) -> Make:
     return made
 
 
-@pytest.mark.parametrize("tenant", ["acme", "a_b", "mh_x", "A.b-c_", "x" * 64])
+@pytest.mark.parametrize("tenant", ["acme", "a_b", "qj_x", "A.b-c_", "x" * 64])
 @pytest.mark.parametrize("name", ["crm", "a.b", "1.2", "x@acme-eu", "y" * 64])
 def test_a_key_is_taken_and_no_other_text_is(make: Make, memory: Memory, tenant: str, name: str) -> None:
     key, text = make(tenant, name)
@@ -149,7 +149,7 @@ def test_the_day_of_its_use_is_written_once_a_day(make: Make, memory: Memory) ->
 def test_a_key_of_one_tenant_is_none_of_another(make: Make, memory: Memory) -> None:
     _, text = make("acme")
     make("beta")
-    assert authenticate(text.replace("mh_acme", "mh_beta"), memory.connect(), START) is None
+    assert authenticate(text.replace("qj_acme", "qj_beta"), memory.connect(), START) is None
 
 
 def test_who_made_and_revoked_it_is_in_the_audit(make: Make, memory: Memory, context: FireContext) -> None:

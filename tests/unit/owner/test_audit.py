@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.domain.names import one_off_ref
-from minutehand.domain.run import DeadRunRow
-from minutehand.domain.times import DAY
-from minutehand.errors import InvalidInput, Unavailable
-from minutehand.testing import Crash
-from minutehand.testing.memory.installation import IDENTITY
+from quarterjack import Scheduler
+from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.run import DeadRunRow
+from quarterjack.domain.times import DAY
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.testing import Crash
+from quarterjack.testing.memory.installation import IDENTITY
 
 from tests.support.scenes.world import Faults, World, at, crash, fails
 

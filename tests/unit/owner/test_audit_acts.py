@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from minutehand import Run, Scheduler
-from minutehand.declare import declaration
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.schedule import Declaration
+from quarterjack import Run, Scheduler
+from quarterjack.declare import declaration
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.schedule import Declaration
 
 from tests.support.scenes.world import World, at
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand import Scheduler
-from minutehand.domain.names import one_off_ref
-from minutehand.domain.run import DeadRunRow
-from minutehand.domain.times import DAY
-from minutehand.owner.backfill.advance import write_backfill
-from minutehand.state.backfill import BackfillOrder, BackfillState, StoredBackfill
+from quarterjack import Scheduler
+from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.run import DeadRunRow
+from quarterjack.domain.times import DAY
+from quarterjack.owner.backfill.advance import write_backfill
+from quarterjack.state.backfill import BackfillOrder, BackfillState, StoredBackfill
 
 from tests.support.scenes.world import NOON, Faults, World, at
 from tests.support.units import counted

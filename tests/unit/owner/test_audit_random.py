@@ -11,15 +11,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.auditor.closing import close_days
-from minutehand.domain.audit import AuditAct, AuditLineRow, digest_of
-from minutehand.domain.times import SECOND
-from minutehand.dynamodb.tables import AUDIT, RUNS, Row
-from minutehand.errors import MinutehandError, Unavailable
-from minutehand.state.backfill import RECORD, BackfillState
-from minutehand.testing import Crash, Detail, Hook
-from minutehand.testing.memory.tables import MemoryTables
+from quarterjack import Scheduler
+from quarterjack.auditor.closing import close_days
+from quarterjack.domain.audit import AuditAct, AuditLineRow, digest_of
+from quarterjack.domain.times import SECOND
+from quarterjack.dynamodb.tables import AUDIT, RUNS, Row
+from quarterjack.errors import QuarterjackError, Unavailable
+from quarterjack.state.backfill import RECORD, BackfillState
+from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.testing.memory.tables import MemoryTables
 
 from tests.support.histories.acts import kind, told
 from tests.support.scenes.world import NOON, World, at
@@ -154,7 +154,7 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
             results["crashed"] += 1
         except Unavailable:
             results["unanswered"] += 1
-        except MinutehandError as problem:
+        except QuarterjackError as problem:
             results[type(problem).__name__] += 1
         else:
             results["done"] += 1

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-from minutehand import Registry, Retry
-from minutehand.domain import job_catalogue
-from minutehand.domain.job import Job
-from minutehand.domain.job_catalogue import (
+from quarterjack import Registry, Retry
+from quarterjack.domain import job_catalogue
+from quarterjack.domain.job import Job
+from quarterjack.domain.job_catalogue import (
     KEPT,
     KEY,
     OWNER,
@@ -28,15 +28,15 @@ from minutehand.domain.job_catalogue import (
     parse_set,
     sets_of,
 )
-from minutehand.domain.message import GARBAGE
-from minutehand.domain.policies import Policies, parse_policies
-from minutehand.domain.times import DAY, HOUR, MINUTE, SECOND
-from minutehand.errors import Unavailable
-from minutehand.owner.catalogue import CataloguePublisher, KnownNames, read_catalogue
-from minutehand.ports.records import Record
-from minutehand.ports.services import Services
-from minutehand.ready_jobs.command import command_job
-from minutehand.ready_jobs.http import http_job
+from quarterjack.domain.message import GARBAGE
+from quarterjack.domain.policies import Policies, parse_policies
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
+from quarterjack.errors import Unavailable
+from quarterjack.owner.catalogue import CataloguePublisher, KnownNames, read_catalogue
+from quarterjack.ports.records import Record
+from quarterjack.ports.services import Services
+from quarterjack.ready_jobs.command import command_job
+from quarterjack.ready_jobs.http import http_job
 
 from tests.support.scenes.world import NOON, Faults, World, fails
 

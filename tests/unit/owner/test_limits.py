@@ -8,12 +8,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.domain.policies import Retry
-from minutehand.domain.tenants.profile import INSTALLATION
-from minutehand.domain.times import from_ms
-from minutehand.errors import InvalidInput, LimitExceeded, Throttled, Unavailable
-from minutehand.timing import Rule
+from quarterjack import Scheduler
+from quarterjack.domain.policies import Retry
+from quarterjack.domain.tenants.profile import INSTALLATION
+from quarterjack.domain.times import from_ms
+from quarterjack.errors import InvalidInput, LimitExceeded, Throttled, Unavailable
+from quarterjack.timing import Rule
 
 from tests.support.scenes.limited import impatient, limit
 from tests.support.scenes.world import Faults, World, fails
@@ -38,7 +38,7 @@ def test_a_tenant_has_so_many_schedules() -> None:
         owner.create_schedule("c", "note", "0 9 * * *")
     problem = refused.value
     assert (problem.limit, problem.tenant, problem.value, problem.most) == ("schedules", "acme", 3, 2)
-    assert "minutehand tenants set acme --limit schedules=3" in problem.remedy
+    assert "quarterjack tenants set acme --limit schedules=3" in problem.remedy
     assert {head.name for head in world.memory.heads()} == {"a", "b"}
     owner.update_schedule("a", expression="0 10 * * *")  # not one more
     owner.pause_schedule("a")

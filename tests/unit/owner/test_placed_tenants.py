@@ -6,12 +6,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
-from minutehand import Tenants
-from minutehand.domain.agenda_layout import AgendaLayout
-from minutehand.domain.run import EntryKind
-from minutehand.domain.tenants.profile import INSTALLATION
-from minutehand.errors import Conflict, InvalidInput, Unavailable
-from minutehand.testing import Crash
+from quarterjack import Tenants
+from quarterjack.domain.agenda_layout import AgendaLayout
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.tenants.profile import INSTALLATION
+from quarterjack.errors import Conflict, InvalidInput, Unavailable
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import OWNER, Faults, World, crash, fails
 
@@ -279,7 +279,7 @@ def world_updates(world: World) -> None:
 
 
 def test_an_audit_moves_a_thousand_chains_of_a_shard_and_the_next_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.auditor.repairs._MOST_MOVED", 3)
+    monkeypatch.setattr("quarterjack.auditor.repairs._MOST_MOVED", 3)
     world = World()
     for number in range(7):
         world.scheduler.create_schedule(f"s{number}", "note", "0 9 * * *")

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.domain.policies import Priority
-from minutehand.domain.queue import Stripe
-from minutehand.domain.times import DAY, HOUR
-from minutehand.errors import InvalidInput, KeyReused
-from minutehand.testing import Harness, ManualClock, Memory
-from minutehand.ticker.tick import tick
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.queue import Stripe
+from quarterjack.domain.times import DAY, HOUR
+from quarterjack.errors import InvalidInput, KeyReused
+from quarterjack.testing import Harness, ManualClock, Memory
+from quarterjack.ticker.tick import tick
 
 HIGH, NORMAL, LOW = Priority
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -11,14 +11,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Retry, Scheduler, Settings
-from minutehand.domain.names import one_off_ref
-from minutehand.domain.tenants.limits import QuotaWord
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import LimitExceeded, Throttled, Unavailable
-from minutehand.historian.follow import StreamFollower
-from minutehand.state.tenants.quota import Quota, QuotaCount
-from minutehand.testing import Crash
+from quarterjack import Retry, Scheduler, Settings
+from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.tenants.limits import QuotaWord
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import LimitExceeded, Throttled, Unavailable
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.state.tenants.quota import Quota, QuotaCount
+from quarterjack.testing import Crash
 
 from tests.support.scenes.limited import impatient, limit
 from tests.support.scenes.world import Faults, World, crash, fails
@@ -430,7 +430,7 @@ def test_a_tenant_keeps_so_many_bytes() -> None:
     problem = refused.value
     assert (problem.tenant, problem.limit, problem.value, problem.most) == ("acme", "kept_bytes", 300_006, 250_000)
     assert problem.remedy.startswith("of these 100,002 are new; send less than 64 KB")
-    assert "minutehand tenants set acme --limit kept_bytes=300006" in problem.remedy
+    assert "quarterjack tenants set acme --limit kept_bytes=300006" in problem.remedy
     assert len(world.memory._payloads) == 2, "nothing was stored"
     assert [head.name for head in world.memory.heads()] == ["s"]
     owner.submit("note", "x" * 60_000)  # in its row

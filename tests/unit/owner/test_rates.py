@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
-from minutehand.domain.tenants.limits import AcceptedRate, RateWord
-from minutehand.domain.times import SECOND
-from minutehand.ports.tenants.usage import TenantUsage
-from minutehand.state.lease import SKEW
-from minutehand.testing import ManualClock, Memory
+from quarterjack.domain.tenants.limits import AcceptedRate, RateWord
+from quarterjack.domain.times import SECOND
+from quarterjack.ports.tenants.usage import TenantUsage
+from quarterjack.state.lease import SKEW
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.scenes.world import NOON, START, Faults, fails
 

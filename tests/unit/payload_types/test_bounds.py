@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand import Registry
-from minutehand.errors import InvalidInput, JobError
-from minutehand.payload_types.bounds import DEEPEST, LONGEST, checked_schema, parts_of
-from minutehand.payload_types.schema import PayloadSchema
+from quarterjack import Registry
+from quarterjack.errors import InvalidInput, JobError
+from quarterjack.payload_types.bounds import DEEPEST, LONGEST, checked_schema, parts_of
+from quarterjack.payload_types.schema import PayloadSchema
 
 
 def nested(levels: int, schema: dict[str, Any]) -> dict[str, Any]:

@@ -15,12 +15,6 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
 
 import pytest
-from minutehand import Registry
-from minutehand.errors import InvalidInput
-from minutehand.payload_types import payload_schema
-from minutehand.payload_types.derived import check_of, stripped
-from minutehand.payload_types.kind import payload_fit
-from minutehand.payload_types.schema import PayloadSchema
 from pydantic import (
     AliasChoices,
     BaseModel,
@@ -31,6 +25,12 @@ from pydantic import (
     SecretStr,
     StringConstraints,
 )
+from quarterjack import Registry
+from quarterjack.errors import InvalidInput
+from quarterjack.payload_types import payload_schema
+from quarterjack.payload_types.derived import check_of, stripped
+from quarterjack.payload_types.kind import payload_fit
+from quarterjack.payload_types.schema import PayloadSchema
 
 from tests.support.payload_schemas import changed
 

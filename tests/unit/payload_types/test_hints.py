@@ -24,12 +24,12 @@ from typing import (
 )
 
 import pytest
-from minutehand import Registry, load
-from minutehand.domain.job import Job
-from minutehand.errors import InvalidInput, JobError
-from minutehand.payload_types import PayloadType, hints, kind, payload_schema
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic import dataclasses as pydantic_dataclasses
+from quarterjack import Registry, load
+from quarterjack.domain.job import Job
+from quarterjack.errors import InvalidInput, JobError
+from quarterjack.payload_types import PayloadType, hints, kind, payload_schema
 from typing_extensions import TypeAliasType
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def test_a_class_that_follows_its_job_is_found(tmp_path: Path, monkeypatch: pyte
     text = """
 from __future__ import annotations
 from dataclasses import dataclass
-from minutehand import Registry
+from quarterjack import Registry
 
 registry = Registry()
 
@@ -207,7 +207,7 @@ def test_a_class_that_only_type_checkers_see_is_refused_when_all_is_loaded(
     text = """
 from __future__ import annotations
 from typing import TYPE_CHECKING
-from minutehand import Registry
+from quarterjack import Registry
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -256,7 +256,7 @@ def test_without_pydantic_a_typed_job_is_refused_where_it_is_declared(monkeypatc
     monkeypatch.setattr(kind, "find_spec", lambda name: None)
     assert annotated(dict[str, Any]).payload_type is None
     with pytest.raises(
-        JobError, match=r"job='j': .*Order needs Pydantic, which is not installed; pip install 'minutehand\[typed\]'"
+        JobError, match=r"job='j': .*Order needs Pydantic, which is not installed; pip install 'quarterjack\[typed\]'"
     ):
         annotated(Order)
 
@@ -270,7 +270,7 @@ def test_without_pydantic_an_instance_is_still_a_payload(monkeypatch: pytest.Mon
 
 DECLARE = """
 from dataclasses import dataclass
-from minutehand import Registry, Scheduler
+from quarterjack import Registry, Scheduler
 @dataclass
 class Order: id: str
 jobs = Registry()

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand import Redact, Registry
-from minutehand.errors import InvalidInput
-from minutehand.payload_types import PayloadType
 from pydantic import BaseModel, Field, field_validator
+from quarterjack import Redact, Registry
+from quarterjack.errors import InvalidInput
+from quarterjack.payload_types import PayloadType
 
 
 class Card(BaseModel):

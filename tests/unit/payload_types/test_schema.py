@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from minutehand.domain.redaction import Redact
-from minutehand.errors import InvalidInput
-from minutehand.payload_types.faults import FaultFinder
-from minutehand.payload_types.schema import PayloadSchema
+from quarterjack.domain.redaction import Redact
+from quarterjack.errors import InvalidInput
+from quarterjack.payload_types.faults import FaultFinder
+from quarterjack.payload_types.schema import PayloadSchema
 
 from tests.support import schema_reference as reference
 from tests.support.payload_schemas import SCHEMAS, payloads

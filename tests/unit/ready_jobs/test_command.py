@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Registry, Retry, RunState
-from minutehand.errors import InvalidInput
-from minutehand.isolation import perform_isolated
-from minutehand.ready_jobs import command
-from minutehand.ready_jobs.command import LOGGED, TAIL, Command, command_job
-from minutehand.worker.context import Execute
+from quarterjack import Registry, Retry, RunState
+from quarterjack.errors import InvalidInput
+from quarterjack.isolation import perform_isolated
+from quarterjack.ready_jobs import command
+from quarterjack.ready_jobs.command import LOGGED, TAIL, Command, command_job
+from quarterjack.worker.context import Execute
 
 from tests.support.scenes.isolated_jobs import PARENT, Stage, living, until
 
@@ -185,7 +185,7 @@ def test_it_starts_in_the_home_folder_and_reads_nothing(plain: Stage) -> None:
 
 
 def test_it_knows_its_run(plain: Stage) -> None:
-    run = plain.run("command", "echo $MINUTEHAND_RUN_ID $MINUTEHAND_ATTEMPT $MINUTEHAND_SCHEDULED_AT")
+    run = plain.run("command", "echo $QUARTERJACK_RUN_ID $QUARTERJACK_ATTEMPT $QUARTERJACK_SCHEDULED_AT")
     assert run.result["output"] == f"{run.id} 1 {run.due.isoformat()}"
 
 

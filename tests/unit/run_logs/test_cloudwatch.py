@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
-from minutehand.aws import Client
-from minutehand.aws.errors import ServiceError, translated
-from minutehand.concurrency.pools import RequestPool
-from minutehand.domain.times import to_ms
-from minutehand.errors import InvalidInput, MinutehandError, Misconfigured, Unavailable
-from minutehand.ports.run_logs import RunLogsQuery
-from minutehand.run_logs.cloudwatch import CloudWatchRunLogs
+from quarterjack.aws import Client
+from quarterjack.aws.errors import ServiceError, translated
+from quarterjack.concurrency.pools import RequestPool
+from quarterjack.domain.times import to_ms
+from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError, Unavailable
+from quarterjack.ports.run_logs import RunLogsQuery
+from quarterjack.run_logs.cloudwatch import CloudWatchRunLogs
 
 from tests.support.run_logs import RUN, line
 
@@ -50,7 +50,7 @@ class Groups:
         return {"events": events, **more}
 
 
-def refused(code: str) -> MinutehandError:
+def refused(code: str) -> QuarterjackError:
     """As a client of AWS raises it."""
     response = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
     problem = translated(response, "filter_log_events")
@@ -138,7 +138,7 @@ class Refusing(Groups):
         return {"events": [], "nextToken": "t"}
 
 
-REFUSALS: list[tuple[str, type[MinutehandError], str]] = [
+REFUSALS: list[tuple[str, type[QuarterjackError], str]] = [
     ("AccessDeniedException", Misconfigured, rf"log group {WORKER}; its role needs logs:FilterLogEvents"),
     ("ThrottlingException", Unavailable, "ThrottlingException"),
     ("InvalidParameterException", InvalidInput, "cursor='t': has expired"),
@@ -146,7 +146,7 @@ REFUSALS: list[tuple[str, type[MinutehandError], str]] = [
 
 
 @pytest.mark.parametrize(("code", "kind", "text"), REFUSALS)
-def test_a_refusal_says_what_to_do(code: str, kind: type[MinutehandError], text: str) -> None:
+def test_a_refusal_says_what_to_do(code: str, kind: type[QuarterjackError], text: str) -> None:
     with pytest.raises(kind, match=text):
         logs_of(Refusing(code)).read(query())
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from minutehand.domain.times import to_ms
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.ports.run_logs import RunLogsQuery
-from minutehand.run_logs import files
-from minutehand.run_logs.files import FileRunLogs
+from quarterjack.domain.times import to_ms
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.ports.run_logs import RunLogsQuery
+from quarterjack.run_logs import files
+from quarterjack.run_logs.files import FileRunLogs
 
 from tests.support.run_logs import RUN, line
 
@@ -88,7 +88,7 @@ def test_lines_that_stand_out_of_order_are_put_in_order(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match=r"MINUTEHAND_LOGS=.*nowhere.*minutehand local"):
+    with pytest.raises(Misconfigured, match=r"QUARTERJACK_LOGS=.*nowhere.*quarterjack local"):
         FileRunLogs(tmp_path / "nowhere").read(query())
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from minutehand.errors import InvalidInput
-from minutehand.ports.run_logs import LogLineRow, RunLogsQuery
-from minutehand.run_logs.lines import CUT, TEXT, fields_of, shortened
-from minutehand.run_logs.merge import LogSource, read_merged
+from quarterjack.errors import InvalidInput
+from quarterjack.ports.run_logs import LogLineRow, RunLogsQuery
+from quarterjack.run_logs.lines import CUT, TEXT, fields_of, shortened
+from quarterjack.run_logs.merge import LogSource, read_merged
 
 from tests.support.run_logs import RUN, ShortLog
 

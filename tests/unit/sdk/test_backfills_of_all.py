@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand.errors import InvalidInput
-from minutehand.owner.backfill import index
-from minutehand.testing import Harness
+from quarterjack.errors import InvalidInput
+from quarterjack.owner.backfill import index
+from quarterjack.testing import Harness
 
 from tests.support.api import NOON, greeting_jobs
 

@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import RunState, Scheduler, ScheduleState
-from minutehand.concurrency.rate_limits import TokenBucket
-from minutehand.domain.schedule import ClosedBy, Head
-from minutehand.errors import InvalidInput, KeyReused, Unavailable
-from minutehand.sdk.bulk import AT_ONCE, BulkAction, BulkProgress
-from minutehand.testing import Detail, Harness, Hook, ManualClock
+from quarterjack import RunState, Scheduler, ScheduleState
+from quarterjack.concurrency.rate_limits import TokenBucket
+from quarterjack.domain.schedule import ClosedBy, Head
+from quarterjack.errors import InvalidInput, KeyReused, Unavailable
+from quarterjack.sdk.bulk import AT_ONCE, BulkAction, BulkProgress
+from quarterjack.testing import Detail, Harness, Hook, ManualClock
 
 from tests.support.api import NOON, greeting_jobs
 from tests.support.hostile.pools import Mute

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from minutehand.concurrency.rate_limits import StopSignal
-from minutehand.sdk.bulk import AT_ONCE, BulkProgress
-from minutehand.testing import Crash, Detail, Hook
+from quarterjack.concurrency.rate_limits import StopSignal
+from quarterjack.sdk.bulk import AT_ONCE, BulkProgress
+from quarterjack.testing import Crash, Detail, Hook
 
 from tests.support.scenes.world import Faults, World
 
@@ -152,7 +152,7 @@ class OneNow:
 
 
 def test_an_end_is_told_while_the_next_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.sdk.bulk.TokenBucket", OneNow)
+    monkeypatch.setattr("quarterjack.sdk.bulk.TokenBucket", OneNow)
     world, stop = many(), threading.Event()
 
     def hear(progress: BulkProgress) -> None:

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.errors import InvalidInput
-from minutehand.sdk.bulk import BulkAction
+from quarterjack import Scheduler
+from quarterjack.errors import InvalidInput
+from quarterjack.sdk.bulk import BulkAction
 
 from tests.support.scenes.world import START, World
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Retry, Rule, RunState
-from minutehand.domain.run import AgendaEntry, EntryKind
-from minutehand.errors import Conflict
-from minutehand.sdk.schedule_views import ScheduleDescription
+from quarterjack import Retry, Rule, RunState
+from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.errors import Conflict
+from quarterjack.sdk.schedule_views import ScheduleDescription
 
 from tests.support.scenes.world import OWNER, START, Faults, World, at
 
@@ -228,7 +228,7 @@ def test_a_missing_chain_is_told_and_the_audit_puts_it_back() -> None:
     world.tick()
     lost = take(world)
     assert chain(world) == ("missing", None)
-    assert "minutehand audit" in str(described(world).chain.remedy)
+    assert "quarterjack audit" in str(described(world).chain.remedy)
     assert world.audit().rearmed == 1
     assert chain(world) == ("ok", at((lost.due - int(START.timestamp() * 1_000)) // 1_000))
 

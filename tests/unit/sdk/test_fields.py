@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any, get_type_hints
 
 import pytest
-from minutehand import Scheduler
-from minutehand.domain.options import OptionWords
-from minutehand.errors import InvalidInput, MinutehandError
-from minutehand.sdk.requests import ScheduleWords
+from quarterjack import Scheduler
+from quarterjack.domain.options import OptionWords
+from quarterjack.errors import InvalidInput, QuarterjackError
+from quarterjack.sdk.requests import ScheduleWords
 
 from tests.support.arguments import untyped
 from tests.support.hostile.pools import Mute
@@ -94,10 +94,10 @@ def test_an_error_names_the_parameter(call: str, name: str) -> None:
     assert refused or (call, name) in BEHIND_A_READ, "something of these is wrong for every parameter"
 
 
-def problem_of(world: World, call: str, arguments: Mapping[str, Any]) -> MinutehandError | None:
+def problem_of(world: World, call: str, arguments: Mapping[str, Any]) -> QuarterjackError | None:
     try:
         getattr(world.scheduler, call)(**arguments)
-    except MinutehandError as problem:
+    except QuarterjackError as problem:
         return problem
     return None
 

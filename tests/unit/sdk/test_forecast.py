@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from minutehand import Rule
-from minutehand.errors import ExpressionError, InvalidInput
-from minutehand.sdk.forecasts import forecast as forecasting
-from minutehand.sdk.forecasts.views import Forecast
+from quarterjack import Rule
+from quarterjack.errors import ExpressionError, InvalidInput
+from quarterjack.sdk.forecasts import forecast as forecasting
+from quarterjack.sdk.forecasts.views import Forecast
 
 from tests.support.arguments import untyped
 from tests.support.scenes.world import START, Faults, World

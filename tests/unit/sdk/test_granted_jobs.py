@@ -7,20 +7,20 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Registry, RunState, Scheduler
-from minutehand.apply.document import read
-from minutehand.domain.job_catalogue import PublishedJob, sets_of
-from minutehand.domain.policies import Retry
-from minutehand.domain.schedule import ScheduleState
-from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile
-from minutehand.errors import Forbidden, InvalidInput, JobNotGranted
-from minutehand.owner import access
-from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.ready_jobs.command import command_job
+from quarterjack import Registry, RunState, Scheduler
+from quarterjack.apply.document import read
+from quarterjack.domain.job_catalogue import PublishedJob, sets_of
+from quarterjack.domain.policies import Retry
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile
+from quarterjack.errors import Forbidden, InvalidInput, JobNotGranted
+from quarterjack.owner import access
+from quarterjack.owner.catalogue import CataloguePublisher
+from quarterjack.ready_jobs.command import command_job
 
 from tests.support.scenes.world import NOON, Faults, World, fails
 
-TEXT = "tenant 'acme' may not run job 'note'; `minutehand tenants set acme --add-job note` gives it"
+TEXT = "tenant 'acme' may not run job 'note'; `quarterjack tenants set acme --add-job note` gives it"
 
 
 def allow(world: World, *jobs: str, tenant: str = "acme") -> None:

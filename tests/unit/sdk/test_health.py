@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand.owner.ticker_health import TickerState, state_of
-from minutehand.testing import Harness
-from minutehand.ticker.tick import tick
+from quarterjack.owner.ticker_health import TickerState, state_of
+from quarterjack.testing import Harness
+from quarterjack.ticker.tick import tick
 
 from tests.support.api import NOON, greeting_jobs
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from minutehand import Scheduler
-from minutehand.errors import InvalidInput
+from quarterjack import Scheduler
+from quarterjack.errors import InvalidInput
 
 from tests.support.scenes.neighbours import LIKE_IT, MARK, VICTIM, Neighbours, StolenCalls, methods
 

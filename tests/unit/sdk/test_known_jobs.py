@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import AsyncScheduler, Registry, Scheduler
-from minutehand.apply.plan import ApplyAction
-from minutehand.declare import declaration
-from minutehand.domain.job_catalogue import PublishedJob, sets_of
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.policies import Overrides
-from minutehand.errors import InvalidInput, Unavailable, UnknownJobWarning
-from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.sdk.views import Run
-from minutehand.testing import Harness
+from quarterjack import AsyncScheduler, Registry, Scheduler
+from quarterjack.apply.plan import ApplyAction
+from quarterjack.declare import declaration
+from quarterjack.domain.job_catalogue import PublishedJob, sets_of
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.policies import Overrides
+from quarterjack.errors import InvalidInput, Unavailable, UnknownJobWarning
+from quarterjack.owner.catalogue import CataloguePublisher
+from quarterjack.sdk.views import Run
+from quarterjack.testing import Harness
 
 from tests.support.scenes.world import START, Faults, World, fails
 

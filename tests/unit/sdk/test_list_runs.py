@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.domain.history.run_change import RunChange
-from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunState
-from minutehand.errors import InvalidInput, Misconfigured, NotFound
-from minutehand.historian.context import HistorianContext
-from minutehand.historian.pages import write_pages
-from minutehand.ports.records import Record
-from minutehand.settings import Settings
-from minutehand.state.worker_record import (
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import RunState
+from quarterjack.errors import InvalidInput, Misconfigured, NotFound
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.pages import write_pages
+from quarterjack.ports.records import Record
+from quarterjack.settings import Settings
+from quarterjack.state.worker_record import (
     KEY,
     JobNames,
     RunAtHand,
@@ -26,9 +26,9 @@ from minutehand.state.worker_record import (
     owner_of,
     record_body,
 )
-from minutehand.testing import Harness, ManualClock, Memory
-from minutehand.testing.process import Hand, make_worker
-from minutehand.ticker.tick import tick
+from quarterjack.testing import Harness, ManualClock, Memory
+from quarterjack.testing.process import Hand, make_worker
+from quarterjack.ticker.tick import tick
 
 START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -180,7 +180,7 @@ def parts(owner: Scheduler, limit: int, **conditions: Any) -> Sequence[str]:
 
 def test_a_page_ends_when_it_has_cost_enough(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [run.id for run in world.owner.list_runs().items]
-    monkeypatch.setattr("minutehand.sdk.history.finding.MOST_UNITS", 1)
+    monkeypatch.setattr("quarterjack.sdk.history.finding.MOST_UNITS", 1)
     first = world.owner.list_runs()
     assert first.cursor is not None
     assert len(first.items) < len(whole)
@@ -310,7 +310,7 @@ def test_fires_that_wait_for_days_are_listed(world: World, monkeypatch: pytest.M
         assert sorted(parts(world.owner, 1, name="quarterly", state="QUEUED")) == ids
         assert sorted(parts(world.owner, 1, name="quarterly", job="works")) == ids
     assert parts(world.owner, 9, name="quarterly", state="QUEUED", since=world.clock.now() - timedelta(days=1)) == []
-    monkeypatch.setattr("minutehand.sdk.history.finding.MOST_UNITS", 0)
+    monkeypatch.setattr("quarterjack.sdk.history.finding.MOST_UNITS", 0)
     assert sorted(parts(world.owner, 100, name="quarterly", state="QUEUED")) == ids
 
 
@@ -400,7 +400,7 @@ def test_a_cursor_belongs_to_its_filters(world: World) -> None:
 
 def test_without_a_history_the_error_says_so(world: World) -> None:
     owner = world.of("acme", history=False)
-    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+    with pytest.raises(Misconfigured, match="QUARTERJACK_HISTORY=off"):
         owner.list_runs(failed=True)
     assert owner.list_runs("billing/a").items
 

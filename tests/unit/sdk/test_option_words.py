@@ -9,14 +9,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-import minutehand
 import pytest
-from minutehand.domain import audit, options, policies, run, schedule
-from minutehand.domain.history import entry, transition_line
-from minutehand.sdk.bulk import ACTIONS, BulkAction
-from minutehand.state import backfill
+import quarterjack
+from quarterjack.domain import audit, options, policies, run, schedule
+from quarterjack.domain.history import entry, transition_line
+from quarterjack.sdk.bulk import ACTIONS, BulkAction
+from quarterjack.state import backfill
 
-PACKAGE = Path(str(minutehand.__file__)).parent
+PACKAGE = Path(str(quarterjack.__file__)).parent
 WORDS: dict[str, tuple[Any, type[StrEnum]]] = {
     "delivery": (policies.DeliveryWord, policies.Delivery),
     "start": (policies.StartWord, policies.Start),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand import Registry, Scheduler
-from minutehand.errors import InvalidInput
+from quarterjack import Registry, Scheduler
+from quarterjack.errors import InvalidInput
 
 from tests.support.scenes.world import START, World
 

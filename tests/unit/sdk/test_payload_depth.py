@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand import Context, Registry, Retry, Run, RunState
-from minutehand.declare import schedule
-from minutehand.domain.payload import MAX_DEPTH
-from minutehand.errors import InvalidInput
-from minutehand.sdk.scheduler import Scheduler
-from minutehand.testing import Harness
+from quarterjack import Context, Registry, Retry, Run, RunState
+from quarterjack.declare import schedule
+from quarterjack.domain.payload import MAX_DEPTH
+from quarterjack.errors import InvalidInput
+from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.testing import Harness
 
 START = datetime(2026, 5, 4, 8, 30, tzinfo=UTC)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from minutehand.apply.document import read
-from minutehand.arguments import payload_text
-from minutehand.cli.parameters import read_payload
-from minutehand.errors import InvalidInput
-from minutehand.importers.celery import BeatConfig, read_beat
-from minutehand.importers.eventbridge import read_eventbridge
+from quarterjack.apply.document import read
+from quarterjack.arguments import payload_text
+from quarterjack.cli.parameters import read_payload
+from quarterjack.errors import InvalidInput
+from quarterjack.importers.celery import BeatConfig, read_beat
+from quarterjack.importers.eventbridge import read_eventbridge
 
 from tests.support.scenes.world import START, Faults, World
 

@@ -12,17 +12,17 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from minutehand import Context, Redact, Registry, Retry, RunState, Scheduler
-from minutehand.daemon.worker_record import job_sets
-from minutehand.declare import declaration
-from minutehand.domain.job_catalogue import PublishedJob, sets_of
-from minutehand.errors import InvalidInput, JobError, UnknownJobWarning
-from minutehand.owner import payload_checks
-from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.payload_types import schema as engine
-from minutehand.payload_types.schema import PayloadSchema
-from minutehand.testing import Harness
 from pydantic import BaseModel
+from quarterjack import Context, Redact, Registry, Retry, RunState, Scheduler
+from quarterjack.daemon.worker_record import job_sets
+from quarterjack.declare import declaration
+from quarterjack.domain.job_catalogue import PublishedJob, sets_of
+from quarterjack.errors import InvalidInput, JobError, UnknownJobWarning
+from quarterjack.owner import payload_checks
+from quarterjack.owner.catalogue import CataloguePublisher
+from quarterjack.payload_types import schema as engine
+from quarterjack.payload_types.schema import PayloadSchema
+from quarterjack.testing import Harness
 
 from tests.support.payload_schemas import SCHEMAS, payloads
 from tests.support.scenes.world import Faults, fails
@@ -386,7 +386,7 @@ def test_without_the_engine_the_worker_decides_and_that_is_said_once(
     assert "job='place': payloads are checked by its worker only, because jsonschema-rs is not installed here" in str(
         said.message
     )
-    assert "pip install 'minutehand[typed]'" in str(said.message)
+    assert "pip install 'quarterjack[typed]'" in str(said.message)
     shop.harness.advance()
     assert {shop.unaware.get_run(run.id).error for run in runs} == {REFUSAL}
 

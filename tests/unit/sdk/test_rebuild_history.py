@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand import Scheduler, Settings
-from minutehand.domain.run import RunState
-from minutehand.domain.times import DAY
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.historian.follow import StreamFollower
-from minutehand.state.before_start import refuse, take_over
-from minutehand.testing import ManualClock, Memory
+from quarterjack import Scheduler, Settings
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import DAY
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.state.before_start import refuse, take_over
+from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import a_run
 
@@ -59,5 +59,5 @@ def test_bad_calls_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"since=.*: leaves an empty interval"):
         owner.rebuild_history(since=START, until=START - timedelta(days=1))
     off = Scheduler("acme", settings=Settings(history=False), services=Memory(clock).connect(), clock=clock)
-    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+    with pytest.raises(Misconfigured, match="QUARTERJACK_HISTORY=off"):
         off.rebuild_history(since=START)

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Registry, Retry, RunState, Scheduler
-from minutehand.arguments import MAX_PAYLOAD
-from minutehand.errors import ExpressionError, InvalidInput, JobError, NotFound
+from quarterjack import Registry, Retry, RunState, Scheduler
+from quarterjack.arguments import MAX_PAYLOAD
+from quarterjack.errors import ExpressionError, InvalidInput, JobError, NotFound
 
 from tests.support.scenes.world import Faults, World, at
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, LogLine, Redact, Registry, Retry, Scheduler
-from minutehand.errors import Forbidden, InvalidInput, NotFound
-from minutehand.ports.run_logs import RunLogsPage, RunLogsQuery
-from minutehand.testing import Harness
+from quarterjack import Context, LogLine, Redact, Registry, Retry, Scheduler
+from quarterjack.errors import Forbidden, InvalidInput, NotFound
+from quarterjack.ports.run_logs import RunLogsPage, RunLogsQuery
+from quarterjack.testing import Harness
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 jobs = Registry()
@@ -80,7 +80,7 @@ def test_attempts_are_in_order_of_time_on_all_pages(limit: int) -> None:
 
 
 def test_the_harness_leaves_logging_as_it_was() -> None:
-    root, own = logging.getLogger(), logging.getLogger("minutehand")
+    root, own = logging.getLogger(), logging.getLogger("quarterjack")
     before = (list(root.handlers), own.level)
     here = harness()
     here.scheduler.submit("talk", {"iban": "DE02"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from minutehand import Context, RunState
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.testing import Crash
+from quarterjack import Context, RunState
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import START, World, at, crash
 

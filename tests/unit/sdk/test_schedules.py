@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand import RunState, ScheduleState
-from minutehand.errors import InvalidInput, NotFound
+from quarterjack import RunState, ScheduleState
+from quarterjack.errors import InvalidInput, NotFound
 
 from tests.support.builders import a_head
 from tests.support.scenes.world import NOON, START, Faults, World, at

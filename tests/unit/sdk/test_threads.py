@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import pytest
-from minutehand import AsyncScheduler, Registry, Scheduler, Settings
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.processes import variables
-from minutehand.testing import Harness
+from quarterjack import AsyncScheduler, Registry, Scheduler, Settings
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.processes import variables
+from quarterjack.testing import Harness
 
 from tests.support.scenes.world import START, World
 
@@ -89,7 +89,7 @@ def test_threads_share_one_scheduler_on_the_local_cloud_from_the_first_request_o
 
 FORKS = """
 import os, signal, sys, threading, traceback
-from minutehand import Scheduler
+from quarterjack import Scheduler
 owner = Scheduler("acme")
 large = "x" * 70_000
 owner.submit("note", {"of": "parent", "text": large})

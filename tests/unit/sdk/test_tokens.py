@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from minutehand import Retry, RunState, Scheduler, ScheduleState
-from minutehand.errors import AlreadyExists, InvalidInput, Unavailable
-from minutehand.testing import Crash
+from quarterjack import Retry, RunState, Scheduler, ScheduleState
+from quarterjack.errors import AlreadyExists, InvalidInput, Unavailable
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, Faults, World, crash, fails
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from minutehand import RunState, Scheduler
-from minutehand.errors import AlreadyExists, Conflict, MinutehandError
-from minutehand.testing import Crash
+from quarterjack import RunState, Scheduler
+from quarterjack.errors import AlreadyExists, Conflict, QuarterjackError
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import OWNER, Faults, World, at, crash
 
@@ -78,7 +78,7 @@ def test_a_call_repeated_after_the_first_died_at_any_call_acts_once(call: Call, 
     for number in range(len(faults.calls)):
         made, dying = world(), Faults()
         dying.at(faults.calls[number][1].verb, **{when: crash}, skip=_earlier(faults, number))
-        with suppress(Crash, MinutehandError):
+        with suppress(Crash, QuarterjackError):
             call(made.owner(dying))
         call(made.scheduler)
         call(made.scheduler)

@@ -8,16 +8,16 @@ from datetime import UTC, date, datetime
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 import pytest
-from minutehand import Context, Redact, Registry, Retry, RunState, Scheduler, schedule
-from minutehand.declare import declaration
-from minutehand.errors import InvalidInput
-from minutehand.owner.catalogue import KnownNames
-from minutehand.owner.payload_checks import PayloadChecks
-from minutehand.ready_jobs.command import command_job
-from minutehand.ready_jobs.http import http_job
-from minutehand.testing import Harness
-from minutehand.testing.memory.installation import Memory
 from pydantic import BaseModel, Field
+from quarterjack import Context, Redact, Registry, Retry, RunState, Scheduler, schedule
+from quarterjack.declare import declaration
+from quarterjack.errors import InvalidInput
+from quarterjack.owner.catalogue import KnownNames
+from quarterjack.owner.payload_checks import PayloadChecks
+from quarterjack.ready_jobs.command import command_job
+from quarterjack.ready_jobs.http import http_job
+from quarterjack.testing import Harness
+from quarterjack.testing.memory.installation import Memory
 
 NIGHT = "0 3 * * *"
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Retry, Rule, ScheduleState
-from minutehand.errors import Conflict, InvalidInput, NotFound
+from quarterjack import Retry, Rule, ScheduleState
+from quarterjack.errors import Conflict, InvalidInput, NotFound
 
 from tests.support.scenes.world import OWNER, START, Faults, World
 

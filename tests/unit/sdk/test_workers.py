@@ -7,15 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Scheduler, Settings
-from minutehand.domain.names import RunRef
-from minutehand.domain.times import DAY, HOUR, MINUTE
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.fires.backpressure import KEY as HOLDS
-from minutehand.fires.backpressure import OWNER
-from minutehand.ports.records import Record
-from minutehand.state.backpressure import HoldLog, QueueHolds
-from minutehand.state.worker_record import (
+from quarterjack import Context, Scheduler, Settings
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.times import DAY, HOUR, MINUTE
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.fires.backpressure import KEY as HOLDS
+from quarterjack.fires.backpressure import OWNER
+from quarterjack.ports.records import Record
+from quarterjack.state.backpressure import HoldLog, QueueHolds
+from quarterjack.state.worker_record import (
     KEY,
     JobNames,
     RunAtHand,
@@ -175,7 +175,7 @@ def test_without_the_history_nobody_is_told_that_nothing_runs(world: World) -> N
         lambda: owner.list_runs(state="RUNNING"),
     ]
     for call in calls:
-        with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+        with pytest.raises(Misconfigured, match="QUARTERJACK_HISTORY=off"):
             call()
     assert owner.queues()
 

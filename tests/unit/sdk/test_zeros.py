@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from minutehand import Registry, schedule
-from minutehand.apply.document import read
-from minutehand.errors import InvalidInput
-from minutehand.ready_jobs.command import Command, command_job
-from minutehand.ready_jobs.http.job import http_job
-from minutehand.ready_jobs.targets import target_job
+from quarterjack import Registry, schedule
+from quarterjack.apply.document import read
+from quarterjack.errors import InvalidInput
+from quarterjack.ready_jobs.command import Command, command_job
+from quarterjack.ready_jobs.http.job import http_job
+from quarterjack.ready_jobs.targets import target_job
 
 from tests.support.arguments import untyped
 from tests.support.scenes.world import World

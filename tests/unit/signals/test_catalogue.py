@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from minutehand.signals.catalogue import METRICS, Kind, Role, Unit
+from quarterjack.signals.catalogue import METRICS, Kind, Role, Unit
 
 
 def test_names_are_cloudwatchs_and_each_metric_has_an_emitter_and_a_meaning() -> None:

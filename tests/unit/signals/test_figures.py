@@ -7,25 +7,25 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 import pytest
-from minutehand.auditor.audit import AuditReport
-from minutehand.auditor.closing import ClosingReport
-from minutehand.domain.queue import Stripe
-from minutehand.domain.run import RunState
-from minutehand.fires.context import BackfillProgress, MissedFires, TickCounts
-from minutehand.historian.archive_compaction import CompactionReport
-from minutehand.historian.deliver import DeliveryReport
-from minutehand.historian.fold import FoldReport
-from minutehand.settings import Metered
-from minutehand.signals.audits import of_audit, of_closing, of_compaction, of_folding
-from minutehand.signals.burials import of_burial
-from minutehand.signals.catalogue import METRICS, Role
-from minutehand.signals.deliveries import of_events, of_history
-from minutehand.signals.measurement import Measurement, counted, lines_of, measured, stand_ins
-from minutehand.signals.ticker import of_gauges, of_tick
-from minutehand.state.backpressure import QueueDepth
-from minutehand.ticker.gauges import Gauges
-from minutehand.ticker.tick import TickReport
-from minutehand.undertaker.bury import Burial
+from quarterjack.auditor.audit import AuditReport
+from quarterjack.auditor.closing import ClosingReport
+from quarterjack.domain.queue import Stripe
+from quarterjack.domain.run import RunState
+from quarterjack.fires.context import BackfillProgress, MissedFires, TickCounts
+from quarterjack.historian.archive_compaction import CompactionReport
+from quarterjack.historian.deliver import DeliveryReport
+from quarterjack.historian.fold import FoldReport
+from quarterjack.settings import Metered
+from quarterjack.signals.audits import of_audit, of_closing, of_compaction, of_folding
+from quarterjack.signals.burials import of_burial
+from quarterjack.signals.catalogue import METRICS, Role
+from quarterjack.signals.deliveries import of_events, of_history
+from quarterjack.signals.measurement import Measurement, counted, lines_of, measured, stand_ins
+from quarterjack.signals.ticker import of_gauges, of_tick
+from quarterjack.state.backpressure import QueueDepth
+from quarterjack.ticker.gauges import Gauges
+from quarterjack.ticker.tick import TickReport
+from quarterjack.undertaker.bury import Burial
 
 from tests.support.builders import a_run
 

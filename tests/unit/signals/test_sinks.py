@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.errors import Misconfigured
-from minutehand.signals.catalogue import METRICS, Role
-from minutehand.signals.instruments import OpenTelemetryFigures, PrometheusFigures, loaded_open_telemetry
-from minutehand.signals.measurement import measured
-from minutehand.signals.sinks import EmbeddedLines, Sink
+from quarterjack.errors import Misconfigured
+from quarterjack.signals.catalogue import METRICS, Role
+from quarterjack.signals.instruments import OpenTelemetryFigures, PrometheusFigures, loaded_open_telemetry
+from quarterjack.signals.measurement import measured
+from quarterjack.signals.sinks import EmbeddedLines, Sink
 
 BY_JOB = {"job": "bill", "delivery": "at_least_once"}
 
@@ -25,7 +25,7 @@ def _taken(sink: Sink) -> None:
 
 def test_a_flush_writes_sums_values_and_the_latest_and_forgets_them() -> None:
     lines = list[dict[str, Any]]()
-    sink = EmbeddedLines("minutehand-worker", lambda text: lines.append(json.loads(text)), lambda: 1_700_000_000_000)
+    sink = EmbeddedLines("quarterjack-worker", lambda text: lines.append(json.loads(text)), lambda: 1_700_000_000_000)
     _taken(sink)
     sink.flush()
     total, of_job = lines
@@ -36,9 +36,9 @@ def test_a_flush_writes_sums_values_and_the_latest_and_forgets_them() -> None:
         "LeaseRefused.ended": [1],
     }
     (said,) = total["_aws"]["CloudWatchMetrics"]
-    assert (said["Namespace"], said["Dimensions"]) == ("Minutehand", [["service"]])
+    assert (said["Namespace"], said["Dimensions"]) == ("Quarterjack", [["service"]])
     assert {each["Name"]: each["Unit"] for each in said["Metrics"]}["RunDuration"] == "Milliseconds"
-    assert (total["service"], total["_aws"]["Timestamp"]) == ("minutehand-worker", 1_700_000_000_000)
+    assert (total["service"], total["_aws"]["Timestamp"]) == ("quarterjack-worker", 1_700_000_000_000)
     assert of_job["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service", "job", "delivery"]]
     assert (of_job["Started"], of_job["job"]) == ([1], "bill")
     sink.flush()
@@ -56,16 +56,16 @@ def test_a_line_has_at_most_a_hundred_values_the_largest_among_them() -> None:
 
 
 def test_prometheus_reads_the_same_figures_in_base_units() -> None:
-    sink = PrometheusFigures("minutehand-worker")
+    sink = PrometheusFigures("quarterjack-worker")
     _taken(sink)
     text = sink.text().decode()
-    service = 'service="minutehand-worker"'
-    assert f"minutehand_started_total{{{service}}} 3.0" in text
-    assert f"minutehand_slots{{{service}}} 12.0" in text
-    assert f"minutehand_run_duration_seconds_sum{{{service}}} 41.5" in text
-    assert f'minutehand_run_duration_seconds_bucket{{le="2.0",{service}}} 1.0' in text
-    assert 'minutehand_job_started_total{delivery="at_least_once",job="bill",' in text
-    assert f'minutehand_lease_refused_by_reason_total{{reason="ended",{service}}} 1.0' in text
+    service = 'service="quarterjack-worker"'
+    assert f"quarterjack_started_total{{{service}}} 3.0" in text
+    assert f"quarterjack_slots{{{service}}} 12.0" in text
+    assert f"quarterjack_run_duration_seconds_sum{{{service}}} 41.5" in text
+    assert f'quarterjack_run_duration_seconds_bucket{{le="2.0",{service}}} 1.0' in text
+    assert 'quarterjack_job_started_total{delivery="at_least_once",job="bill",' in text
+    assert f'quarterjack_lease_refused_by_reason_total{{reason="ended",{service}}} 1.0' in text
 
 
 @pytest.mark.parametrize("name", [name for name, each in METRICS.items() if Role.WORKER in each.roles])
@@ -77,7 +77,7 @@ def test_each_metric_of_a_worker_can_be_an_instrument(name: str) -> None:
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(Misconfigured, match=r"pip install 'minutehand\[metrics\]'"):
+    with pytest.raises(Misconfigured, match=r"pip install 'quarterjack\[metrics\]'"):
         PrometheusFigures("w")
 
 
@@ -88,7 +88,7 @@ class _Api:
         self.seen: list[tuple[str, str, float, dict[str, str]]] = []
 
     def get_meter(self, name: str) -> _Api:
-        assert name == "minutehand"
+        assert name == "quarterjack"
         return self
 
     def __getattr__(self, create: str) -> Any:
@@ -116,14 +116,14 @@ def test_open_telemetry_gets_the_same_figures() -> None:
     _taken(OpenTelemetryFigures("w", api))
     service = {"service": "w"}
     assert api.seen == [
-        ("minutehand.started", "1", 2, service),
-        ("minutehand.run.duration", "s", 1.5, service),
-        ("minutehand.run.duration", "s", 40.0, service),
-        ("minutehand.slots", "1", 10, service),
-        ("minutehand.started", "1", 1, service),
-        ("minutehand.job.started", "1", 1, service | BY_JOB),
-        ("minutehand.slots", "1", 12, service),
-        ("minutehand.lease.refused.by.reason", "1", 1, service | {"reason": "ended"}),
+        ("quarterjack.started", "1", 2, service),
+        ("quarterjack.run.duration", "s", 1.5, service),
+        ("quarterjack.run.duration", "s", 40.0, service),
+        ("quarterjack.slots", "1", 10, service),
+        ("quarterjack.started", "1", 1, service),
+        ("quarterjack.job.started", "1", 1, service | BY_JOB),
+        ("quarterjack.slots", "1", 12, service),
+        ("quarterjack.lease.refused.by.reason", "1", 1, service | {"reason": "ended"}),
     ]
 
 

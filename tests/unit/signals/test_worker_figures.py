@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from minutehand import Scheduler
-from minutehand.domain.policies import Priority
-from minutehand.domain.run import RunState
-from minutehand.domain.times import SECOND
-from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.settings import Metered
-from minutehand.signals.catalogue import METRICS, Role
-from minutehand.signals.measurement import Measurement
-from minutehand.signals.worker import WorkerFigures
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.testing import Crash
-from minutehand.worker.context import Done, WorkerContext
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.pipeline import partition_batch, run_batch
-from minutehand.worker.stages import Action, LeasedRun, Outcome
+from quarterjack import Scheduler
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.settings import Metered
+from quarterjack.signals.catalogue import METRICS, Role
+from quarterjack.signals.measurement import Measurement
+from quarterjack.signals.worker import WorkerFigures
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.testing import Crash
+from quarterjack.worker.context import Done, WorkerContext
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.stages import Action, LeasedRun, Outcome
 
 from tests.support.scenes.world import NOON, Faults, World, at, crash, fails
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Registry, Settings
-from minutehand import jobs as jobs_module
-from minutehand.domain.queue import LONGEST_NAME, Queue
-from minutehand.errors import InvalidInput, JobError
-from minutehand.jobs import default_registry, load
-from minutehand.local.declared import declared_queues
-from minutehand.local.processes import ProcessRole, roles
-from minutehand.settings import from_environment
+from quarterjack import Registry, Settings
+from quarterjack import jobs as jobs_module
+from quarterjack.domain.queue import LONGEST_NAME, Queue
+from quarterjack.errors import InvalidInput, JobError
+from quarterjack.jobs import default_registry, load
+from quarterjack.local.declared import declared_queues
+from quarterjack.local.processes import ProcessRole, roles
+from quarterjack.settings import from_environment
 
 BAD: list[tuple[dict[str, Any], str]] = [
     *(({"name": name}, "name") for name in ("", "Reports", "a_b", "-a", "a-", "a b", "ä", "a" * 33, None, 7, "a\n")),
@@ -84,8 +84,8 @@ def package(folder: Path, **modules: str) -> str:
     return place.name
 
 
-JOB = "from minutehand import job\n@job('p.run', queue='reports')\ndef run(ctx, payload): print('hello')\n"
-QUEUE = "from minutehand import Queue\nprint('noise')\nREPORTS = Queue('reports', concurrency=6, memory=2048)\n"
+JOB = "from quarterjack import job\n@job('p.run', queue='reports')\ndef run(ctx, payload): print('hello')\n"
+QUEUE = "from quarterjack import Queue\nprint('noise')\nREPORTS = Queue('reports', concurrency=6, memory=2048)\n"
 
 
 def test_a_package_is_asked_without_being_imported_here(tmp_path: Path) -> None:
@@ -127,5 +127,5 @@ def test_the_crew_has_a_worker_for_each_declared_queue() -> None:
 
 
 def test_the_environment_says_which_queue_a_worker_serves() -> None:
-    assert from_environment({"MINUTEHAND_WORK_QUEUE": "reports"}).work_queue == "reports"
+    assert from_environment({"QUARTERJACK_WORK_QUEUE": "reports"}).work_queue == "reports"
     assert Settings().work_queue is None

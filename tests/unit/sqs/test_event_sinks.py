@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand.domain.history.outgoing_event import OutgoingEvent, parse_target
-from minutehand.errors import EventFailed
-from minutehand.historian.events import events_of
-from minutehand.settings import Settings
-from minutehand.sqs import event_sinks
-from minutehand.sqs.event_sinks import EventBridgeSink, SnsSink
+from quarterjack.domain.history.outgoing_event import OutgoingEvent, parse_target
+from quarterjack.errors import EventFailed
+from quarterjack.historian.events import events_of
+from quarterjack.settings import Settings
+from quarterjack.sqs import event_sinks
+from quarterjack.sqs.event_sinks import EventBridgeSink, SnsSink
 
 from tests.support.builders import NOON, a_run
 from tests.support.transitions import life

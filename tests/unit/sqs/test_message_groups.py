@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import minutehand
-from minutehand import Scheduler, Tenants
-from minutehand.domain.message import decode
-from minutehand.dynamodb.agenda import RowAgenda
-from minutehand.local.cloud import LocalCloud, reached_by_this_process
-from minutehand.services import connect, system_clock
-from minutehand.testing import Memory
-from minutehand.testing.cloud import fresh_settings
-from minutehand.ticker.tick import tick
+import quarterjack
+from quarterjack import Scheduler, Tenants
+from quarterjack.domain.message import decode
+from quarterjack.dynamodb.agenda import RowAgenda
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
+from quarterjack.services import connect, system_clock
+from quarterjack.testing import Memory
+from quarterjack.testing.cloud import fresh_settings
+from quarterjack.ticker.tick import tick
 
 from tests.support.scenes.world import Faults, fails
 
@@ -62,7 +62,7 @@ def _page(sqs: Any, url: str) -> list[dict[str, Any]]:
 
 def test_messages_are_sent_nowhere_else() -> None:
     """Whoever adds a place that sends says here whose message it is."""
-    root, found = Path(minutehand.__file__).parent, Counter[str]()
+    root, found = Path(quarterjack.__file__).parent, Counter[str]()
     for module in root.rglob("*.py"):
         for node in ast.walk(ast.parse(module.read_text())):
             name = node.value if isinstance(node, ast.Constant) else getattr(node, "attr", None)

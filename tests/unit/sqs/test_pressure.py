@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
-from minutehand import Scheduler, Tenants
-from minutehand.domain.message import decode
-from minutehand.domain.options import CatchUpWord
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.times import MINUTE, SECOND, from_ms
-from minutehand.fires.backpressure import KEY, OWNER, read_hold_log
-from minutehand.ports.records import Record
-from minutehand.state.backpressure import FLOOR, Limits
-from minutehand.testing import Memory
-from minutehand.testing.process import Hand, make_worker
+from quarterjack import Scheduler, Tenants
+from quarterjack.domain.message import decode
+from quarterjack.domain.options import CatchUpWord
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.domain.times import MINUTE, SECOND, from_ms
+from quarterjack.fires.backpressure import KEY, OWNER, read_hold_log
+from quarterjack.ports.records import Record
+from quarterjack.state.backpressure import FLOOR, Limits
+from quarterjack.testing import Memory
+from quarterjack.testing.process import Hand, make_worker
 
 from tests.support.scenes.world import NOON, Faults, World, crash, fails
 

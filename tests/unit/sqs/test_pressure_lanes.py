@@ -6,15 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pytest
-from minutehand.domain.options import CatchUpWord
-from minutehand.domain.policies import Priority
-from minutehand.domain.times import DAY, MINUTE
-from minutehand.fires.backpressure import read_hold_log
-from minutehand.owner.queues import survey_queues
-from minutehand.owner.ticker_health import TickerState
-from minutehand.state.backpressure import Limits
-from minutehand.testing import Memory
-from minutehand.why.answer import Cause
+from quarterjack.domain.options import CatchUpWord
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.fires.backpressure import read_hold_log
+from quarterjack.owner.queues import survey_queues
+from quarterjack.owner.ticker_health import TickerState
+from quarterjack.state.backpressure import Limits
+from quarterjack.testing import Memory
+from quarterjack.why.answer import Cause
 
 from tests.support.scenes.world import Faults, World, fails
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from minutehand import Registry, RunState, Scheduler
-from minutehand.domain.run import EntryKind
-from minutehand.domain.times import SECOND, from_ms
-from minutehand.errors import AlreadyExists, InvalidInput
-from minutehand.testing import Crash, Detail, Harness, Hook
-from minutehand.testing.process import bury_all
+from quarterjack import Registry, RunState, Scheduler
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.times import SECOND, from_ms
+from quarterjack.errors import AlreadyExists, InvalidInput
+from quarterjack.testing import Crash, Detail, Harness, Hook
+from quarterjack.testing.process import bury_all
 
 from tests.support.scenes.queues import QueueWorld
 from tests.support.scenes.world import NOON, START, Faults, World, crash, fails

@@ -12,22 +12,22 @@ from typing import Any
 
 import boto3
 import pytest
-from minutehand import Context, Registry, RunState, Scheduler
-from minutehand.aws import BatchBackoff
-from minutehand.daemon.roles import worker_process
-from minutehand.daemon.worker_process import WorkerProcess
-from minutehand.domain.message import Message
-from minutehand.domain.names import fire_ref
-from minutehand.domain.queue import Queue, Stripe, striped, striped_text
-from minutehand.errors import InvalidInput, MinutehandError, Misconfigured
-from minutehand.local.installation import create_queues
-from minutehand.ports.services import Services
-from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.services import connect, system_clock
-from minutehand.settings import Settings, from_environment
-from minutehand.sqs.queues import SqsWorkQueue
-from minutehand.sqs.routing import all_queues, stripe_called, work_suffix
-from minutehand.testing import Harness, Memory
+from quarterjack import Context, Registry, RunState, Scheduler
+from quarterjack.aws import BatchBackoff
+from quarterjack.daemon.roles import worker_process
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.queue import Queue, Stripe, striped, striped_text
+from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
+from quarterjack.local.installation import create_queues
+from quarterjack.ports.services import Services
+from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings, from_environment
+from quarterjack.sqs.queues import SqsWorkQueue
+from quarterjack.sqs.routing import all_queues, stripe_called, work_suffix
+from quarterjack.testing import Harness, Memory
 
 from functions.worker.batch import work_off
 
@@ -103,7 +103,7 @@ def test_a_function_settles_what_it_was_handed_from_any_stripe() -> None:
                 "messageId": each.id,
                 "receiptHandle": each.receipt,
                 "body": each.body,
-                "eventSourceARN": f"arn:aws:sqs:eu-west-1:123456789012:minutehand-{work_suffix(*stripe)}",
+                "eventSourceARN": f"arn:aws:sqs:eu-west-1:123456789012:quarterjack-{work_suffix(*stripe)}",
             }
             for each in queue.take(10, 60)
         ]
@@ -179,7 +179,7 @@ def test_names_and_numbers() -> None:
 
 
 def test_the_variable_says_what_is_not_one() -> None:
-    assert from_environment({"MINUTEHAND_STRIPES": "default=3"}).stripes == "default=3"
+    assert from_environment({"QUARTERJACK_STRIPES": "default=3"}).stripes == "default=3"
     assert striped_text({None: 4, "a": 1, "reports": 2}) == "default=4,reports=2"
     assert striped("default=4, reports=2") == {None: 4, "reports": 2}
     assert (striped(None), striped(""), striped_text({None: 1})) == ({}, {}, None)
@@ -187,7 +187,7 @@ def test_the_variable_says_what_is_not_one() -> None:
 
 @pytest.mark.parametrize("text", ["4", "default", "default=four", "A=2", "a=0", "a=101", "a=2,,b=3"])
 def test_a_variable_that_is_wrong_is_refused_when_services_are_made(text: str) -> None:
-    with pytest.raises(Misconfigured, match="MINUTEHAND_STRIPES"):
+    with pytest.raises(Misconfigured, match="QUARTERJACK_STRIPES"):
         connect(Settings(stripes=text, region="eu-west-1"))
 
 
@@ -211,7 +211,7 @@ def test_a_queue_that_cannot_be_is_refused(given: dict[str, int], field: str) ->
     with pytest.raises(InvalidInput) as refusal:
         Registry().queue("reports", **given)  # type: ignore[arg-type]
     assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
-    assert isinstance(refusal.value, MinutehandError)
+    assert isinstance(refusal.value, QuarterjackError)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import random
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.times import HOUR, MINUTE, SECOND
-from minutehand.state.backpressure import GRACE
-from minutehand.state.tenants.breaker import (
+from quarterjack.domain.times import HOUR, MINUTE, SECOND
+from quarterjack.state.backpressure import GRACE
+from quarterjack.state.tenants.breaker import (
     ALL,
     FORGOTTEN,
     LARGEST,

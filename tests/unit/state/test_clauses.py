@@ -7,7 +7,7 @@ import operator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.state.transition import OPERATORS, Absent, Compare, Condition, OneOf, Row, all_of, any_of, holds
+from quarterjack.state.transition import OPERATORS, Absent, Compare, Condition, OneOf, Row, all_of, any_of, holds
 
 ROW: Row = {"n": 5, "s": "b", "yes": True}
 LOWER, EQUAL, HIGHER = Compare("n", "<", 5), Compare("n", "=", 5), Compare("n", ">=", 6)

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.policies import Backoff, Delivery, Policies, Retry, Start
-from minutehand.domain.run import TERMINAL, WAITING, Failure, RunState
-from minutehand.domain.schedule import ClosedBy
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.dynamodb.rows import run_of
-from minutehand.state.lease import LEASE, SKEW, lease
-from minutehand.state.refusal import OnExisting, OnRefusedLease, Refusal, on_existing, on_refused_lease, refused_by
-from minutehand.state.retry import MAX_SLICES, GiveUp, RetryAt, after_failure, is_permanent, stuck
-from minutehand.state.start import EARLY, HOLD, MAX_DELAY, delay_for, is_past_deadline
-from minutehand.state.transition import holds
+from quarterjack.domain.policies import Backoff, Delivery, Policies, Retry, Start
+from quarterjack.domain.run import TERMINAL, WAITING, Failure, RunState
+from quarterjack.domain.schedule import ClosedBy
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.dynamodb.rows import run_of
+from quarterjack.state.lease import LEASE, SKEW, lease
+from quarterjack.state.refusal import OnExisting, OnRefusedLease, Refusal, on_existing, on_refused_lease, refused_by
+from quarterjack.state.retry import MAX_SLICES, GiveUp, RetryAt, after_failure, is_permanent, stuck
+from quarterjack.state.start import EARLY, HOLD, MAX_DELAY, delay_for, is_past_deadline
+from quarterjack.state.transition import holds
 
 from tests.support.builders import NOON, a_revision, a_run
 from tests.support.rows import NOW, SITUATIONS

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.state.backfill import (
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.state.backfill import (
     BackfillOrder,
     DefinitionSpan,
     StoredBackfill,
@@ -19,7 +19,7 @@ from minutehand.state.backfill import (
     survey,
     walk,
 )
-from minutehand.timing import Rule, Timetable, fires, timetable
+from quarterjack.timing import Rule, Timetable, fires, timetable
 
 from tests.support.builders import NOON, a_definition, a_revision
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.names import fire_ref
-from minutehand.domain.notice import NoticeKind
-from minutehand.domain.options import Options
-from minutehand.domain.run import DeadRunRow
-from minutehand.domain.schedule import Head, ScheduleState
-from minutehand.state.incidents import (
+from quarterjack.domain.names import fire_ref
+from quarterjack.domain.notice import NoticeKind
+from quarterjack.domain.options import Options
+from quarterjack.domain.run import DeadRunRow
+from quarterjack.domain.schedule import Head, ScheduleState
+from quarterjack.state.incidents import (
     after_failure,
     after_success,
     began,

@@ -7,9 +7,9 @@ from collections import Counter, deque
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.policies import Priority
-from minutehand.domain.times import DAY, HOUR
-from minutehand.state.lanes import lane_for, next_lane, percentages, shared_out
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.times import DAY, HOUR
+from quarterjack.state.lanes import lane_for, next_lane, percentages, shared_out
 
 HIGH, NORMAL, LOW = Priority
 SHARES = percentages()

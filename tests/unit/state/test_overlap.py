@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.options import Options, Overlap
-from minutehand.domain.run import RunState
-from minutehand.domain.times import SECOND, stamp
-from minutehand.state.overlap import Decision, QueuedRun, RunHolder, Slot, Turn, decide, governed
+from quarterjack.domain.options import Options, Overlap
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import SECOND, stamp
+from quarterjack.state.overlap import Decision, QueuedRun, RunHolder, Slot, Turn, decide, governed
 
 from tests.support.builders import NOON, a_run
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from minutehand.domain.policies import Priority
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.backpressure import (
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.state.backpressure import (
     FLOOR,
     GRACE,
     HoldLog,

@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from minutehand.domain.tenants.limits import TenantLimits
-from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.state.tenants.slots import (
+from quarterjack.domain.tenants.limits import TenantLimits
+from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.state.tenants.slots import (
     ALL,
     EVERYBODY,
     HELD,
@@ -181,9 +181,9 @@ def test_a_run_has_a_cap_of_its_tenant_of_its_job_and_of_both_in_one_order() -> 
     assert [(cap.id, cap.most, cap.strict) for cap in caps] == [
         ("acme/~slots#~report", 2, True),
         ("acme/~slots#~*", 5, True),
-        ("~minutehand/~slots#~report", 7, True),
+        ("~quarterjack/~slots#~report", 7, True),
     ]
-    assert [cap.record for cap in caps] == ["acme/~slots#~caps", "acme/~slots#~caps", "~minutehand/~slots#~report"]
+    assert [cap.record for cap in caps] == ["acme/~slots#~caps", "acme/~slots#~caps", "~quarterjack/~slots#~report"]
     assert [cap.id for cap in caps_of(governance(own, installation), "other")] == ["acme/~slots#~*"]
     assert [cap.most for cap in caps_of(governance(None, installation), "other")] == [9], "each tenant's by default"
     assert caps_of(governance(), "report") == ()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.run import TERMINAL, Failure, RunState
-from minutehand.state import before_start, ending, lease
-from minutehand.state import lease as leasing
-from minutehand.state.transition import ERROR_TEXT, Once, Plus, holds
-from minutehand.testing.memory.tables import changed_row
+from quarterjack.domain.run import TERMINAL, Failure, RunState
+from quarterjack.state import before_start, ending, lease
+from quarterjack.state import lease as leasing
+from quarterjack.state.transition import ERROR_TEXT, Once, Plus, holds
+from quarterjack.testing.memory.tables import changed_row
 
 from tests.support.builders import NOON, OWNER
 from tests.support.rows import EXPIRES, HELD, NOW, SITUATIONS, Row, made

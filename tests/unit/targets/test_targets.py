@@ -9,13 +9,13 @@ from typing import Any
 
 import botocore.session
 import pytest
-from minutehand import Registry
-from minutehand.errors import InvalidInput
-from minutehand.ready_jobs import targets
-from minutehand.ready_jobs.targets import can_call, target_job
-from minutehand.sdk.views import Run
-from minutehand.settings import Settings
-from minutehand.testing import Harness
+from quarterjack import Registry
+from quarterjack.errors import InvalidInput
+from quarterjack.ready_jobs import targets
+from quarterjack.ready_jobs.targets import can_call, target_job
+from quarterjack.sdk.views import Run
+from quarterjack.settings import Settings
+from quarterjack.testing import Harness
 
 from tests.support.command_line import environment
 

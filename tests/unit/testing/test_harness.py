@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, Run, RunState, ScheduleState
-from minutehand.errors import InvalidInput
-from minutehand.testing import Harness, clock, harness
+from quarterjack import Context, Registry, Retry, Run, RunState, ScheduleState
+from quarterjack.errors import InvalidInput
+from quarterjack.testing import Harness, clock, harness
 
 START = datetime(2026, 5, 4, 8, 30, tzinfo=UTC)
 

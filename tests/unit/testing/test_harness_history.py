@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from minutehand.historian import readers
-from minutehand.jobs import Registry
-from minutehand.testing import Harness
+from quarterjack.historian import readers
+from quarterjack.jobs import Registry
+from quarterjack.testing import Harness
 
 from tests.support.consumers import Consumer
 

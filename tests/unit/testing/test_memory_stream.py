@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand.domain.names import RunRef
-from minutehand.domain.run import RunState
-from minutehand.jobs import Registry
-from minutehand.ports.history.run_stream import StreamTrimmed
-from minutehand.testing import Harness, ManualClock, Memory
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import RunState
+from quarterjack.jobs import Registry
+from quarterjack.ports.history.run_stream import StreamTrimmed
+from quarterjack.testing import Harness, ManualClock, Memory
 
 from tests.support.builders import a_run
 

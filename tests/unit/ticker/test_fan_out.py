@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand.domain.run import EntryKind
-from minutehand.domain.times import SECOND
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.testing import Crash, Detail, Hook
-from minutehand.ticker.fan_out import ALONE, FanOutConfig, group_event, group_of
-from minutehand.ticker.tick import LOCK, TickReport
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.ticker.fan_out import ALONE, FanOutConfig, group_event, group_of
+from quarterjack.ticker.tick import LOCK, TickReport
 
 from tests.support.scenes.fan import SCHEDULES, SHARDS, Fan
 from tests.support.scenes.far import far
@@ -45,7 +45,7 @@ def test_a_little_too_much_takes_few_groups_and_a_shard_of_many_pages_as_many_as
 ) -> None:
     fan = Fan(alone=30)
     assert fan.tick().groups in (1, 2)
-    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 5)
+    monkeypatch.setattr("quarterjack.ticker.tick.PAGE", 5)
     deep = Fan(alone=3, groups=100)
     report = deep.tick()
     assert report.groups == SHARDS - report.shards
@@ -250,7 +250,7 @@ def test_a_process_with_threads_that_dies_leaves_nothing_undone(verb: str, momen
 
 
 def test_the_lock_of_a_long_drain_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 5)
+    monkeypatch.setattr("quarterjack.ticker.tick.PAGE", 5)
     world = World()
     for number in range(30):
         far(world, f"s{number}", "3 12 * * *")
@@ -267,7 +267,7 @@ def test_the_lock_of_a_long_drain_is_renewed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_ticker_that_stalled_gives_way_to_the_one_that_took_its_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 5)
+    monkeypatch.setattr("quarterjack.ticker.tick.PAGE", 5)
     world = World()
     for number in range(30):
         far(world, f"s{number}", "3 12 * * *")

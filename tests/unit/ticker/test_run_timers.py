@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.testing import Crash
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import Faults, World, crash
 

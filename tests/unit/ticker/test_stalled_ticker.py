@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from minutehand import RunState
-from minutehand.domain.times import HOUR
-from minutehand.testing import Crash
+from quarterjack import RunState
+from quarterjack.domain.times import HOUR
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, Faults, World, crash, fails
 

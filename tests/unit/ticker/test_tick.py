@@ -6,13 +6,13 @@ import logging
 from collections import Counter
 
 import pytest
-from minutehand import RunState, ScheduleState
-from minutehand.domain.run import EntryKind
-from minutehand.domain.times import HOUR, MINUTE, SECOND
-from minutehand.fires.context import LOOKAHEAD, REACH, FireContext
-from minutehand.fires.plan import LARGEST
-from minutehand.testing import Crash, Hook
-from minutehand.ticker.tick import LOCK, MAX_FAILURES, dispatch
+from quarterjack import RunState, ScheduleState
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.times import HOUR, MINUTE, SECOND
+from quarterjack.fires.context import LOOKAHEAD, REACH, FireContext
+from quarterjack.fires.plan import LARGEST
+from quarterjack.testing import Crash, Hook
+from quarterjack.ticker.tick import LOCK, MAX_FAILURES, dispatch
 
 from tests.support.builders import an_entry
 from tests.support.scenes.far import far
@@ -308,7 +308,7 @@ def test_an_item_that_is_no_entry_is_passed_over() -> None:
 
 
 def test_a_page_full_of_garbage_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.ticker.tick.PAGE", 3)
+    monkeypatch.setattr("quarterjack.ticker.tick.PAGE", 3)
     world = World()
     for number in range(7):
         world.memory.put_item(0, f"00000000000000{number}#dance#x", "garbage")

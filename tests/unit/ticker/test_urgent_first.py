@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
-from minutehand.domain.policies import Priority
-from minutehand.domain.times import SECOND
-from minutehand.testing.memory.calls import Detail, Hook
-from minutehand.ticker.fan_out import FanOutConfig
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.times import SECOND
+from quarterjack.testing.memory.calls import Detail, Hook
+from quarterjack.ticker.fan_out import FanOutConfig
 
 from tests.support.scenes.world import World
 

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.domain.times import from_ms, to_ms
-from minutehand.timing import Rule, timetable
-from minutehand.timing.absence import Absence, Layer, absence
+from quarterjack.domain.times import from_ms, to_ms
+from quarterjack.timing import Rule, timetable
+from quarterjack.timing.absence import Absence, Layer, absence
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ANCHOR = to_ms(datetime(2026, 1, 1, tzinfo=UTC), "anchor")

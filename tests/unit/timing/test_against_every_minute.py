@@ -8,8 +8,8 @@ from functools import lru_cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.errors import ExpressionError
-from minutehand.timing import Rule, fires, timetable
+from quarterjack.errors import ExpressionError
+from quarterjack.timing import Rule, fires, timetable
 
 from tests.support.timing.oracle import DAY_MS, Cron, Stretch, changes, crons
 

@@ -8,8 +8,8 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.timing import Rule, next_fires
-from minutehand.timing.cron.expression import NAMES
+from quarterjack.timing import Rule, next_fires
+from quarterjack.timing.cron.expression import NAMES
 
 from tests.support.timing.expressions import ask, at, refused
 

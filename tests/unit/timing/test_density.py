@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from minutehand.timing import Rule, fires, timetable
-from minutehand.timing.density import densest_hour
+from quarterjack.timing import Rule, fires, timetable
+from quarterjack.timing.density import densest_hour
 
 MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
 HOUR, DAY = 3_600_000, 86_400_000

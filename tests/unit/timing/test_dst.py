@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.timing import Rule, fires, timetable
+from quarterjack.timing import Rule, fires, timetable
 
 from tests.support.timing.expressions import ask, ms
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.timing import Rule, fires, holidays, next_fires, timetable
-from minutehand.timing.timetables import milliseconds
+from quarterjack.timing import Rule, fires, holidays, next_fires, timetable
+from quarterjack.timing.timetables import milliseconds
 
 from tests.support.timing.expressions import ask, at, refused
 
@@ -271,4 +271,4 @@ class TestRefusals:
     def test_without_the_package_the_refusal_says_how_to_install_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "holidays", None)
         holidays.calendar.cache_clear()
-        assert "minutehand[calendars]" in refused("0 9 * * *", calendar="FR").remedy
+        assert "quarterjack[calendars]" in refused("0 9 * * *", calendar="FR").remedy

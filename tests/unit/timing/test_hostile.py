@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from minutehand.errors import ExpressionError
-from minutehand.timing import Rule, next_fires, pin
+from quarterjack.errors import ExpressionError
+from quarterjack.timing import Rule, next_fires, pin
 
 from tests.support.counted import calls_of
 from tests.support.parts import in_parts

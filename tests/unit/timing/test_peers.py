@@ -16,9 +16,9 @@ from cronsim import CronSim
 from dateutil.rrule import rrulestr
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from minutehand.errors import ExpressionError
-from minutehand.timing import next_fires
-from minutehand.timing.zones import zone as zones
+from quarterjack.errors import ExpressionError
+from quarterjack.timing import next_fires
+from quarterjack.timing.zones import zone as zones
 
 from tests.support.timing.oracle import Cron, changes, crons, recurrence_rules
 

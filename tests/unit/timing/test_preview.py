@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from minutehand.errors import ExpressionError
-from minutehand.timing import PreviewRow, Rule, around_changes, explain, rows
+from quarterjack.errors import ExpressionError
+from quarterjack.timing import PreviewRow, Rule, around_changes, explain, rows
 
 from tests.support.timing.expressions import at, short
 
@@ -145,7 +145,7 @@ def test_what_the_library_cannot_say_is_shown_as_it_is(monkeypatch: pytest.Monke
 
 def test_without_the_library_the_refusal_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cron_descriptor", None)
-    with pytest.raises(ExpressionError, match=r"minutehand\[explain\]"):
+    with pytest.raises(ExpressionError, match=r"quarterjack\[explain\]"):
         explain("0 9 * * *", after=at("2026-01-01"))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.timing import Rule, fires, next_fires, previous, timetable
-from minutehand.timing.timetables import LATEST, moment
-from minutehand.timing.zones import zone as zones
+from quarterjack.timing import Rule, fires, next_fires, previous, timetable
+from quarterjack.timing.timetables import LATEST, moment
+from quarterjack.timing.zones import zone as zones
 
 from tests.support.timing.expressions import ms
 from tests.support.timing.oracle import Cron, crons

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.errors import ExpressionError
-from minutehand.timing import Rule, timetable
+from quarterjack.errors import ExpressionError
+from quarterjack.timing import Rule, timetable
 
 from tests.support.timing.expressions import ask, ms, refused
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from croniter import croniter
-from minutehand.errors import ExpressionError, InvalidInput
-from minutehand.timing import Rule, fires, from_json, next_fires, pin, timetable
+from quarterjack.errors import ExpressionError, InvalidInput
+from quarterjack.timing import Rule, fires, from_json, next_fires, pin, timetable
 
 from tests.support.timing.expressions import ask, at, ms, refused
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.timing import Rule, fires, timetable
-from minutehand.timing.timetables import LATEST
+from quarterjack.timing import Rule, fires, timetable
+from quarterjack.timing.timetables import LATEST
 
 from tests.support.timing.expressions import at, ms
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minutehand.timing import Rule, Timetable, fires, timetable
-from minutehand.timing.tally import FireTally, TooDense
-from minutehand.timing.timetables import LATEST, SpreadFires
+from quarterjack.timing import Rule, Timetable, fires, timetable
+from quarterjack.timing.tally import FireTally, TooDense
+from quarterjack.timing.timetables import LATEST, SpreadFires
 
 from tests.support.timing.expressions import at, ms
 from tests.support.timing.tables import CHANGES, DAY, expressions, policies, table_of
@@ -118,7 +118,7 @@ def test_what_has_too_many_fires_is_not_counted() -> None:
 
 
 def test_counts_that_are_not_kept_are_summed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.timing.tally._SPACE", 30)
+    monkeypatch.setattr("quarterjack.timing.tally._SPACE", 30)
     begin = ms("2026-05-01")
     edges = [begin + hour * HOUR for hour in range(25)]
     tally, tables = FireTally(edges, 10**6), [timetable(Rule(expression=f"{n} * * * *"), anchor=0) for n in range(5)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from datetime import UTC, datetime
 
-from minutehand.timing.zones import tzif
-from minutehand.timing.zones.zone import ZoneRules
+from quarterjack.timing.zones import tzif
+from quarterjack.timing.zones.zone import ZoneRules
 
 
 def zone_file(times: list[int], kinds: list[int], offsets: list[int], footer: str) -> bytes:

@@ -11,11 +11,11 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from minutehand.errors import ExpressionError
-from minutehand.timing import next_fires, zone
-from minutehand.timing.timetables import moment
-from minutehand.timing.zones import zone as zones
-from minutehand.timing.zones.zone import FIRST_SECOND, LAST_SECOND
+from quarterjack.errors import ExpressionError
+from quarterjack.timing import next_fires, zone
+from quarterjack.timing.timetables import moment
+from quarterjack.timing.zones import zone as zones
+from quarterjack.timing.zones.zone import FIRST_SECOND, LAST_SECOND
 
 from tests.support.timing.expressions import at, ms
 

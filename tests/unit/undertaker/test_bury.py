@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand import Run, RunState
-from minutehand.domain.message import DeadLetter, encode_letter
-from minutehand.domain.names import parse_run_id
-from minutehand.state.lease import succeed
-from minutehand.testing import Crash, Hook
-from minutehand.testing.process import bury_all
-from minutehand.undertaker.bury import bury_one
+from quarterjack import Run, RunState
+from quarterjack.domain.message import DeadLetter, encode_letter
+from quarterjack.domain.names import parse_run_id
+from quarterjack.state.lease import succeed
+from quarterjack.testing import Crash, Hook
+from quarterjack.testing.process import bury_all
+from quarterjack.undertaker.bury import bury_one
 
 from tests.support.scenes.dead_runs import (
     a_world,

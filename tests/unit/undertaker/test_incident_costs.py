@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from minutehand.dynamodb.dynamo_tables import DynamoTables
-from minutehand.dynamodb.schedules import RowSchedules
-from minutehand.dynamodb.table_client import TableClient
-from minutehand.dynamodb.tables import TABLES
-from minutehand.ports.schedules import IncidentChange
-from minutehand.ports.services import Services
-from minutehand.testing.process import bury_all, make_worker
+from quarterjack.dynamodb.dynamo_tables import DynamoTables
+from quarterjack.dynamodb.schedules import RowSchedules
+from quarterjack.dynamodb.table_client import TableClient
+from quarterjack.dynamodb.tables import TABLES
+from quarterjack.ports.schedules import IncidentChange
+from quarterjack.ports.services import Services
+from quarterjack.testing.process import bury_all, make_worker
 
 from tests.support.scenes.incidents import Scene
 from tests.support.scenes.world import Faults

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand import Context, Retry, Rule
-from minutehand.domain.run import RunState
-from minutehand.domain.schedule import ScheduleState
-from minutehand.errors import Permanent
+from quarterjack import Context, Retry, Rule
+from quarterjack.domain.run import RunState
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.errors import Permanent
 
 from tests.support.histories.crash_points import Scenario, Scene, pairs, singles
 from tests.support.parts import in_parts

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry
-from minutehand.domain.notice import RECORD, schedule_events
-from minutehand.historian.follow import StreamFollower
-from minutehand.historian.marks import OWNER
-from minutehand.historian.readers import Reader
-from minutehand.testing import Crash, Harness
-from minutehand.testing.memory.installation import MemoryEvents
+from quarterjack import Context, Registry, Retry
+from quarterjack.domain.notice import RECORD, schedule_events
+from quarterjack.historian.follow import StreamFollower
+from quarterjack.historian.marks import OWNER
+from quarterjack.historian.readers import Reader
+from quarterjack.testing import Crash, Harness
+from quarterjack.testing.memory.installation import MemoryEvents
 
 from tests.support.scenes.incidents import Scene
 from tests.support.scenes.world import Faults, crash

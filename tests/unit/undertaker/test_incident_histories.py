@@ -11,15 +11,15 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from minutehand import Context, Retry, Scheduler
-from minutehand.domain.names import RunRef
-from minutehand.domain.notice import SCHEDULE_EVENTS
-from minutehand.domain.run import FAILED, RunRow, RunState
-from minutehand.domain.schedule import ScheduleState
-from minutehand.domain.times import MINUTE
-from minutehand.errors import Permanent
-from minutehand.state.incidents import began, failing_since
-from minutehand.undertaker.bury import bury_one
+from quarterjack import Context, Retry, Scheduler
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.notice import SCHEDULE_EVENTS
+from quarterjack.domain.run import FAILED, RunRow, RunState
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import Permanent
+from quarterjack.state.incidents import began, failing_since
+from quarterjack.undertaker.bury import bury_one
 
 from tests.support.histories.history import EXPRESSIONS, FAR, History
 from tests.support.histories.simulator import CALM, ROUGH, WILD, Faults, Process

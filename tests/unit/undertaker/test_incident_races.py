@@ -7,13 +7,13 @@ from itertools import count
 from typing import Any
 
 import pytest
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.schedule import ScheduleState
-from minutehand.errors import Conflict, Unavailable
-from minutehand.ports.services import Services
-from minutehand.testing import Crash
-from minutehand.testing.process import bury_all
-from minutehand.undertaker.bury import bury_one
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.errors import Conflict, Unavailable
+from quarterjack.ports.services import Services
+from quarterjack.testing import Crash
+from quarterjack.testing.process import bury_all
+from quarterjack.undertaker.bury import bury_one
 
 from tests.support.scenes.incident_verifier import told_wrongly
 from tests.support.scenes.incidents import CALM, TOPIC, Scene

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from minutehand import Context, Retry, RunState
-from minutehand.domain.run import EntryKind
-from minutehand.errors import Misconfigured
-from minutehand.testing import Detail, Hook
-from minutehand.ticker.tick import MAX_FAILURES
-from minutehand.undertaker.incidents import AT_ONCE
+from quarterjack import Context, Retry, RunState
+from quarterjack.domain.run import EntryKind
+from quarterjack.errors import Misconfigured
+from quarterjack.testing import Detail, Hook
+from quarterjack.ticker.tick import MAX_FAILURES
+from quarterjack.undertaker.incidents import AT_ONCE
 
 from tests.support.scenes.incidents import CALM, TOPIC, Scene
 from tests.support.scenes.world import at

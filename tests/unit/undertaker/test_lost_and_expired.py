@@ -7,15 +7,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from minutehand import DeadRun
-from minutehand.domain.message import DeadLetter, Message, encode_letter
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.run import RunState
-from minutehand.errors import Conflict
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.testing import Crash, Hook
-from minutehand.testing.process import bury_all
-from minutehand.undertaker.bury import bury_one
+from quarterjack import DeadRun
+from quarterjack.domain.message import DeadLetter, Message, encode_letter
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.run import RunState
+from quarterjack.errors import Conflict
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.testing import Crash, Hook
+from quarterjack.testing.process import bury_all
+from quarterjack.undertaker.bury import bury_one
 
 from tests.support.scenes.dead_runs import bury_again, crash_everywhere, listed
 from tests.support.scenes.world import Faults, World, crash

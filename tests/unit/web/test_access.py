@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from fastapi import Request
 from fastapi.routing import APIRoute
-from minutehand.web import Actor, create_app
-from minutehand.web.limits import RequestLimit
+from quarterjack.web import Actor, create_app
+from quarterjack.web.limits import RequestLimit
 
 from tests.support.api import NIGHTLY, Api, AsgiClient
 
@@ -73,7 +73,7 @@ def test_a_run_of_another_tenant_is_not_found_by_its_id() -> None:
 
 def test_the_audit_names_actor_way_and_reason() -> None:
     api = Api()
-    api.put("/schedules/nightly", NIGHTLY, 201, Minutehand_Reason="moved to the night")
+    api.put("/schedules/nightly", NIGHTLY, 201, Quarterjack_Reason="moved to the night")
     (line,) = api.get("/audit")["items"]
     assert (line["actor"], line["via"], line["reason"]) == ("app:alice@acme", "api", "moved to the night")
     assert line["identity"].startswith("iam:")
@@ -82,7 +82,7 @@ def test_the_audit_names_actor_way_and_reason() -> None:
 @pytest.mark.parametrize(("sent", "read"), [("Prüfung".encode(), "Prüfung"), ("Prüfung".encode("latin-1"), "Prüfung")])
 def test_a_reason_is_read_as_it_was_written(sent: bytes, read: str) -> None:
     api = Api()
-    headers: Any = [(b"minutehand-reason", sent)]
+    headers: Any = [(b"quarterjack-reason", sent)]
     api.client.request("PUT", "/v1/tenants/default/schedules/nightly", json=NIGHTLY, headers=headers)
     assert api.get("/audit")["items"][0]["reason"] == read
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from httpx import Response
-from minutehand import Tenants
-from minutehand.domain.tenants.profile import INSTALLATION
-from minutehand.web import ApiKeyAccess, create_app, first_of, gateway_access
-from minutehand.web.actors import KeyAccess
+from quarterjack import Tenants
+from quarterjack.domain.tenants.profile import INSTALLATION
+from quarterjack.web import ApiKeyAccess, create_app, first_of, gateway_access
+from quarterjack.web.actors import KeyAccess
 
 from tests.support.api import NIGHTLY, Api, AsgiClient
 
@@ -111,7 +111,7 @@ class TestApiKeys:
 
     @pytest.mark.parametrize(
         "change",
-        [str.swapcase, lambda text: text[:-1], lambda text: text + "a", lambda text: text.replace("mh_", "mk_")],
+        [str.swapcase, lambda text: text[:-1], lambda text: text + "a", lambda text: text.replace("qj_", "mk_")],
     )
     def test_a_text_that_is_nearly_a_key(self, door: Door, change: Callable[[str], str]) -> None:
         text = door.tenants.create_key("default", "crm", "admin").text

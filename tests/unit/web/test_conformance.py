@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, assume, given, settings
-from minutehand.web.app import openapi_document
-from minutehand.web.urls import run_in_url
+from quarterjack.web.app import openapi_document
+from quarterjack.web.urls import run_in_url
 
 from tests.support.api import KEY, NIGHTLY, Api
 from tests.support.conformance import MODES, checks, generation, lists_for_texts, operations, quietly, schemathesis

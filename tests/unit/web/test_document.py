@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 from fastapi.routing import APIRoute
-from minutehand import Scheduler
-from minutehand.sdk.tenants.tenants import Tenants
-from minutehand.web.app import openapi_document
+from quarterjack import Scheduler
+from quarterjack.sdk.tenants.tenants import Tenants
+from quarterjack.web.app import openapi_document
 
 from tests.support.api import Api
 
 ROOT = Path(__file__).parents[3]
-WEB = ROOT / "shared" / "minutehand" / "web"
+WEB = ROOT / "shared" / "quarterjack" / "web"
 # Methods that no route calls, and why.
 ELSEWHERE = {
     "acting_as": "the caller of each request",
@@ -132,7 +132,7 @@ def test_a_route_keeps_no_rule() -> None:
         for node in ast.walk(ast.parse(place.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom)
     }
-    rooms = {name.split(".")[1] for name in imported if name.startswith("minutehand.")}
+    rooms = {name.split(".")[1] for name in imported if name.startswith("quarterjack.")}
     assert rooms <= {"apply", "doctor", "domain", "errors", "sdk", "state", "timing", "web"}
 
 
@@ -152,9 +152,9 @@ def loaded(code: str) -> set[str]:
 @pytest.mark.parametrize(
     "code",
     [
-        "from minutehand import Scheduler, AsyncScheduler",
-        "import minutehand.daemon.worker_process, minutehand.daemon.roles",
-        "import minutehand.cli.app, minutehand.cli.installation.serving, minutehand.cli.installation.processes",
+        "from quarterjack import Scheduler, AsyncScheduler",
+        "import quarterjack.daemon.worker_process, quarterjack.daemon.roles",
+        "import quarterjack.cli.app, quarterjack.cli.installation.serving, quarterjack.cli.installation.processes",
     ],
 )
 def test_nothing_but_the_server_loads_the_framework(code: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from minutehand.web import Actor
-from minutehand.web.app import openapi_document
-from minutehand.web.urls import run_in_url, run_of_url
+from quarterjack.web import Actor
+from quarterjack.web.app import openapi_document
+from quarterjack.web.urls import run_in_url, run_of_url
 
 from tests.support.api import BODIES, Api
 from tests.support.visited import furnished

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from minutehand.web import create_app
-from minutehand.web.actors import KeyAccess
+from quarterjack.web import create_app
+from quarterjack.web.actors import KeyAccess
 
 from tests.support.api import Api, AsgiClient
 
@@ -82,13 +82,13 @@ def test_it_is_mounted_below_a_path_of_another_application() -> None:
     from fastapi import FastAPI
 
     api, host = Api(), FastAPI()
-    host.mount("/minutehand", create_app(api.scheduler, access=KeyAccess("k")))
+    host.mount("/quarterjack", create_app(api.scheduler, access=KeyAccess("k")))
     client = AsgiClient(host, {"Authorization": "Bearer k"})
-    made = client.post("/minutehand/v1/tenants/default/runs", json=RUN)
+    made = client.post("/quarterjack/v1/tenants/default/runs", json=RUN)
     assert made.status_code == 201
-    assert made.headers["location"].startswith("/minutehand/v1/tenants/default/runs/")
+    assert made.headers["location"].startswith("/quarterjack/v1/tenants/default/runs/")
     assert client.get(made.headers["location"]).status_code == 200
-    assert client.get("/minutehand/v1/tenants/default/none").headers["content-type"] == "application/problem+json"
+    assert client.get("/quarterjack/v1/tenants/default/none").headers["content-type"] == "application/problem+json"
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi import Request
-from minutehand.errors import InvalidInput, Unavailable
-from minutehand.web.load_balancer import LoadBalancer, LoadBalancerAccess, keys_at
-from minutehand.web.problems import RefusedRequest
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.web.load_balancer import LoadBalancer, LoadBalancerAccess, keys_at
+from quarterjack.web.problems import RefusedRequest
 
 from tests.support.http_endpoint import serving
 from tests.support.signed_in import ARN, ELB, KEY, KID, NOW, OTHER, OURS, SECOND, padded, text, token

@@ -18,7 +18,7 @@ def test_an_act_on_many_is_previewed_done_and_told() -> None:
     preview = api.post("/bulk", body | {"dry_run": True})
     assert (preview["done"], preview["dry_run"], preview["cursor"]) == (["s0", "s1", "s2"], True, None)
     assert {one["state"] for one in api.get("/schedules")["items"]} == {"ACTIVE"}
-    done = api.post("/bulk", body, Minutehand_Reason="moving")
+    done = api.post("/bulk", body, Quarterjack_Reason="moving")
     assert (done["done"], done["failed"]) == (["s0", "s1", "s2"], {})
     lines = api.get("/audit?act=pause")["items"]
     assert len(lines) == 3

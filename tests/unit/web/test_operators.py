@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from minutehand import Settings, doctor
-from minutehand.doctor import Finding, Severity
-from minutehand.web import Actor
+from quarterjack import Settings, doctor
+from quarterjack.doctor import Finding, Severity
+from quarterjack.web import Actor
 
 from tests.support.api import NIGHTLY, Api
 from tests.support.open_breakers import open_breaker
@@ -88,7 +88,7 @@ def test_grants_are_given_and_taken_also_for_all_tenants() -> None:
 
 def test_the_audit_names_the_operator() -> None:
     api = Api(actor=OPERATOR)
-    api.post("/tenants", {"tenant": "acme"}, 201, tenant=None, Minutehand_Reason="they signed")
+    api.post("/tenants", {"tenant": "acme"}, 201, tenant=None, Quarterjack_Reason="they signed")
     (line,) = api.get("/audit", tenant="acme")["items"]
     assert (line["actor"], line["via"], line["reason"]) == ("app:root@acme", "api", "they signed")
 
@@ -107,7 +107,7 @@ def test_keys_are_made_listed_and_revoked() -> None:
     asked = {"name": "crm", "can": ["submit"], "jobs": ["crm.*"], "expires_at": "2026-08-01T00:00:00Z"}
     made = api.client.post("/v1/tenants/acme/keys", json=asked)
     assert made.status_code == 201
-    assert made.json()["text"].startswith("mh_acme_crm.1_")
+    assert made.json()["text"].startswith("qj_acme_crm.1_")
     assert made.headers["cache-control"] == "no-store"
     (listed,) = api.client.get("/v1/tenants/acme/keys").json()["items"]
     assert listed == made.json()["key"]

@@ -6,16 +6,16 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from minutehand import errors
-from minutehand.errors import ExpressionError, InvalidInput, MinutehandError, Unavailable
-from minutehand.testing import Detail, Hook
-from minutehand.web.problems import KINDS, kind_of, shown
+from quarterjack import errors
+from quarterjack.errors import ExpressionError, InvalidInput, QuarterjackError, Unavailable
+from quarterjack.testing import Detail, Hook
+from quarterjack.web.problems import KINDS, kind_of, shown
 
 from tests.support.api import NIGHTLY, Api
 
 
-def all_errors() -> list[type[MinutehandError]]:
-    return [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, MinutehandError)]
+def all_errors() -> list[type[QuarterjackError]]:
+    return [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, QuarterjackError)]
 
 
 def test_every_error_has_its_line_in_the_table() -> None:
@@ -46,7 +46,7 @@ def test_an_invalid_argument_is_named_with_its_remedy() -> None:
         "Europe/Berlim",
     )
     assert "Europe/Berlin" in said["remedy"]
-    assert said["type"] == "urn:minutehand:problem:invalid-expression"
+    assert said["type"] == "urn:quarterjack:problem:invalid-expression"
 
 
 def test_a_fault_in_an_expression_has_its_place() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.web import Actor
-from minutehand.web.app import openapi_document
+from quarterjack.web import Actor
+from quarterjack.web.app import openapi_document
 
 from tests.support.api import BODIES, NIGHTLY, Api
 

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from httpx import ASGITransport, AsyncClient
-from minutehand.domain.tenants.access import Verb
-from minutehand.errors import NotFinished
-from minutehand.sdk.runs import RunMethods
+from quarterjack.domain.tenants.access import Verb
+from quarterjack.errors import NotFinished
+from quarterjack.sdk.runs import RunMethods
 
 from tests.support.api import KEY, NIGHTLY, Api
 

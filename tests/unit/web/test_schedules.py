@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.apply.document import read
-from minutehand.web.fields import merged
+from quarterjack import Scheduler
+from quarterjack.apply.document import read
+from quarterjack.web.fields import merged
 
 from tests.support.api import NIGHTLY, Api
 
@@ -236,7 +236,7 @@ def test_a_job_that_no_worker_knows_is_said_beside_the_answer() -> None:
     lenient = Api(scheduler=api.scheduler.strictly(strict=False))
     answer = lenient.ask("PUT", "/schedules/nightly", NIGHTLY | {"job": "greed"})
     assert answer.status_code == 201
-    assert "did you mean 'greet'" in answer.headers["minutehand-warning"]
+    assert "did you mean 'greet'" in answer.headers["quarterjack-warning"]
     assert api.problem("PUT", "/schedules/other", NIGHTLY | {"job": "greed"})[1]["field"] == "job"
 
 

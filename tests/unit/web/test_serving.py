@@ -1,4 +1,4 @@
-"""``minutehand serve``, as a process on this machine. No cloud is asked: what is tried here comes before that."""
+"""``quarterjack serve``, as a process on this machine. No cloud is asked: what is tried here comes before that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENVIRON = os.environ | {
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "minutehand", "--json", "serve", *words]
+    return [sys.executable, "-m", "quarterjack", "--json", "serve", *words]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def ask(server: Any, path: str, **headers: str) -> httpx.Response:
 
 def test_it_listens_on_loopback_and_gives_a_key_once(server: Any) -> None:
     assert server[1]["url"].startswith("http://127.0.0.1:")
-    assert server[1]["key"].startswith("mhk_local_")
+    assert server[1]["key"].startswith("qjk_local_")
     assert len(server[1]["key"]) > 50
     health = ask(server, "/healthz")
     assert (health.status_code, "server" in health.headers) == (200, False)

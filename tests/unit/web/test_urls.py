@@ -6,9 +6,9 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from minutehand.domain.names import parse_run_id
-from minutehand.errors import InvalidInput
-from minutehand.web.urls import (
+from quarterjack.domain.names import parse_run_id
+from quarterjack.errors import InvalidInput
+from quarterjack.web.urls import (
     cursor_in_url,
     cursor_of_url,
     name_in_url,

@@ -8,16 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import minutehand
 import pytest
+import quarterjack
 from fastapi.routing import APIRoute
 from httpx import Response
-from minutehand import Rule
-from minutehand.errors import ExpressionError
-from minutehand.web import Actor
-from minutehand.web.app import openapi_document
-from minutehand.web.routes.routing import OF_TENANT
-from minutehand.web.wording import PHRASES, ROUTES, said_by, text_of, wanted
+from quarterjack import Rule
+from quarterjack.errors import ExpressionError
+from quarterjack.web import Actor
+from quarterjack.web.app import openapi_document
+from quarterjack.web.routes.routing import OF_TENANT
+from quarterjack.web.wording import PHRASES, ROUTES, said_by, text_of, wanted
 
 from tests.support.api import BODIES, NIGHTLY, Api
 
@@ -110,7 +110,7 @@ def test_no_refusal_has_words_of_python(refusals: list[tuple[str, Response]]) ->
 
 def test_every_phrase_that_is_said_otherwise_is_still_said() -> None:
     """By the sources, or put together by a rule of which a field is wrong."""
-    sources = Path(minutehand.__file__).parent.rglob("*.py")
+    sources = Path(quarterjack.__file__).parent.rglob("*.py")
     text = "".join(path.read_text(encoding="utf-8") for path in sources if path.name != "wording.py")
     for wrong in ({"calendar": 1}, {"exclude": "x"}, {"gap": 1}, {"repeated": 1}):
         with pytest.raises(ExpressionError) as refused:

@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand import Answer, Cause, Context, Registry, Retry, Scheduler, Verdict
-from minutehand.domain.job_catalogue import PublishedJob, sets_of
-from minutehand.domain.names import RunRef, parse_run_id
-from minutehand.domain.tenants.profile import TenantProfile
-from minutehand.domain.times import to_ms
-from minutehand.dynamodb.tables import AUDIT, RUNS
-from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
-from minutehand.fires.backpressure import KEY, OWNER
-from minutehand.fires.lines import change_cap
-from minutehand.owner.catalogue import CataloguePublisher
-from minutehand.ports.records import Record
-from minutehand.ready_jobs.command import command_job
-from minutehand.state.backpressure import HoldLog, QueueHolds
-from minutehand.state.tenants.slots import ConcurrencyCap
-from minutehand.testing import Detail, Harness, Hook
-from minutehand.ticker.tick import tick
-from minutehand.timing import Rule
+from quarterjack import Answer, Cause, Context, Registry, Retry, Scheduler, Verdict
+from quarterjack.domain.job_catalogue import PublishedJob, sets_of
+from quarterjack.domain.names import RunRef, parse_run_id
+from quarterjack.domain.tenants.profile import TenantProfile
+from quarterjack.domain.times import to_ms
+from quarterjack.dynamodb.tables import AUDIT, RUNS
+from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
+from quarterjack.fires.backpressure import KEY, OWNER
+from quarterjack.fires.lines import change_cap
+from quarterjack.owner.catalogue import CataloguePublisher
+from quarterjack.ports.records import Record
+from quarterjack.ready_jobs.command import command_job
+from quarterjack.state.backpressure import HoldLog, QueueHolds
+from quarterjack.state.tenants.slots import ConcurrencyCap
+from quarterjack.testing import Detail, Harness, Hook
+from quarterjack.ticker.tick import tick
+from quarterjack.timing import Rule
 
 from tests.support.open_breakers import open_breaker
 
@@ -759,12 +759,12 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     of_a_job_that_was_taken_away: (
         Verdict.DEAD,
         (Cause.NOT_GRANTED,),
-        "its tenant might not run job 'ok'. Its last error was JobNotGranted: tenant 'acme' may not run job 'ok'; `minutehand",
+        "its tenant might not run job 'ok'. Its last error was JobNotGranted: tenant 'acme' may not run job 'ok'; `quarterjack",
     ),
     of_a_job_that_was_given_back: (
         Verdict.DEAD,
         (Cause.NOT_GRANTED,),
-        "By now the tenant may run job 'ok': `minutehand",
+        "By now the tenant may run job 'ok': `quarterjack",
     ),
     to_come_without_its_job: (Verdict.UPCOMING, (Cause.NOT_GRANTED,), "As things stand it will be DEAD once a worker"),
     waits_without_its_job: (Verdict.WAITING, (Cause.NOT_GRANTED, Cause.FREEZE), "gives it. [profile of tenant acme]"),

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Cause, Registry, Verdict
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.times import SECOND
-from minutehand.errors import UnknownJobWarning
-from minutehand.ports.records import Record
-from minutehand.state.worker_record import KEY, JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
-from minutehand.testing import Harness
+from quarterjack import Cause, Registry, Verdict
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import UnknownJobWarning
+from quarterjack.ports.records import Record
+from quarterjack.state.worker_record import KEY, JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
+from quarterjack.testing import Harness
 
 from tests.support.scenes.world import Faults
 

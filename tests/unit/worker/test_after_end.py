@@ -6,11 +6,11 @@ import logging
 from dataclasses import replace
 
 import pytest
-from minutehand.worker import pipeline
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.pipeline import run_batch
-from minutehand.worker.stages import Outcome, ReceivedMessage
+from quarterjack.worker import pipeline
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.pipeline import run_batch
+from quarterjack.worker.stages import Outcome, ReceivedMessage
 
 from tests.support.scenes.world import Faults, World, fails
 

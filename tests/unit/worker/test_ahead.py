@@ -10,20 +10,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Retry, RunState, Scheduler
-from minutehand.domain.run import RunRow
-from minutehand.domain.times import SECOND
-from minutehand.state.lease import lease
-from minutehand.state.start import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
-from minutehand.testing import Crash
-from minutehand.worker.ahead import Instants
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.execution.executor import ThreadedExecutor
-from minutehand.worker.execution.settle import release_run
-from minutehand.worker.pipeline import partition_batch, run_batch
-from minutehand.worker.stages import LeasedRun, Outcome
+from quarterjack import Retry, RunState, Scheduler
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.times import SECOND
+from quarterjack.state.lease import lease
+from quarterjack.state.start import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
+from quarterjack.testing import Crash
+from quarterjack.worker.ahead import Instants
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.execution.executor import ThreadedExecutor
+from quarterjack.worker.execution.settle import release_run
+from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.stages import LeasedRun, Outcome
 
 from tests.support.scenes.threads import PATIENCE
 from tests.support.scenes.world import NOON, Faults, World, at

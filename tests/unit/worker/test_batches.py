@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Context, RunState
-from minutehand.testing import Crash, Hook
-from minutehand.testing.process import work_off
-from minutehand.worker.context import Done, WorkerContext
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.execution.executor import ThreadedExecutor
-from minutehand.worker.pipeline import partition_batch, run_batch
-from minutehand.worker.stages import Outcome, ReceivedMessage
+from quarterjack import Context, RunState
+from quarterjack.testing import Crash, Hook
+from quarterjack.testing.process import work_off
+from quarterjack.worker.context import Done, WorkerContext
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.execution.executor import ThreadedExecutor
+from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.stages import Outcome, ReceivedMessage
 
 from tests.support.scenes.threads import PATIENCE
 from tests.support.scenes.world import Faults, World, crash, fails

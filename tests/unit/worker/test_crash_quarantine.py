@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from minutehand.worker import context
-from minutehand.worker.context import BRIEF, CrashQuarantine
+from quarterjack.worker import context
+from quarterjack.worker.context import BRIEF, CrashQuarantine
 
 
 class Run(threading.Thread):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from minutehand.concurrency.pools import ThreadCache
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.execution.executor import ThreadedExecutor
-from minutehand.worker.pipeline import start_batches
+from quarterjack.concurrency.pools import ThreadCache
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.execution.executor import ThreadedExecutor
+from quarterjack.worker.pipeline import start_batches
 
 from tests.support.scenes.world import World
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from minutehand import Context, RunState
-from minutehand.domain.times import SECOND
-from minutehand.state.lease import HEARTBEAT
-from minutehand.testing import Crash
+from quarterjack import Context, RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.state.lease import HEARTBEAT
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, World
 

@@ -18,14 +18,14 @@ from typing import Any, Self
 from urllib.parse import quote, quote_plus
 
 import pytest
-from minutehand import Context, Registry, Retry, Scheduler
-from minutehand.cli.shell import print_json, text_of
-from minutehand.cli.shell import values as fields_of
-from minutehand.logs import JsonFormatter, ReadableFormatter
-from minutehand.ready_jobs.http import Request, Secret, http_job, send
-from minutehand.ready_jobs.http.exchange import _trust
-from minutehand.testing import Harness
-from minutehand.testing.memory.queues import MemoryQueue, Stored
+from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack.cli.shell import print_json, text_of
+from quarterjack.cli.shell import values as fields_of
+from quarterjack.logs import JsonFormatter, ReadableFormatter
+from quarterjack.ready_jobs.http import Request, Secret, http_job, send
+from quarterjack.ready_jobs.http.exchange import _trust
+from quarterjack.testing import Harness
+from quarterjack.testing.memory.queues import MemoryQueue, Stored
 
 from tests.support.certificates import certified
 from tests.support.http_endpoint import Endpoint, Handler, serving

@@ -9,21 +9,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, RunState
-from minutehand.domain.message import LONGEST_BODY, decode_letter
-from minutehand.domain.run import EntryKind
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import Misconfigured
-from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.state.lease import HEARTBEAT, LEASE, SKEW
-from minutehand.state.refusal import deaths
-from minutehand.testing import Crash
-from minutehand.testing.process import bury_all, work_off
-from minutehand.worker.admission.admit import PATIENCE
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.execution.settle import release_run
+from quarterjack import Context, Registry, Retry, RunState
+from quarterjack.domain.message import LONGEST_BODY, decode_letter
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import Misconfigured
+from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.state.lease import HEARTBEAT, LEASE, SKEW
+from quarterjack.state.refusal import deaths
+from quarterjack.testing import Crash
+from quarterjack.testing.process import bury_all, work_off
+from quarterjack.worker.admission.admit import PATIENCE
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.execution.settle import release_run
 
 from tests.support.builders import a_message, a_one_off
 from tests.support.scenes.world import NOON, START, Faults, World, at, crash, fails
@@ -567,7 +567,7 @@ def another_suspect(worker: WorkerContext) -> Iterator[None]:
 
 
 def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.worker.context.PATIENCE", 0.01)
+    monkeypatch.setattr("quarterjack.worker.context.PATIENCE", 0.01)
     world = submitted()
     dies(world)
     world.wait(RECOVERY)
@@ -581,7 +581,7 @@ def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_message_that_merely_came_back_waits_for_no_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Received five times while the tables did not answer: nobody can have died of a run that never began."""
-    monkeypatch.setattr("minutehand.worker.context.PATIENCE", 0.01)
+    monkeypatch.setattr("quarterjack.worker.context.PATIENCE", 0.01)
     world = submitted()
     for _ in range(4):
         world.services.work.receive(most=1, wait=0, visibility=0)

@@ -1,6 +1,6 @@
 """A user's package, as the construct bundles it."""
 
-from minutehand import Context, job
+from quarterjack import Context, job
 
 
 @job("acme.greet")

@@ -6,8 +6,8 @@ import random
 import re
 
 import pytest
-from minutehand.domain.tenants.job_grants import job_problem
-from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState, matches
+from quarterjack.domain.tenants.job_grants import job_problem
+from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState, matches
 
 
 def of(*jobs: str, default: tuple[str, ...] | None = None) -> Governance:
@@ -68,7 +68,7 @@ def test_without_a_list_the_installations_holds(own: TenantProfile | None) -> No
 
 def test_the_words_name_tenant_job_and_the_command() -> None:
     assert job_problem(of("a"), "b", by_name=False) == (
-        "tenant 'acme' may not run job 'b'; `minutehand tenants set acme --add-job b` gives it"
+        "tenant 'acme' may not run job 'b'; `quarterjack tenants set acme --add-job b` gives it"
     )
     assert "a pattern such as * does not give it" in str(job_problem(of("*"), "command", by_name=True))
 

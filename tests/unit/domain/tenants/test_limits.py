@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.domain.tenants.limits import NO_LIMITS, RateWord, TenantLimits, stored_limits, typed_limits, with_limits
-from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
-from minutehand.errors import InvalidInput
+from quarterjack.domain.tenants.limits import (
+    NO_LIMITS,
+    RateWord,
+    TenantLimits,
+    stored_limits,
+    typed_limits,
+    with_limits,
+)
+from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
+from quarterjack.errors import InvalidInput
 
 
 def test_a_change_names_what_it_changes() -> None:

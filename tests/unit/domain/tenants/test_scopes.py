@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from minutehand.domain.audit import AccessScope
-from minutehand.domain.tenants.access import OF_INSTALLATION, Role, Verb, scoped, verbs_of
-from minutehand.domain.tenants.profile import INSTALLATION, Grant
+from quarterjack.domain.audit import AccessScope
+from quarterjack.domain.tenants.access import OF_INSTALLATION, Role, Verb, scoped, verbs_of
+from quarterjack.domain.tenants.profile import INSTALLATION, Grant
 
 
 def a_scope(*can: str, jobs: tuple[str, ...] = ("*",)) -> AccessScope:

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from minutehand.local.session import demo_jobs
-from minutehand.local.session.examples import TEXT, DemoPage
+from quarterjack.local.session import demo_jobs
+from quarterjack.local.session.examples import TEXT, DemoPage
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
 def context(*, at: datetime = NOON, attempt: int = 1) -> Any:
     """What these jobs use of a Context."""
-    logger = logging.LoggerAdapter(logging.getLogger("minutehand.job.demo"), {})
+    logger = logging.LoggerAdapter(logging.getLogger("quarterjack.job.demo"), {})
     key = f"default/demo#{at:%H%M%S}"
     return SimpleNamespace(idempotency_key=key, scheduled_at=at, attempt=attempt, logger=logger)
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand.cli.exits import ExitCode
-from minutehand.cli.shell import stop_on_signals
-from minutehand.errors import JobError, Unavailable
-from minutehand.local import installation
-from minutehand.local.cloud import LocalCloud
-from minutehand.local.cloud_watch import CloudDied
-from minutehand.local.processes import ProcessGroup, ProcessRole, roles, variables
-from minutehand.local.session.session import LocalOptions, UncleanSession, run
-from minutehand.local.session.verifier import StartLog
-from minutehand.settings import Settings, from_environment
+from quarterjack.cli.exits import ExitCode
+from quarterjack.cli.shell import stop_on_signals
+from quarterjack.errors import JobError, Unavailable
+from quarterjack.local import installation
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.cloud_watch import CloudDied
+from quarterjack.local.processes import ProcessGroup, ProcessRole, roles, variables
+from quarterjack.local.session.session import LocalOptions, UncleanSession, run
+from quarterjack.local.session.verifier import StartLog
+from quarterjack.settings import Settings, from_environment
 from rich.console import Console
 
 from tests.support.parts import in_rotation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from datetime import UTC, datetime, timedelta
 
-from minutehand.local.session.status import StatusRow, live
+from quarterjack.local.session.status import StatusRow, live
 from rich.console import Console
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand.domain.run import RunState
-from minutehand.domain.times import to_ms
-from minutehand.local.processes import Event
-from minutehand.local.session.status import summary
-from minutehand.local.session.verifier import LatenessFigures, StartLog, VerifierReport, WatchedSchedule, verify
-from minutehand.sdk.views import Run
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import to_ms
+from quarterjack.local.processes import Event
+from quarterjack.local.session.status import summary
+from quarterjack.local.session.verifier import LatenessFigures, StartLog, VerifierReport, WatchedSchedule, verify
+from quarterjack.sdk.views import Run
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

@@ -7,17 +7,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context
-from minutehand.domain.names import RunRef, fire_ref
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.times import DAY, SECOND, from_ms
-from minutehand.errors import Conflict, InvalidInput, NotFound
-from minutehand.sdk.views import Run
-from minutehand.state.backfill import BackfillOrderWord, BackfillState
-from minutehand.testing.process import work_off
-from minutehand.timing import fires
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
+from quarterjack import Context
+from quarterjack.domain.names import RunRef, fire_ref
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.domain.times import DAY, SECOND, from_ms
+from quarterjack.errors import Conflict, InvalidInput, NotFound
+from quarterjack.sdk.views import Run
+from quarterjack.state.backfill import BackfillOrderWord, BackfillState
+from quarterjack.testing.process import work_off
+from quarterjack.timing import fires
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
 
 from tests.support.scenes.backfills import Onlooker, Scene, whole
 from tests.support.scenes.world import NOON, OWNER, Faults, World, at
@@ -236,8 +236,8 @@ def test_an_interval_of_too_many_fires_is_refused_before_they_are_counted(
             counted.append(fire)
             yield fire
 
-    monkeypatch.setattr("minutehand.owner.backfill.plan.MOST_FIRES", 1_000)
-    monkeypatch.setattr("minutehand.state.backfill.fires", counting)
+    monkeypatch.setattr("quarterjack.owner.backfill.plan.MOST_FIRES", 1_000)
+    monkeypatch.setattr("quarterjack.state.backfill.fires", counting)
     scene.scheduler.create_schedule("s", "note", "* * * * *")
     start = at(-40 * 365 * DAY / SECOND)
     for dry_run in (True, False):

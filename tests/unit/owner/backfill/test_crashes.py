@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand.domain.run import EntryKind
-from minutehand.errors import MinutehandError
-from minutehand.sdk.backfills import Backfill
-from minutehand.state.backfill import BackfillState
-from minutehand.testing import Crash
+from quarterjack.domain.run import EntryKind
+from quarterjack.errors import QuarterjackError
+from quarterjack.sdk.backfills import Backfill
+from quarterjack.state.backfill import BackfillState
+from quarterjack.testing import Crash
 
 from tests.support.parts import in_parts
 from tests.support.scenes.backfills import At, Onlooker, Scene, whole
@@ -81,7 +81,7 @@ def test_a_call_that_fails_or_whose_answer_is_lost_loses_nothing(act: Act, part:
             scene = Scene().idle()
             try:
                 act(scene, At(number, fails, before=before))
-            except MinutehandError:
+            except QuarterjackError:
                 assert act in (started, resumed)
             _everything_comes_to_rest(scene, f"{act.__name__}, call {number}")
 
@@ -159,7 +159,7 @@ def test_once_a_stop_has_returned_nothing_starts_at_whichever_call_it_came(act: 
 
         try:
             act(scene, At(number, stops_it, before=True))
-        except MinutehandError:
+        except QuarterjackError:
             assert act is resumed
         scene.live(120)
         states = {backfill.state for backfill in scene.scheduler.list_backfills("s")}

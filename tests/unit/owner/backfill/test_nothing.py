@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from minutehand.domain.times import from_ms
-from minutehand.timing import Rule
+from quarterjack.domain.times import from_ms
+from quarterjack.timing import Rule
 
 from tests.support.scenes.backfills import Scene, whole
 from tests.support.scenes.world import at

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.times import SECOND
-from minutehand.errors import InvalidInput
-from minutehand.owner.backfill import advance, control, plan
-from minutehand.owner.backfill.advance import read_backfill, write_backfill
-from minutehand.owner.backfill.control import move_on
-from minutehand.sdk.backfills import Backfill
-from minutehand.state.backfill import BackfillState, StoredBackfill
-from minutehand.testing import Crash
-from minutehand.worker.stages import Outcome
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import InvalidInput
+from quarterjack.owner.backfill import advance, control, plan
+from quarterjack.owner.backfill.advance import read_backfill, write_backfill
+from quarterjack.owner.backfill.control import move_on
+from quarterjack.sdk.backfills import Backfill
+from quarterjack.state.backfill import BackfillState, StoredBackfill
+from quarterjack.testing import Crash
+from quarterjack.worker.stages import Outcome
 
 from tests.support.scenes.backfills import At, Scene, whole
 from tests.support.scenes.world import NOON, OWNER, Faults, at, crash, fails

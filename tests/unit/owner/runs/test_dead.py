@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Retry, Scheduler
-from minutehand.errors import Conflict, InvalidInput, Unavailable
-from minutehand.owner.runs import redrive as listing
-from minutehand.testing.process import bury_all
+from quarterjack import Retry, Scheduler
+from quarterjack.errors import Conflict, InvalidInput, Unavailable
+from quarterjack.owner.runs import redrive as listing
+from quarterjack.testing.process import bury_all
 
 from tests.support.scenes.dead_runs import a_world, listed, pages
 from tests.support.scenes.world import START, Faults, World, at, fails
@@ -106,7 +106,7 @@ def test_pages_follow_each_other(world: World, limit: int) -> None:
 
 
 def test_pages_pass_over_what_is_filtered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.memory.tables.PAGE", 2)
+    monkeypatch.setattr("quarterjack.testing.memory.tables.PAGE", 2)
     (first,) = fail(world, "late")
     fail(world, *["hopeless"] * 9)
     (last,) = fail(world, "late")

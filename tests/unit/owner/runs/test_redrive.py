@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Redriven, Run, RunState
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.times import DAY
-from minutehand.dynamodb.tables import RUNS
-from minutehand.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
-from minutehand.owner.runs.redrive import replay_ref
-from minutehand.testing import Crash, Hook
-from minutehand.testing.process import bury_all
+from quarterjack import Redriven, Run, RunState
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.times import DAY
+from quarterjack.dynamodb.tables import RUNS
+from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
+from quarterjack.owner.runs.redrive import replay_ref
+from quarterjack.testing import Crash, Hook
+from quarterjack.testing.process import bury_all
 
 from tests.support.scenes.dead_runs import (
     a_world,

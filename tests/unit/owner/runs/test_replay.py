@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry, Run, RunState, Scheduler, Start
-from minutehand.domain.names import parse_run_id
-from minutehand.domain.policies import Overrides, overrides
-from minutehand.dynamodb.tables import REVISIONS, RUNS
-from minutehand.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
-from minutehand.testing import Crash
+from quarterjack import Context, Retry, Run, RunState, Scheduler, Start
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.policies import Overrides, overrides
+from quarterjack.dynamodb.tables import REVISIONS, RUNS
+from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
+from quarterjack.testing import Crash
 
 from tests.support.scenes.dead_runs import a_world, healed
 from tests.support.scenes.world import OWNER, Faults, at, crash, fails

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import RunState
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.message import DeadLetter
-from minutehand.domain.run import EntryKind
-from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable
-from minutehand.testing import Crash
-from minutehand.testing.process import bury_all
+from quarterjack import RunState
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.message import DeadLetter
+from quarterjack.domain.run import EntryKind
+from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable
+from quarterjack.testing import Crash
+from quarterjack.testing.process import bury_all
 
 from tests.support.scenes.world import NOON, Faults, World, at, crash, fails
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Retry, RunState
-from minutehand.domain.run import EntryKind
-from minutehand.errors import AlreadyExists, KeyReused, Unavailable
-from minutehand.owner.runs.submit import ORPHAN_PATIENCE
-from minutehand.testing import Crash
+from quarterjack import Retry, RunState
+from quarterjack.domain.run import EntryKind
+from quarterjack.errors import AlreadyExists, KeyReused, Unavailable
+from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, Faults, World, at, crash, fails
 

@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry
-from minutehand.domain.message import INLINE_PAYLOAD
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.errors import AlreadyExists, InvalidInput, NotFound
-from minutehand.testing import Crash
+from quarterjack import Context, Retry
+from quarterjack.domain.message import INLINE_PAYLOAD
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.errors import AlreadyExists, InvalidInput, NotFound
+from quarterjack.testing import Crash
 
 from tests.support.scenes.backfills import At
 from tests.support.scenes.world import NOON, Faults, World, at, crash

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from minutehand import RunState, ScheduleState
-from minutehand.errors import AlreadyExists, Conflict, ExpressionError, NotFound, Unavailable
-from minutehand.testing import Crash
+from quarterjack import RunState, ScheduleState
+from quarterjack.errors import AlreadyExists, Conflict, ExpressionError, NotFound, Unavailable
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 

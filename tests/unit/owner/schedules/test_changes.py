@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from minutehand import RunState, ScheduleState
-from minutehand.domain.run import EntryKind
-from minutehand.domain.schedule import ClosedBy
-from minutehand.errors import ExpressionError, NotFound, Unavailable
-from minutehand.testing import Crash
+from quarterjack import RunState, ScheduleState
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.schedule import ClosedBy
+from quarterjack.errors import ExpressionError, NotFound, Unavailable
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
@@ -251,7 +251,7 @@ def test_a_pause_whose_sweep_failed_is_finished_by_calling_again() -> None:
 
 
 def test_a_sweep_goes_past_what_it_skips_and_over_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.testing.memory.tables.PAGE", 7)
+    monkeypatch.setattr("quarterjack.testing.memory.tables.PAGE", 7)
     world = World()
     world.scheduler.create_schedule("s", "note", "rate(1 second)")
     world.live(100)

@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from minutehand import Rule, RunState, ScheduleState
-from minutehand.errors import ExpressionError, NotFound
-from minutehand.testing import Crash
+from quarterjack import Rule, RunState, ScheduleState
+from quarterjack.errors import ExpressionError, NotFound
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, at, crash, fails
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from minutehand import RunState, ScheduleState
-from minutehand.domain.run import EntryKind
-from minutehand.domain.schedule import ClosedBy, Revision
-from minutehand.errors import ExpressionError, InvalidInput, Unavailable
-from minutehand.fires.plan import timetable_of
-from minutehand.testing import Crash
+from quarterjack import RunState, ScheduleState
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.schedule import ClosedBy, Revision
+from quarterjack.errors import ExpressionError, InvalidInput, Unavailable
+from quarterjack.fires.plan import timetable_of
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, at, crash, fails
 

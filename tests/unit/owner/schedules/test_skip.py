@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from minutehand import RunState
-from minutehand.domain.times import DAY, SECOND
-from minutehand.errors import Conflict, InvalidInput, NotFound, Unavailable
-from minutehand.testing import Crash
+from quarterjack import RunState
+from quarterjack.domain.times import DAY, SECOND
+from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable
+from quarterjack.testing import Crash
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, at, crash, fails
 

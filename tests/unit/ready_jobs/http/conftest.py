@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from minutehand.ready_jobs.http.exchange import _trust
+from quarterjack.ready_jobs.http.exchange import _trust
 
 from tests.support.certificates import certified
 from tests.support.http_endpoint import Endpoint, serving

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 import pytest
-from minutehand import Registry, Retry
-from minutehand.ready_jobs.http import Secret, http_job
-from minutehand.ready_jobs.http.exchange import JobResponse
-from minutehand.testing import Harness
+from quarterjack import Registry, Retry
+from quarterjack.ready_jobs.http import Secret, http_job
+from quarterjack.ready_jobs.http.exchange import JobResponse
+from quarterjack.testing import Harness
 
 SECRET = "Tok-4711-Abc"
 
@@ -40,7 +40,7 @@ def test_a_secret_in_the_target_of_a_redirect_is_seen_nowhere(
             raise socket.gaierror(-2, "Name or service not known")
         return [(None, None, None, None, ("1.1.1.1", port))]
 
-    monkeypatch.setattr(sys.modules["minutehand.ready_jobs.http.send"], "exchange", exchange)
+    monkeypatch.setattr(sys.modules["quarterjack.ready_jobs.http.send"], "exchange", exchange)
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setenv("API_TOKEN", SECRET)
     jobs = Registry()

@@ -6,8 +6,8 @@ import socket
 from typing import Any
 
 import pytest
-from minutehand.errors import InvalidInput, Permanent
-from minutehand.ready_jobs.http.guard import checked_url, guard_of
+from quarterjack.errors import InvalidInput, Permanent
+from quarterjack.ready_jobs.http.guard import checked_url, guard_of
 
 PRIVATE = [
     "169.254.169.254",  # instance metadata
@@ -53,7 +53,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
         address = addresses[min(len(asked), len(addresses)) - 1]
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in address.split()]
 
-    monkeypatch.setattr("minutehand.ready_jobs.http.guard.socket.getaddrinfo", resolve)
+    monkeypatch.setattr("quarterjack.ready_jobs.http.guard.socket.getaddrinfo", resolve)
     return asked
 
 

@@ -12,14 +12,14 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from minutehand import Context, Registry, Retry, Scheduler, schedule
-from minutehand.declare import job_of
-from minutehand.errors import InvalidInput, JobError
-from minutehand.ready_jobs.http import Request, Secret, http_job, send
-from minutehand.ready_jobs.http.exchange import LARGEST
-from minutehand.ready_jobs.http.exchange import exchange as exchange_plainly
-from minutehand.ready_jobs.http.send import retry_after
-from minutehand.testing import Harness
+from quarterjack import Context, Registry, Retry, Scheduler, schedule
+from quarterjack.declare import job_of
+from quarterjack.errors import InvalidInput, JobError
+from quarterjack.ready_jobs.http import Request, Secret, http_job, send
+from quarterjack.ready_jobs.http.exchange import LARGEST
+from quarterjack.ready_jobs.http.exchange import exchange as exchange_plainly
+from quarterjack.ready_jobs.http.send import retry_after
+from quarterjack.testing import Harness
 
 from tests.support.http_endpoint import Endpoint, Handler, serving
 from tests.support.http_jobs import LOCAL, NOON, harness_of, once
@@ -38,10 +38,10 @@ def test_an_endpoint_gets_the_payload_and_who_is_asking(endpoint: Endpoint) -> N
         "content-type": "application/json",
         "host": endpoint.url.removeprefix("http://"),
         "idempotency-key": run.id,
-        "minutehand-attempt": "1",
-        "minutehand-run": run.id,
-        "minutehand-scheduled-at": "2026-05-04T12:00:00+00:00",
-        "user-agent": "minutehand",
+        "quarterjack-attempt": "1",
+        "quarterjack-run": run.id,
+        "quarterjack-scheduled-at": "2026-05-04T12:00:00+00:00",
+        "user-agent": "quarterjack",
         "x-team": "crm",
     }
     assert sent.items() <= asked.headers.items()
@@ -101,7 +101,7 @@ def test_the_key_is_the_same_in_every_attempt_and_short_enough(endpoint: Endpoin
     assert len(keys) == 2
     assert len(set(keys)) == 1
     assert len(keys[0]) <= 255
-    assert [asked.headers["minutehand-attempt"] for asked in endpoint.asked] == ["1", "2"]
+    assert [asked.headers["quarterjack-attempt"] for asked in endpoint.asked] == ["1", "2"]
 
 
 # What an answer means.
@@ -280,7 +280,7 @@ def test_what_is_for_one_host_is_not_sent_to_another(secure: Endpoint, monkeypat
         sent.append(given[2])
         return exchange_plainly(*given)
 
-    monkeypatch.setattr(sys.modules["minutehand.ready_jobs.http.send"], "exchange", spying)
+    monkeypatch.setattr(sys.modules["quarterjack.ready_jobs.http.send"], "exchange", spying)
     once(harness_of(secure.url, redirects=1, headers=headers, allow_env_secrets=True, retry=Retry(max_attempts=1)))
     assert {"X-Token", "Authorization", "X-Team"} <= set(sent[0])
     assert {"X-Token", "Authorization", "X-Team"} & set(sent[1]) == {"X-Team"}

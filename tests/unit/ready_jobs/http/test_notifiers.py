@@ -13,17 +13,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, RunState
-from minutehand.domain.notice import Notice
-from minutehand.errors import InvalidInput
-from minutehand.ready_jobs.http import Secret
-from minutehand.ready_jobs.notifiers import (
+from quarterjack import Context, Registry, Retry, RunState
+from quarterjack.domain.notice import Notice
+from quarterjack.errors import InvalidInput
+from quarterjack.ready_jobs.http import Secret
+from quarterjack.ready_jobs.notifiers import (
     pagerduty_notifier,
     slack_notifier,
     sns_notifier,
     webhook_notifier,
 )
-from minutehand.testing import Harness
+from quarterjack.testing import Harness
 
 from tests.support.builders import a_notice
 from tests.support.http_endpoint import Endpoint, Handler
@@ -175,7 +175,7 @@ def test_what_is_no_signing_secret_fails_without_a_request(endpoint: Endpoint, m
 
 def test_without_encryption_it_stays_within_the_networks(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 80))]
-    monkeypatch.setattr("minutehand.ready_jobs.http.guard.socket.getaddrinfo", lambda *_, **__: outside)
+    monkeypatch.setattr("quarterjack.ready_jobs.http.guard.socket.getaddrinfo", lambda *_, **__: outside)
 
     def declare(jobs: Registry) -> str:
         signing = Secret(env="ACME_SIGNING")
@@ -188,7 +188,7 @@ def test_without_encryption_it_stays_within_the_networks(endpoint: Endpoint, mon
 
 def test_it_reaches_no_private_address_unless_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 443))]
-    monkeypatch.setattr("minutehand.ready_jobs.http.guard.socket.getaddrinfo", lambda *_, **__: inside)
+    monkeypatch.setattr("quarterjack.ready_jobs.http.guard.socket.getaddrinfo", lambda *_, **__: inside)
 
     def declare(jobs: Registry) -> str:
         signing = Secret(env="ACME_SIGNING")
@@ -252,7 +252,7 @@ def test_pagerduty_opens_one_alert_and_resolves_it(secure: Endpoint) -> None:
     opened, resolved = told(secure)
     assert (opened["event_action"], resolved["event_action"]) == ("trigger", "resolve")
     assert opened["dedup_key"] == resolved["dedup_key"]
-    assert opened["dedup_key"].startswith("minutehand/acme/invoices/")
+    assert opened["dedup_key"].startswith("quarterjack/acme/invoices/")
     assert {opened["routing_key"], resolved["routing_key"]} == {"R0UTINGKEY0123456789"}
     shown = opened["payload"]
     assert (shown["source"], shown["severity"], shown["component"]) == ("acme/invoices", "critical", "work")
@@ -268,11 +268,11 @@ def test_the_routing_key_is_masked_where_the_receiver_repeats_it(secure: Endpoin
 
 
 def test_long_names_have_a_short_key() -> None:
-    from minutehand.ready_jobs.notifiers import _dedup_key
+    from quarterjack.ready_jobs.notifiers import _dedup_key
 
     names = [Notice(**vars(NOTICE) | {"incident": "x" * length}) for length in (10, 300)]
     short, long = map(_dedup_key, names)
-    assert short == f"minutehand/acme/invoices/{'x' * 10}"
+    assert short == f"quarterjack/acme/invoices/{'x' * 10}"
     assert len(long) <= 255
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import boto3
 import pytest
-from minutehand import Retry
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.ready_jobs.http import Secret
-from minutehand.ready_jobs.http.secrets import KEPT, Vault, mask, resolve, without_beginning
 from moto import mock_aws
+from quarterjack import Retry
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.ready_jobs.http import Secret
+from quarterjack.ready_jobs.http.secrets import KEPT, Vault, mask, resolve, without_beginning
 
 from tests.support.certificates import certified
 from tests.support.http_endpoint import serving
@@ -45,7 +45,7 @@ def test_a_secret_is_read_whole_or_by_its_key(cloud: None) -> None:
 
 def test_a_rotated_secret_is_used_after_five_minutes(cloud: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("minutehand.ready_jobs.http.secrets.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("quarterjack.ready_jobs.http.secrets.time.monotonic", lambda: now[0])
     parameters, vault, token = boto3.client("ssm", region_name="eu-west-1"), Vault(), Secret(parameter="token")
     parameters.put_parameter(Name="token", Value="old", Type="String")
     assert vault.value(token) == "old"
@@ -94,7 +94,7 @@ def test_an_empty_secret_is_an_error(cloud: None, monkeypatch: pytest.MonkeyPatc
             Vault().value(secret, allow_env=True)
 
 
-def test_a_variable_is_read_under_minutehand_local_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_is_read_under_quarterjack_local_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRM_TOKEN", "hush-9")
     for endpoint in (None, "https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"):
         if endpoint is None:

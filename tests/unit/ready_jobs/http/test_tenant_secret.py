@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, RunState, Scheduler
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.ready_jobs.http import Request, Secret, http_job, send
-from minutehand.ready_jobs.http.secrets import resolve
-from minutehand.ready_jobs.notifiers import webhook_notifier
-from minutehand.testing import Harness
+from quarterjack import Context, Registry, Retry, RunState, Scheduler
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.ready_jobs.http import Request, Secret, http_job, send
+from quarterjack.ready_jobs.http.secrets import resolve
+from quarterjack.ready_jobs.notifiers import webhook_notifier
+from quarterjack.testing import Harness
 
 from tests.support.builders import a_notice
 from tests.support.certificates import certified
@@ -67,7 +67,7 @@ def is_nowhere(harness: Harness, run: object, caplog: pytest.LogCaptureFixture) 
 
 
 def test_each_tenants_runs_send_its_own(secure: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "minutehand")
+    caplog.set_level(logging.DEBUG, "quarterjack")
     jobs = Registry()
     headers = {"Authorization": Secret(tenant="crm", form="Bearer {}")}
     http_job("call", url=f"{secure.url}/in", headers=headers, registry=jobs, **LOCAL)
@@ -102,7 +102,7 @@ def test_a_payload_may_name_one_and_never_says_whose(secure: Endpoint) -> None:
     "header",
     [
         {"secret": "../beta/crm"},
-        {"secret": "/minutehand/tenants/beta/crm"},
+        {"secret": "/quarterjack/tenants/beta/crm"},
         {"secret": "beta/crm"},
         {"secret": 7},
         {"secret": "crm", "tenant": "beta"},
@@ -198,7 +198,7 @@ def test_a_signing_secret_that_the_receiver_repeats_is_masked(
     endpoint: Endpoint, status: int, secret: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is never sent; but a receiver may say what it compared with, all of it or one of two."""
-    caplog.set_level(logging.DEBUG, "minutehand")
+    caplog.set_level(logging.DEBUG, "quarterjack")
     both = _signing(b"k", b"o")
     monkeypatch.setenv("SIGNING", both)
     jobs = Registry()

@@ -10,10 +10,10 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from minutehand import errors
-from minutehand.domain.history.outgoing_event import OutgoingEvent, parse_target
-from minutehand.historian.events import events_of
-from minutehand.ready_jobs.http.webhook import WebhookSink, signature
+from quarterjack import errors
+from quarterjack.domain.history.outgoing_event import OutgoingEvent, parse_target
+from quarterjack.historian.events import events_of
+from quarterjack.ready_jobs.http.webhook import WebhookSink, signature
 
 from tests.support.builders import NOON, a_run
 from tests.support.http_endpoint import Endpoint, Handler, serving
@@ -137,7 +137,7 @@ def test_a_receiver_that_is_gone_is_an_outage(receiver: Endpoint, monkeypatch: p
 def test_a_secret_that_is_none_is_refused_at_the_start_without_showing_it(
     receiver: Endpoint, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
-    with pytest.raises(errors.Misconfigured, match=r"MINUTEHAND_EVENT_SECRET.*store whsec_") as refused:
+    with pytest.raises(errors.Misconfigured, match=r"QUARTERJACK_EVENT_SECRET.*store whsec_") as refused:
         sink(receiver, monkeypatch, secret=secret)
     assert secret not in str(refused.value).replace("store whsec_", "")
 
@@ -164,7 +164,7 @@ def test_plain_http_is_for_hosts_in_the_named_networks_only(
     for addresses in (["93.184.215.14"], ["127.0.0.1", "93.184.215.14"]):
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)) for address in addresses]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=found, **__: found)
-        with pytest.raises(errors.Misconfigured, match=r"MINUTEHAND_EVENTS='http://hooks.*is not encrypted.*https://"):
+        with pytest.raises(errors.Misconfigured, match=r"QUARTERJACK_EVENTS='http://hooks.*is not encrypted.*https://"):
             made.publish(some())
     assert receiver.asked == []
 
@@ -177,6 +177,6 @@ def test_a_private_address_is_reached_only_if_it_is_allowed(
     with pytest.raises(errors.InvalidInput, match="is not encrypted"):
         WebhookSink(plain, allow_env=True)
     private = parse_target("webhook:https://127.0.0.1:1/hook", None, "env:ACME_HOOK")
-    with pytest.raises(errors.Misconfigured, match=r"no public address.*MINUTEHAND_EVENT_NETWORKS"):
+    with pytest.raises(errors.Misconfigured, match=r"no public address.*QUARTERJACK_EVENT_NETWORKS"):
         WebhookSink(private, allow_env=True).publish(some())
     assert receiver.asked == []

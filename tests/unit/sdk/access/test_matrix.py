@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from minutehand import AsyncScheduler, Grant, Scheduler, Tenants
-from minutehand.domain.tenants.access import OF_INSTALLATION as VERBS_OF_INSTALLATION
-from minutehand.domain.tenants.access import ROLES, Role, Verb, verbs_of
-from minutehand.domain.tenants.profile import ALL, INSTALLATION
-from minutehand.owner import access
-from minutehand.sdk.access.calls import CALLS, FREE, OF_TENANTS, About
+from quarterjack import AsyncScheduler, Grant, Scheduler, Tenants
+from quarterjack.domain.tenants.access import OF_INSTALLATION as VERBS_OF_INSTALLATION
+from quarterjack.domain.tenants.access import ROLES, Role, Verb, verbs_of
+from quarterjack.domain.tenants.profile import ALL, INSTALLATION
+from quarterjack.owner import access
+from quarterjack.sdk.access.calls import CALLS, FREE, OF_TENANTS, About
 
 from tests.support.parts import in_turn
 from tests.support.scenes.granted import (

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 import pytest
-from minutehand import AsyncScheduler, Context, Grant, Registry, Retry, Scheduler, Tenants
-from minutehand.domain.audit import Via
-from minutehand.domain.tenants.access import Verb, without_admin
-from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState
-from minutehand.errors import Forbidden, InvalidInput, NotFound, TenantSuspended, Unavailable
-from minutehand.owner import access
-from minutehand.testing import Harness
+from quarterjack import AsyncScheduler, Context, Grant, Registry, Retry, Scheduler, Tenants
+from quarterjack.domain.audit import Via
+from quarterjack.domain.tenants.access import Verb, without_admin
+from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState
+from quarterjack.errors import Forbidden, InvalidInput, NotFound, TenantSuspended, Unavailable
+from quarterjack.owner import access
+from quarterjack.testing import Harness
 
 from tests.support.scenes.granted import (
     CALLER,

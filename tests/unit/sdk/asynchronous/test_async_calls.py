@@ -12,11 +12,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-import minutehand
 import pytest
-from minutehand import AsyncScheduler, RunState, Scheduler
-from minutehand.errors import AlreadyExists, InvalidInput, NotFinished, NotFound
-from minutehand.testing import Detail, Hook
+import quarterjack
+from quarterjack import AsyncScheduler, RunState, Scheduler
+from quarterjack.errors import AlreadyExists, InvalidInput, NotFinished, NotFound
+from quarterjack.testing import Detail, Hook
 
 from tests.support.scenes.world import World
 
@@ -297,8 +297,8 @@ def test_what_is_iterated_comes_in_order_whole_and_with_its_errors() -> None:
 FORK = """
 import asyncio, os, signal
 from datetime import UTC, datetime
-from minutehand import AsyncScheduler, Registry
-from minutehand.testing import Harness
+from quarterjack import AsyncScheduler, Registry
+from quarterjack.testing import Harness
 jobs = Registry()
 jobs.job("note")(lambda ctx, payload: None)
 scheduler = AsyncScheduler.of(Harness(jobs, at=datetime(2026, 5, 4, tzinfo=UTC)).scheduler)
@@ -318,7 +318,7 @@ asyncio.run(scheduler.submit("note", 3))
 
 
 def test_a_forked_child_makes_its_own_threads() -> None:
-    place = str(Path(str(minutehand.__file__)).parents[1])
+    place = str(Path(str(quarterjack.__file__)).parents[1])
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": place}, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_type
 
-import minutehand
 import pytest
-from minutehand import AsyncScheduler, Context, Page, Run, RunTransition, Schedule, Scheduler
-from minutehand.errors import InvalidInput
-from minutehand.testing import Memory
+import quarterjack
+from quarterjack import AsyncScheduler, Context, Page, Run, RunTransition, Schedule, Scheduler
+from quarterjack.errors import InvalidInput
+from quarterjack.testing import Memory
 
 from tests.support.scenes.world import START, World
 
@@ -75,14 +75,14 @@ async def types(scheduler: AsyncScheduler) -> None:
 
 
 def test_a_scheduler_loads_nothing_of_it() -> None:
-    program = "from minutehand import Scheduler; import sys; print(*sys.modules)"
-    place = str(Path(str(minutehand.__file__)).parents[1])
+    program = "from quarterjack import Scheduler; import sys; print(*sys.modules)"
+    place = str(Path(str(quarterjack.__file__)).parents[1])
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONPATH": place}
     )
     modules = set(done.stdout.split())
-    assert "minutehand.sdk.scheduler" in modules
-    assert not {name for name in modules if name.startswith("minutehand.sdk.asynchronous")}
+    assert "quarterjack.sdk.scheduler" in modules
+    assert not {name for name in modules if name.startswith("quarterjack.sdk.asynchronous")}
     assert "asyncio.base_events" not in modules, "it loads ssl"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from minutehand import Registry
-from minutehand.domain.tenants.profile import INSTALLATION
-from minutehand.errors import InvalidInput
-from minutehand.testing import Harness
+from quarterjack import Registry
+from quarterjack.domain.tenants.profile import INSTALLATION
+from quarterjack.errors import InvalidInput
+from quarterjack.testing import Harness
 
 AT = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, Settings, Tenants
-from minutehand.errors import InvalidInput, Misconfigured
-from minutehand.fires.lines import change_cap
-from minutehand.state.tenants.slots import ConcurrencyCap
-from minutehand.testing import Harness
+from quarterjack import Context, Registry, Retry, Settings, Tenants
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.fires.lines import change_cap
+from quarterjack.state.tenants.slots import ConcurrencyCap
+from quarterjack.testing import Harness
 
 from tests.support.scenes.world import Faults
 
@@ -125,13 +125,13 @@ def test_runs_in_line_are_told_by_limit_as_far_as_they_were_counted(
     told = harness.tenants.figures("acme")
     assert told.lines == {"concurrent_runs": 0, "concurrent_runs:plain": 4, "concurrent_runs:fails": 4}
     assert told.lines_longer == []
-    monkeypatch.setattr("minutehand.sdk.tenants.figures._MOST_WAITING", 6)
+    monkeypatch.setattr("quarterjack.sdk.tenants.figures._MOST_WAITING", 6)
     told = harness.tenants.figures("acme")
     assert sum(told.lines.values()) == 6
     assert len(told.lines_longer) == 1
     (longer,) = told.lines_longer
     assert told.lines[longer] == 2
-    monkeypatch.setattr("minutehand.sdk.tenants.figures._MOST_WAITING", 4)
+    monkeypatch.setattr("quarterjack.sdk.tenants.figures._MOST_WAITING", 4)
     told = harness.tenants.figures("acme")
     assert sum(told.lines.values()) == 4
     assert len(told.lines_longer) >= 1, "of the second line it is only known that there is one"
@@ -151,5 +151,5 @@ def test_what_cannot_be_told_says_why(harness: Harness) -> None:
     with pytest.raises(InvalidInput, match="minutes=61"):
         harness.tenants.figures("acme", minutes=61)
     without = Tenants(services=harness.memory.connect(), settings=Settings(history=False))
-    with pytest.raises(Misconfigured, match="MINUTEHAND_HISTORY=off"):
+    with pytest.raises(Misconfigured, match="QUARTERJACK_HISTORY=off"):
         without.figures("acme")

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Tenants
-from minutehand.errors import InvalidInput, NotFound
-from minutehand.testing import ManualClock, Memory
+from quarterjack import Tenants
+from quarterjack.errors import InvalidInput, NotFound
+from quarterjack.testing import ManualClock, Memory
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def tenants(clock: ManualClock) -> Tenants:
 def test_a_key_is_made_listed_and_revoked(tenants: Tenants) -> None:
     end = START + timedelta(days=90)
     made = tenants.create_key("acme", "crm", "submit", jobs=["crm.*"], expires_at=end)
-    assert made.text.startswith("mh_acme_crm.1_")
+    assert made.text.startswith("qj_acme_crm.1_")
     assert made.text not in repr(made)
     assert (made.key.id, made.key.can, made.key.jobs) == ("crm.1", ("submit",), ("crm.*",))
     assert (made.key.created_at, made.key.created_by, made.key.expires_at) == (START, "app:ada", end)

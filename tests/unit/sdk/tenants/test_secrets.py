@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from minutehand import Tenants
-from minutehand.errors import Forbidden, InvalidInput, NotFound, Unavailable
-from minutehand.testing import ManualClock, Memory
-from minutehand.testing.memory.calls import Detail, Hook
-from minutehand.testing.memory.installation import IDENTITY
+from quarterjack import Tenants
+from quarterjack.errors import Forbidden, InvalidInput, NotFound, Unavailable
+from quarterjack.testing import ManualClock, Memory
+from quarterjack.testing.memory.calls import Detail, Hook
+from quarterjack.testing.memory.installation import IDENTITY
 
 HUSH = "hush-0123456789"
 

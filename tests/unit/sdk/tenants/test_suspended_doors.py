@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from minutehand import Registry, Retry, RunState, Scheduler
-from minutehand.errors import Forbidden, TenantSuspended
-from minutehand.testing import Harness
+from quarterjack import Registry, Retry, RunState, Scheduler
+from quarterjack.errors import Forbidden, TenantSuspended
+from quarterjack.testing import Harness
 
 AT = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 Door = Callable[[Scheduler, dict[str, str]], object]
@@ -73,7 +73,7 @@ def test_what_makes_new_work_is_refused(harness: Harness, door: str) -> None:
     ids = prepared(harness)
     lines, runs, heads = len(harness.memory.audit_lines()), harness.memory.runs(), harness.memory.heads()
     with pytest.raises(
-        TenantSuspended, match=r"'acme' is suspended \(unpaid\); `minutehand tenants resume acme` ends it"
+        TenantSuspended, match=r"'acme' is suspended \(unpaid\); `quarterjack tenants resume acme` ends it"
     ) as refused:
         SHUT[door](harness.scheduler, ids)
     assert isinstance(refused.value, Forbidden)

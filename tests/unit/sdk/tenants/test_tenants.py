@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from minutehand import Grant, Scheduler, Tenants, TenantState
-from minutehand.auditor.closing import close_days
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.tenants.editing import MAX_TEXT
-from minutehand.domain.tenants.profile import INSTALLATION, MAX_GRANTS, TenantProfile
-from minutehand.errors import AlreadyExists, Conflict, InvalidInput, NotFound, TenantSuspended
-from minutehand.testing import ManualClock, Memory
-from minutehand.testing.memory.calls import Detail, Hook
+from quarterjack import Grant, Scheduler, Tenants, TenantState
+from quarterjack.auditor.closing import close_days
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.tenants.editing import MAX_TEXT
+from quarterjack.domain.tenants.profile import INSTALLATION, MAX_GRANTS, TenantProfile
+from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound, TenantSuspended
+from quarterjack.testing import ManualClock, Memory
+from quarterjack.testing.memory.calls import Detail, Hook
 
 ALICE = "app:alice@acme"
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)

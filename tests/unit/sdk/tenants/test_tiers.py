@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Tenants
-from minutehand.domain.tenants.limits import TenantLimits
-from minutehand.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
-from minutehand.domain.times import SECOND
-from minutehand.errors import InvalidInput, JobNotGranted, LimitExceeded, NotFound, Unavailable
-from minutehand.testing import Harness, Memory
-from minutehand.testing.memory.calls import Detail, Hook
+from quarterjack import Context, Registry, Tenants
+from quarterjack.domain.tenants.limits import TenantLimits
+from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import InvalidInput, JobNotGranted, LimitExceeded, NotFound, Unavailable
+from quarterjack.testing import Harness, Memory
+from quarterjack.testing.memory.calls import Detail, Hook
 
 NOW = 1_000_000
 GOLD = "~gold"
@@ -171,7 +171,7 @@ def test_the_audit_has_the_tier(memory: Memory, tenants: Tenants) -> None:
 @pytest.mark.parametrize(
     ("call", "field", "words"),
     [
-        (lambda on: on.create("acme", tier="silver"), "tier", r"has no profile.*minutehand tenants create '~silver'"),
+        (lambda on: on.create("acme", tier="silver"), "tier", r"has no profile.*quarterjack tenants create '~silver'"),
         (lambda on: on.set("acme", tier="silver"), "tier", "has no profile"),
         (
             lambda on: on.create("acme", tier="~gold"),

@@ -8,17 +8,17 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from minutehand import Context, Retry, Scheduler
-from minutehand.domain.audit import AuditAct
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE, SECOND, from_ms
-from minutehand.errors import NotFound
-from minutehand.fires.breakers import change_breakers, read_breakers
-from minutehand.fires.marks import marked
-from minutehand.state.tenants.breaker import ALL, Breaker
-from minutehand.state.tenants.marks import Mark
-from minutehand.testing.process import Hand
-from minutehand.worker.breakers import BreakerBook, Passage
+from quarterjack import Context, Retry, Scheduler
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE, SECOND, from_ms
+from quarterjack.errors import NotFound
+from quarterjack.fires.breakers import change_breakers, read_breakers
+from quarterjack.fires.marks import marked
+from quarterjack.state.tenants.breaker import ALL, Breaker
+from quarterjack.state.tenants.marks import Mark
+from quarterjack.testing.process import Hand
+from quarterjack.worker.breakers import BreakerBook, Passage
 
 from tests.support.open_breakers import open_breaker
 from tests.support.parts import in_rotation

@@ -7,16 +7,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from minutehand.domain.message import Wait, decode
-from minutehand.domain.notice import RECORD
-from minutehand.domain.run import RunState
-from minutehand.domain.times import MINUTE, SECOND, from_ms
-from minutehand.fires.breakers import read_breakers
-from minutehand.fires.marks import marked
-from minutehand.state.tenants.breaker import ALL
-from minutehand.state.tenants.marks import Mark
-from minutehand.testing.process import Hand
-from minutehand.why.answer import Cause, Verdict
+from quarterjack.domain.message import Wait, decode
+from quarterjack.domain.notice import RECORD
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import MINUTE, SECOND, from_ms
+from quarterjack.fires.breakers import read_breakers
+from quarterjack.fires.marks import marked
+from quarterjack.state.tenants.breaker import ALL
+from quarterjack.state.tenants.marks import Mark
+from quarterjack.testing.process import Hand
+from quarterjack.why.answer import Cause, Verdict
 
 from tests.support.scenes.failing import Failing
 from tests.support.scenes.world import NOON, Faults, World, fails

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.execution.settle import release_run
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.execution.settle import release_run
 
 from tests.support.scenes.capped import Capped, Lasting
 from tests.support.scenes.world import Faults

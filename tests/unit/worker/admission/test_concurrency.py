@@ -7,19 +7,19 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.auditor.repairs import resend
-from minutehand.domain.message import decode
-from minutehand.domain.run import EntryKind, Failure, RunState
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.state.lease import LEASE, SKEW
-from minutehand.state.tenants.slots import EVERYBODY, HELD, SENT, ConcurrencyCap
-from minutehand.testing import Crash
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
-from minutehand.worker.execution.settle import release_run
-from minutehand.worker.pipeline import partition_batch, run_batch
-from minutehand.worker.stages import Failed
+from quarterjack import Scheduler
+from quarterjack.auditor.repairs import resend
+from quarterjack.domain.message import decode
+from quarterjack.domain.run import EntryKind, Failure, RunState
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.state.tenants.slots import EVERYBODY, HELD, SENT, ConcurrencyCap
+from quarterjack.testing import Crash
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.execution.settle import release_run
+from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.stages import Failed
 
 from tests.support.scenes.capped import ACME, Capped
 from tests.support.scenes.world import Faults, crash, fails

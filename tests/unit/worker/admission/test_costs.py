@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from minutehand import Scheduler
-from minutehand.fires.marks import put_mark
-from minutehand.state.tenants.marks import Mark
-from minutehand.worker.context import WorkerContext
+from quarterjack import Scheduler
+from quarterjack.fires.marks import put_mark
+from quarterjack.state.tenants.marks import Mark
+from quarterjack.worker.context import WorkerContext
 
 from tests.support.scenes.capped import Capped, Lasting
 from tests.support.scenes.world import Faults

@@ -8,15 +8,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry, RunState
-from minutehand.domain.message import UNREADABLE, DeadLetter, Message
-from minutehand.domain.names import RunRef, aside_ref, fire_ref, one_off_ref, parse_run_id
-from minutehand.domain.run import EntryKind
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.dynamodb.tables import REVISIONS, RUNS
-from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.testing.process import bury_all
-from minutehand.undertaker.bury import RETURNS, bury_one
+from quarterjack import Context, Retry, RunState
+from quarterjack.domain.message import UNREADABLE, DeadLetter, Message
+from quarterjack.domain.names import RunRef, aside_ref, fire_ref, one_off_ref, parse_run_id
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.dynamodb.tables import REVISIONS, RUNS
+from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.testing.process import bury_all
+from quarterjack.undertaker.bury import RETURNS, bury_one
 
 from tests.support.builders import a_one_off
 from tests.support.scenes.world import NOON, OWNER, Faults, World

@@ -7,15 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import RunState, Scheduler
-from minutehand.domain.schedule import freeze_key
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import InvalidInput, Unavailable
-from minutehand.testing import Crash, Detail
-from minutehand.testing.process import Hand, work_off
-from minutehand.worker.admission.admit import FRESH
-from minutehand.worker.admission.tenant_state import RETURN
-from minutehand.worker.delivery.receive import receive
+from quarterjack import RunState, Scheduler
+from quarterjack.domain.schedule import freeze_key
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.testing import Crash, Detail
+from quarterjack.testing.process import Hand, work_off
+from quarterjack.worker.admission.admit import FRESH
+from quarterjack.worker.admission.tenant_state import RETURN
+from quarterjack.worker.delivery.receive import receive
 
 from tests.support.scenes.world import NOON, Faults, World, at, fails
 

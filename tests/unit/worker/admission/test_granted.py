@@ -7,22 +7,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, RunState, Scheduler
-from minutehand.domain.policies import StartWord
-from minutehand.domain.run import RunRow
-from minutehand.domain.tenants.job_grants import KIND, NOT_GRANTED
-from minutehand.domain.tenants.profile import INSTALLATION, TenantProfile
-from minutehand.domain.times import MINUTE, SECOND
-from minutehand.errors import Continue
-from minutehand.ready_jobs.command import command_job
-from minutehand.ready_jobs.http import http_job
-from minutehand.testing import Crash
-from minutehand.testing.process import Hand, bury_all
-from minutehand.worker import pipeline
-from minutehand.worker.admission.admit import admit
-from minutehand.worker.admission.tenant_state import FRESH
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.stages import Outcome, ReadyRun, ReceivedMessage
+from quarterjack import Context, Registry, Retry, RunState, Scheduler
+from quarterjack.domain.policies import StartWord
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.tenants.job_grants import KIND, NOT_GRANTED
+from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import Continue
+from quarterjack.ready_jobs.command import command_job
+from quarterjack.ready_jobs.http import http_job
+from quarterjack.testing import Crash
+from quarterjack.testing.process import Hand, bury_all
+from quarterjack.worker import pipeline
+from quarterjack.worker.admission.admit import admit
+from quarterjack.worker.admission.tenant_state import FRESH
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import Outcome, ReadyRun, ReceivedMessage
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 
@@ -92,7 +92,7 @@ def test_it_is_known_on_each_run_why_and_what_gives_it() -> None:
     (run,) = dead_of(world)
     assert run.failure is not None
     assert run.failure.message == (
-        "tenant 'acme' may not run job 'note'; `minutehand tenants set acme --add-job note` gives it"
+        "tenant 'acme' may not run job 'note'; `quarterjack tenants set acme --add-job note` gives it"
     )
     (dead,) = world.scheduler.list_dead(error_type=KIND).items
     assert (dead.id, dead.reason) == (str(run.ref), NOT_GRANTED)

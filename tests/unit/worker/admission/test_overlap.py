@@ -7,19 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Context, Rule, RunState
-from minutehand.domain.names import RunRef
-from minutehand.domain.options import OverlapWord
-from minutehand.domain.run import TERMINAL, EntryKind
-from minutehand.domain.times import DAY, MINUTE, SECOND
-from minutehand.fires.claim import message_of
-from minutehand.ports.work_queue import OutgoingMessage
-from minutehand.state.lease import renew, succeed
-from minutehand.state.overlap import SLOT, Slot
-from minutehand.testing import Crash, Detail
-from minutehand.testing.process import Hand, work_off
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
+from quarterjack import Context, Rule, RunState
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.options import OverlapWord
+from quarterjack.domain.run import TERMINAL, EntryKind
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.fires.claim import message_of
+from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.state.lease import renew, succeed
+from quarterjack.state.overlap import SLOT, Slot
+from quarterjack.testing import Crash, Detail
+from quarterjack.testing.process import Hand, work_off
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
 
 from tests.support.scenes.overlapping_runs import OverlappingRuns
 from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from minutehand import Context, Rule
-from minutehand.domain.options import OverlapWord
-from minutehand.domain.run import EntryKind, RunState
-from minutehand.testing import Detail
+from quarterjack import Context, Rule
+from quarterjack.domain.options import OverlapWord
+from quarterjack.domain.run import EntryKind, RunState
+from quarterjack.testing import Detail
 
 from tests.support.histories.crash_points import Plan, Scenario, Scene, pairs, singles
 from tests.support.parts import in_parts

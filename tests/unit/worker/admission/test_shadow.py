@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from minutehand import RunState
-from minutehand.testing import Crash
-from minutehand.testing.process import work_off
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.delivery.visibility import HIDDEN
+from quarterjack import RunState
+from quarterjack.testing import Crash
+from quarterjack.testing.process import work_off
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
 
 from tests.support.scenes.world import NOON, OWNER, Faults, World, crash, fails
 

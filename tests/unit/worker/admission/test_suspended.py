@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from minutehand import RunState, Scheduler
-from minutehand.domain.tenants.profile import TenantProfile, TenantState
-from minutehand.domain.times import SECOND
-from minutehand.dynamodb.tables import REVISIONS, RUNS, TENANTS
-from minutehand.testing import Detail
-from minutehand.testing.process import Hand, work_off
-from minutehand.worker.admission.tenant_state import RETURN, UNREAD
-from minutehand.worker.delivery.receive import receive
-from minutehand.worker.stages import Action
+from quarterjack import RunState, Scheduler
+from quarterjack.domain.tenants.profile import TenantProfile, TenantState
+from quarterjack.domain.times import SECOND
+from quarterjack.dynamodb.tables import REVISIONS, RUNS, TENANTS
+from quarterjack.testing import Detail
+from quarterjack.testing.process import Hand, work_off
+from quarterjack.worker.admission.tenant_state import RETURN, UNREAD
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.stages import Action
 
 from tests.support.scenes.world import Faults, World
 

@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry
-from minutehand.domain.policies import Priority
-from minutehand.domain.run import EntryKind
-from minutehand.domain.times import DAY, HOUR, SECOND
-from minutehand.errors import Continue
-from minutehand.testing import Memory
+from quarterjack import Context, Retry
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.run import EntryKind
+from quarterjack.domain.times import DAY, HOUR, SECOND
+from quarterjack.errors import Continue
+from quarterjack.testing import Memory
 
 from tests.support.scenes.world import World, at
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from minutehand.errors import Unavailable
-from minutehand.worker.delivery.visibility import DeleteBuffer
+from quarterjack.errors import Unavailable
+from quarterjack.worker.delivery.visibility import DeleteBuffer
 
 
 class Work:

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry, RunState
-from minutehand.domain.times import SECOND
-from minutehand.errors import LeaseLost, RunCancelled
-from minutehand.state.lease import HEARTBEAT
-from minutehand.testing import Crash
-from minutehand.testing.process import work_off
-from minutehand.worker.delivery.receive import receive
+from quarterjack import Context, Retry, RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import LeaseLost, RunCancelled
+from quarterjack.state.lease import HEARTBEAT
+from quarterjack.testing import Crash
+from quarterjack.testing.process import work_off
+from quarterjack.worker.delivery.receive import receive
 
 from tests.support.scenes.threads import Threads
 from tests.support.scenes.world import Faults, World, at, crash

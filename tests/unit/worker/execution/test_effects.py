@@ -7,13 +7,13 @@ import functools
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry, Run, RunState
-from minutehand.domain.message import INLINE_PAYLOAD
-from minutehand.domain.names import parse_run_id
-from minutehand.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
-from minutehand.state.lease import lease
-from minutehand.worker.delivery.visibility import Heartbeat
-from minutehand.worker.execution.job_values import LARGEST
+from quarterjack import Context, Retry, Run, RunState
+from quarterjack.domain.message import INLINE_PAYLOAD
+from quarterjack.domain.names import parse_run_id
+from quarterjack.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
+from quarterjack.state.lease import lease
+from quarterjack.worker.delivery.visibility import Heartbeat
+from quarterjack.worker.execution.job_values import LARGEST
 
 from tests.support.scenes.world import Faults, World, fails
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from minutehand import Context, Registry, Retry
-from minutehand.testing import Harness
-from minutehand.worker.execution.http_status import http_status
+from quarterjack import Context, Registry, Retry
+from quarterjack.testing import Harness
+from quarterjack.worker.execution.http_status import http_status
 
 from tests.support.http_endpoint import serving
 

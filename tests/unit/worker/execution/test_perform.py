@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from minutehand import PROGRAMMING_ERRORS, Context, Registry, Retry, RunState, Scheduler
-from minutehand.errors import InvalidInput, Permanent, RetryAfter, UnexpectedStatus
-from minutehand.worker.execution.perform import MESSAGE, TRACEBACK
+from quarterjack import PROGRAMMING_ERRORS, Context, Registry, Retry, RunState, Scheduler
+from quarterjack.errors import InvalidInput, Permanent, RetryAfter, UnexpectedStatus
+from quarterjack.worker.execution.perform import MESSAGE, TRACEBACK
 
 from tests.support.scenes.threads import Threads
 from tests.support.scenes.world import World

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from minutehand import Context, Redact, Registry, Retry
-from minutehand.errors import InvalidInput
-from minutehand.testing import Harness
+from quarterjack import Context, Redact, Registry, Retry
+from quarterjack.errors import InvalidInput
+from quarterjack.testing import Harness
 
 HUSH = "hush-0123"
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)

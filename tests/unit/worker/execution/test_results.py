@@ -6,12 +6,12 @@ import threading
 from typing import Any
 
 import pytest
-from minutehand import Context, RunState
-from minutehand.domain.message import INLINE_PAYLOAD
-from minutehand.domain.names import parse_run_id
-from minutehand.errors import InvalidInput, NotFinished, NotFound
-from minutehand.worker.execution.job_values import LARGEST
-from minutehand.worker.execution.settle import SMALL_RESULT
+from quarterjack import Context, RunState
+from quarterjack.domain.message import INLINE_PAYLOAD
+from quarterjack.domain.names import parse_run_id
+from quarterjack.errors import InvalidInput, NotFinished, NotFound
+from quarterjack.worker.execution.job_values import LARGEST
+from quarterjack.worker.execution.settle import SMALL_RESULT
 
 from tests.support.scenes.world import Faults, World, fails
 

@@ -13,11 +13,11 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from minutehand import Context, Registry, Retry, Run, RunState, Scheduler
-from minutehand.errors import InvalidInput, Misconfigured, Unavailable
-from minutehand.logs import JsonFormatter, ReadableFormatter
-from minutehand.masking import MASK
-from minutehand.testing import Detail, Harness, Hook
+from quarterjack import Context, Registry, Retry, Run, RunState, Scheduler
+from quarterjack.errors import InvalidInput, Misconfigured, Unavailable
+from quarterjack.logs import JsonFormatter, ReadableFormatter
+from quarterjack.masking import MASK
+from quarterjack.testing import Detail, Harness, Hook
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 HUSH = "hush/é 0123456789"
@@ -59,7 +59,7 @@ def test_a_job_gets_the_secret_of_its_runs_tenant() -> None:
     assert got == [HUSH, OTHER]
 
 
-@pytest.mark.parametrize("name", ["../beta/crm", "/minutehand/tenants/beta/crm", "beta/crm", "crm:1", ".."])
+@pytest.mark.parametrize("name", ["../beta/crm", "/quarterjack/tenants/beta/crm", "beta/crm", "crm:1", ".."])
 def test_a_payload_may_say_the_name_and_never_whose(name: str) -> None:
     run = once(stage(lambda ctx, payload: ctx.secret(payload)), name)
     assert (run.state, run.error_type) == (RunState.DEAD, "InvalidInput")
@@ -72,7 +72,7 @@ def test_a_missing_secret_fails_the_attempt_and_says_how_to_store_it() -> None:
     found = harness.scheduler.get_run(run.id)
     assert (found.state, found.error_type) == (RunState.RETRYING, "Misconfigured")
     assert "no parameter /memory/tenants/acme/hook" in str(found.error)
-    assert "minutehand --tenant acme secrets set hook" in str(found.error)
+    assert "quarterjack --tenant acme secrets set hook" in str(found.error)
     harness.set_secret("hook", "hush-0123")
     harness.advance(minutes=10)
     assert harness.scheduler.get_run(run.id).result == 9
@@ -420,7 +420,7 @@ def test_fields_of_the_run_stay_as_they_are() -> None:
     handler.setFormatter(JsonFormatter())
     harness = stage(lambda ctx, payload: ctx.logger.warning("tenant %s", ctx.secret("acme")))
     harness.set_secret("acme", "acme")
-    root = logging.getLogger("minutehand.job.work")
+    root = logging.getLogger("quarterjack.job.work")
     root.addHandler(handler)
     try:
         once(harness)

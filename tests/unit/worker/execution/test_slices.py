@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry, RunState
-from minutehand.errors import Continue, Unavailable
-from minutehand.state import retry
-from minutehand.testing import Crash
-from minutehand.testing.process import Hand
-from minutehand.worker.context import WorkerContext
-from minutehand.worker.execution.effects import MARGIN
+from quarterjack import Context, Retry, RunState
+from quarterjack.errors import Continue, Unavailable
+from quarterjack.state import retry
+from quarterjack.testing import Crash
+from quarterjack.testing.process import Hand
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.execution.effects import MARGIN
 
 from tests.support.scenes.world import Faults, World, crash, fails
 

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry, Run, RunState
-from minutehand.domain.names import parse_run_id
-from minutehand.errors import InvalidInput, LeaseLost
-from minutehand.state.lease import lease
+from quarterjack import Context, Retry, Run, RunState
+from quarterjack.domain.names import parse_run_id
+from quarterjack.errors import InvalidInput, LeaseLost
+from quarterjack.state.lease import lease
 
 from tests.support.scenes.world import World
 

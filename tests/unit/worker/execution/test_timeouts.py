@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry, RunState
-from minutehand.errors import LeaseLost
+from quarterjack import Context, Retry, RunState
+from quarterjack.errors import LeaseLost
 
 from tests.support.scenes.threads import Threads
 from tests.support.scenes.world import World

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from minutehand import Context, Retry, Run, RunState
-from minutehand.domain.names import parse_run_id
-from minutehand.errors import InvalidInput, ItemRefused, LeaseLost, RunCancelled, Unavailable
-from minutehand.state.lease import lease
-from minutehand.testing import Crash
-from minutehand.worker.execution.transaction import LARGEST
+from quarterjack import Context, Retry, Run, RunState
+from quarterjack.domain.names import parse_run_id
+from quarterjack.errors import InvalidInput, ItemRefused, LeaseLost, RunCancelled, Unavailable
+from quarterjack.state.lease import lease
+from quarterjack.testing import Crash
+from quarterjack.worker.execution.transaction import LARGEST
 
 from tests.support.job_tables import DictClient, put
 from tests.support.scenes.world import Faults, World, crash, fails

@@ -1,1 +1,0 @@
-"""The SDK in parts; ``minutehand.Scheduler`` is all of them."""

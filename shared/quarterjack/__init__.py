@@ -1,0 +1,124 @@
+"""Quarterjack: a serverless, multi-tenant job scheduler on AWS managed queues.
+
+>>> from quarterjack import job
+>>> @job("docs.hello")
+... def hello(ctx, payload):
+...     ctx.logger.info("hello", extra={"to": payload["name"]})
+
+Each name is imported when it is first asked for (PEP 562): a module that only declares jobs loads no AWS library, and a Lambda
+function only what it runs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from quarterjack import errors
+
+if TYPE_CHECKING:
+    from quarterjack.declare import schedule
+    from quarterjack.domain.job import Context
+    from quarterjack.domain.policies import PROGRAMMING_ERRORS, Delivery, Retry, Start
+    from quarterjack.domain.redaction import Redact
+    from quarterjack.domain.run import RunState
+    from quarterjack.domain.schedule import ScheduleState
+    from quarterjack.domain.tenants.profile import Grant, TenantState
+    from quarterjack.jobs import Queue, Registry, job, load
+    from quarterjack.sdk.asynchronous.scheduler import AsyncScheduler
+    from quarterjack.sdk.history.log_views import LogLine, LogPage
+    from quarterjack.sdk.history.worker_views import JobView, QueueStripe, QueueView, RunningPage, Worker, WorkerRun
+    from quarterjack.sdk.schedule_views import Schedule
+    from quarterjack.sdk.scheduler import Scheduler
+    from quarterjack.sdk.tenants.erasing import ErasureCount, ErasureProgress
+    from quarterjack.sdk.tenants.figures import TenantFigures
+    from quarterjack.sdk.tenants.tenant_views import Tenant
+    from quarterjack.sdk.tenants.tenants import Tenants
+    from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
+    from quarterjack.settings import Settings
+    from quarterjack.timing import Rule, next_fires
+    from quarterjack.why.answer import Answer, Cause, Sentence, Verdict
+
+__all__ = [
+    "PROGRAMMING_ERRORS",
+    "Answer",
+    "AsyncScheduler",
+    "Cause",
+    "Context",
+    "DeadRun",
+    "Delivery",
+    "ErasureCount",
+    "ErasureProgress",
+    "Grant",
+    "JobView",
+    "LogLine",
+    "LogPage",
+    "Page",
+    "Queue",
+    "QueueStripe",
+    "QueueView",
+    "Redact",
+    "Redriven",
+    "Registry",
+    "Retry",
+    "Rule",
+    "Run",
+    "RunState",
+    "RunTransition",
+    "RunningPage",
+    "Schedule",
+    "ScheduleState",
+    "Scheduler",
+    "Sentence",
+    "Settings",
+    "Start",
+    "Tenant",
+    "TenantFigures",
+    "TenantState",
+    "Tenants",
+    "Verdict",
+    "Worker",
+    "WorkerRun",
+    "errors",
+    "job",
+    "load",
+    "next_fires",
+    "schedule",
+]
+
+# Where each name is at home; a test compares this with the imports above.
+_NAMES_BY_HOME = {
+    "declare": "schedule",
+    "domain.job": "Context",
+    "domain.policies": "PROGRAMMING_ERRORS Delivery Retry Start",
+    "domain.redaction": "Redact",
+    "domain.run": "RunState",
+    "domain.schedule": "ScheduleState",
+    "domain.tenants.profile": "Grant TenantState",
+    "jobs": "Queue Registry job load",
+    "sdk.asynchronous.scheduler": "AsyncScheduler",
+    "sdk.scheduler": "Scheduler",
+    "sdk.schedule_views": "Schedule",
+    "sdk.tenants.erasing": "ErasureCount ErasureProgress",
+    "sdk.tenants.figures": "TenantFigures",
+    "sdk.tenants.tenant_views": "Tenant",
+    "sdk.tenants.tenants": "Tenants",
+    "sdk.views": "DeadRun Page Redriven Run RunTransition",
+    "sdk.history.log_views": "LogLine LogPage",
+    "sdk.history.worker_views": "JobView QueueStripe QueueView RunningPage Worker WorkerRun",
+    "settings": "Settings",
+    "timing": "Rule next_fires",
+    "why.answer": "Answer Cause Sentence Verdict",
+}
+_HOMES = {name: home for home, names in _NAMES_BY_HOME.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # a type checker would take it for a promise of any name
+
+    def __getattr__(name: str) -> object:
+        """A public name, from its home; from then on it is here."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"{__name__}.{home}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

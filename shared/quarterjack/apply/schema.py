@@ -1,0 +1,113 @@
+"""The JSON Schema of a file of declarations, generated from the classes that have its words as fields.
+
+``docs/generate.py`` writes it to ``schedules.schema.json`` beside this module; a test fails if that file is out of date.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from quarterjack.apply.fields import DATES, OPTIONS, OVERRIDES, RETRY, RULE
+from quarterjack.arguments import MAX_DESCRIPTION, MAX_TAGS
+from quarterjack.domain.options import Options
+from quarterjack.domain.policies import Overrides, Policies, Retry
+from quarterjack.timing import Rule
+
+SCHEMA = "schedules.schema.json"  # beside this module
+_NAME = "^[A-Za-z0-9._:@/-]{1,200}$"
+_PLAIN: Mapping[Any, dict[str, Any]] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    type(None): {"type": "null"},
+}
+_NAMED = {"type": "string", "pattern": _NAME}
+_TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+
+
+def published() -> str:
+    return files(__package__ or "quarterjack.apply").joinpath(SCHEMA).read_text(encoding="utf-8")
+
+
+def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
+    """The schema as JSON text. ``remarks`` gives the comments beside a class's fields: they become descriptions."""
+    words: dict[str, Any] = {
+        "job": {**_NAMED, "description": "name of the job"},
+        "expression": {
+            "anyOf": [{"type": "string"}, _TEXTS],
+            "description": "when it is due: cron, rate(…), at(…), RRULE",
+        },
+        "timezone": {"type": "string", "default": "UTC", "description": "IANA name that the expression is read in"},
+        "rule": {**_object(_properties(Rule, RULE, remarks)), "description": "further options of the rule"},
+        "payload": {"description": "payload of the job"},
+        "description": {"type": "string", "maxLength": MAX_DESCRIPTION, "description": "free text"},
+        "tags": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "maxProperties": MAX_TAGS,
+            "description": "key-value pairs to filter by",
+        },
+        "paused": {"type": "boolean", "description": "true: paused; false: not paused; left out: unchanged"},
+        **_properties(Overrides, OVERRIDES, lambda _: remarks(Policies)),
+        **_properties(Options, OPTIONS, remarks),
+    }
+    retry = _object(_properties(Retry, RETRY, remarks))
+    words["retry"] = {**retry, "description": "instead of the job's own, as a whole"}
+    top = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Schedules of Quarterjack",
+        **_object(
+            {
+                "managed_by": {**_NAMED, "description": "owner of these schedules; apply changes no others"},
+                "schedules": {
+                    "type": "object",
+                    "propertyNames": {"pattern": _NAME},
+                    "additionalProperties": _object(words, required=("job", "expression")),
+                    "description": "the schedules by name",
+                },
+            },
+            required=("schedules",),
+        ),
+    }
+    return json.dumps(top, indent=2, ensure_ascii=False) + "\n"
+
+
+def _object(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False, **needed}
+
+
+def _properties(kind: Any, names: tuple[str, ...], remarks: Callable[[type], Mapping[str, str]]) -> dict[str, Any]:
+    hints, comments = get_type_hints(kind), remarks(kind)
+    defaults = {f.name: f.default for f in fields(kind) if f.default is not MISSING and f.default is not None}
+    found = {}
+    for name in names:
+        is_date = kind is Rule and name in DATES
+        found[name] = {"type": "string", "format": "date-time"} if is_date else dict(_type(hints[name]))
+        if comments.get(name):
+            found[name]["description"] = comments[name]
+        if defaults.get(name) not in (None, ()):
+            found[name]["default"] = defaults[name]
+    return found
+
+
+def _type(hint: Any) -> dict[str, Any]:
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return {"enum": [str(word) for word in hint]}
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"enum": list(parts)}
+    if origin in (Union, types.UnionType):
+        kinds = [_type(part) for part in parts if part is not type(None)]
+        kinds = [kind for place, kind in enumerate(kinds) if kind not in kinds[:place]]  # an enum and its words are one
+        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    return {"type": "array", "items": {"type": "string"}}  # tuples of texts, and of exceptions by name

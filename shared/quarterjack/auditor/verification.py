@@ -1,0 +1,156 @@
+"""Verify the audit of a tenant: a line that was changed, removed or added, a day without its close, a broken chain of closes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+
+from quarterjack.auditor.closing import document_of
+from quarterjack.domain.audit import DayClose, anchor_key, anchors_of, closes_at, date_of, root_of
+from quarterjack.domain.times import HOUR
+from quarterjack.ports.audit import StoredClose, StoredLine
+from quarterjack.ports.services import Services
+
+PATIENCE = 3 * HOUR  # ms beyond which a day that may be closed should be: auditors come once an hour
+
+
+class ProblemKind(StrEnum):
+    """What is wrong."""
+
+    CHANGED = "changed"  # a line is not as it was written, or other lines stand in its place
+    REMOVED = "removed"  # a day has fewer lines than its close counted
+    ADDED = "added"  # a day has more lines than its close counted
+    UNCLOSED = "unclosed"  # a day has lines, or had some, and no close
+    CHAIN = "chain"  # a close is missing, was changed, or does not follow the one before
+    ANCHOR = (
+        "anchor"  # a close differs from the one in the bucket, or is only there, or that one was replaced or removed
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditProblem:
+    """One finding."""
+
+    kind: ProblemKind
+    day: str | None  # UTC, as in 2026-11-22
+    key: str | None  # of a line, where it is known which one
+    text: str  # what was found
+
+
+@dataclass(kw_only=True)
+class AuditVerdict:
+    """The result of a verification."""
+
+    days: int = 0  # with lines or a close
+    lines: int = 0
+    erased: int = 0  # of these, without their text: their digests stand for them
+    closes: int = 0  # of all days: the chain is verified from its beginning
+    anchored: int = 0  # of these, equal to their object in the archive's bucket
+    too_long: str | None = None  # a day with more lines than the limit, of which none was verified
+    rest: str | None = None  # with a limit: the newest day of the interval that it did not come to
+    problems: list[AuditProblem] = field(default_factory=list)
+
+    def add(self, kind: ProblemKind, text: str, *, day: int | None = None, key: str | None = None) -> None:
+        date = None if day is None else date_of(day)
+        self.problems.append(AuditProblem(kind=kind, day=date, key=key, text=text))
+
+
+def verify(
+    tenant: str, first: int, last: int, services: Services, *, now: int, limit: int | None = None
+) -> AuditVerdict:
+    """Verify all closes of a tenant, and the lines of the days from ``first`` to ``last`` (since 1970). Raises Unavailable, Unreadable.
+
+    With a ``limit`` of lines the newest days come first, each whole: a day is verified by all of its lines or not at all.
+    """
+    verdict, audit = AuditVerdict(), services.audit
+    stored = audit.closes(tenant)
+    _check_chain(stored, verdict)
+    _check_anchors(tenant, [each.close for each in stored], services, verdict)
+    closes = {each.close.day: each.close for each in stored}
+    shut = audit.shut_days(tenant, first, last)
+    for day in range(first, last + 1) if limit is None else range(last, first - 1, -1):
+        left = None if limit is None else limit - verdict.lines
+        lines, close = list(islice(audit.lines(tenant, day), None if left is None else left + 1)), closes.get(day)
+        if left is not None and len(lines) > left:
+            _stop(day, first, verdict)
+            break
+        verdict.days += bool(lines or close)
+        _check_lines(day, lines, verdict)
+        if close is not None:
+            _check_day(close, lines, verdict)
+        elif (lines or day in shut) and now > closes_at(day) + PATIENCE:
+            verdict.add(ProblemKind.UNCLOSED, f"it has {len(lines)} lines and no close", day=day)
+    return verdict
+
+
+def _stop(day: int, first: int, verdict: AuditVerdict) -> None:
+    """Say where it stops: before a day that did not fit, or after one that never will."""
+    if verdict.lines:
+        verdict.rest = date_of(day)
+        return
+    verdict.too_long = date_of(day)
+    verdict.rest = date_of(day - 1) if day > first else None
+
+
+def _check_chain(stored: Sequence[StoredClose], verdict: AuditVerdict) -> None:
+    previous, expected, days = "", 1, set[int]()
+    for each in stored:
+        close = each.close
+        if close.number != expected:
+            text = f"close {expected} is missing before close {close.number}"
+            verdict.add(ProblemKind.CHAIN, text, day=close.day)
+        elif close.previous != previous:
+            text = f"close {close.number} does not follow the close before it: one of them was changed"
+            verdict.add(ProblemKind.CHAIN, text, day=close.day)
+        if not each.is_genuine:
+            verdict.add(ProblemKind.CHAIN, f"close {close.number} is not as it was written", day=close.day)
+        if close.day in days:
+            verdict.add(ProblemKind.CHAIN, f"close {close.number} is a second one of its day", day=close.day)
+        previous, expected = close.digest, close.number + 1
+        verdict.closes += 1
+        days.add(close.day)
+
+
+def _check_anchors(tenant: str, closes: Sequence[DayClose], services: Services, verdict: AuditVerdict) -> None:
+    """Compare closes with their objects in the bucket, as they were put first: a lock keeps that version, whatever is put over it.
+
+    A close that was made while there was no bucket has none.
+    """
+    if not services.archive.is_on:
+        return
+    originals = {each.key: each for each in services.archive.originals(anchors_of(tenant))}
+    found = {key: document_of(each.content or b"") for key, each in originals.items()}
+    for close in closes:
+        key = anchor_key(tenant, close.number)
+        if (anchor := found.pop(key, None)) is None:
+            continue
+        if changes := originals[key].changes:
+            text = f"{key} was replaced or removed {changes} times since it was put; its first version is compared"
+            verdict.add(ProblemKind.ANCHOR, text, day=close.day)
+        if anchor.get("digest") == close.digest:
+            verdict.anchored += 1
+        else:
+            verdict.add(ProblemKind.ANCHOR, f"close {close.number} differs from the one in the bucket", day=close.day)
+    for key, anchor in found.items():
+        of_day = f", of {anchor['day']}" if "day" in anchor else ""
+        verdict.add(
+            ProblemKind.ANCHOR, f"the close of {key}{of_day} is in the bucket alone: it was removed from the table"
+        )
+
+
+def _check_lines(day: int, lines: Sequence[StoredLine], verdict: AuditVerdict) -> None:
+    for line in lines:
+        verdict.lines += 1
+        verdict.erased += line.is_erased
+        if not line.is_genuine:
+            verdict.add(ProblemKind.CHANGED, "the line is not as it was written", day=day, key=line.key)
+
+
+def _check_day(close: DayClose, lines: Sequence[StoredLine], verdict: AuditVerdict) -> None:
+    if close.root == root_of(line.digest for line in lines) and close.lines == len(lines):
+        return
+    now, then = len(lines), close.lines
+    kind = ProblemKind.REMOVED if now < then else ProblemKind.ADDED if now > then else ProblemKind.CHANGED
+    verdict.add(kind, f"it has {now} lines, which are not the {then} of its close", day=close.day)

@@ -1,0 +1,324 @@
+"""The command line's root: its options, the table of commands, errors. A command's module is imported when the command is called.
+
+``COMMANDS`` names every command with its help, so that ``quarterjack --help`` imports none of them.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from quarterjack.cli.exits import ExitCode, NotConfirmed, code_of
+from quarterjack.cli.parameters import HELP, everywhere
+from quarterjack.cli.shell import Shell, print_json
+from quarterjack.domain.audit import checked_reason, claimed_actor
+from quarterjack.domain.names import check_tenant
+from quarterjack.errors import (
+    ExpressionError,
+    Forbidden,
+    InvalidInput,
+    LimitExceeded,
+    QuarterjackError,
+    Throttled,
+    UnknownJobWarning,
+    shorten,
+)
+from quarterjack.settings import from_environment
+from quarterjack.terminal import printable
+from quarterjack.version import VERSION
+
+_MARKUP: Any = "rich"
+_PREFIX = re.compile("[A-Za-z0-9_-]{1,60}")
+# click's base class of usage errors. Some releases of typer contain a copy of click.
+_USAGE: type[BaseException] = typer.BadParameter.__mro__[2]
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """Where a command is implemented, and what the root's help says of it."""
+
+    help: str  # one line; of a command, the first line of its docstring
+    home: str  # module below quarterjack.cli, with a function of the command's name or a group ``app``
+    panel: str = ""  # heading in the root's help
+
+
+# By the headings of the root's help.
+_GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
+    "Schedules": {
+        "schedules": CommandEntry("Create, change and show schedules.", "schedules.group"),
+        "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
+        "forecast": CommandEntry("Show how many fires of all schedules are due when.", "schedules.forecast"),
+        "apply": CommandEntry(
+            "Create and update schedules as a package or a file declares them; show the differences first.",
+            "schedules.apply",
+        ),
+        "export": CommandEntry(
+            "Write all schedules as YAML that apply accepts unchanged, one document for each owner.", "schedules.apply"
+        ),
+        "schema": CommandEntry(
+            "Print the JSON Schema of the files that apply reads, for completion and checks in editors.",
+            "schedules.apply",
+        ),
+        "import": CommandEntry(
+            "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports"
+        ),
+        "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
+    },
+    "Runs": {
+        "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
+        "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
+        "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
+        "why": CommandEntry(
+            "Say why a fire or a run ran, ran late, or did not run, each sentence with its source.", "runs.why"
+        ),
+        "stats": CommandEntry(
+            "Show how many runs ended how, how late they began and how long they took, day by day.", "runs.stats"
+        ),
+        "history": CommandEntry("The history of runs as a whole.", "runs.history"),
+        "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.archive"),
+    },
+    "Installation": {
+        "doctor": CommandEntry(
+            "Check the installation from this machine: print each problem with its remedy. Writes nothing.",
+            "installation.processes",
+        ),
+        "jobs": CommandEntry("Show the jobs that workers know.", "installation.jobs"),
+        "workers": CommandEntry("Show the worker processes and functions.", "installation.workers"),
+        "queues": CommandEntry("Show the queues.", "installation.queues"),
+        "tenants": CommandEntry(
+            "Show and change tenants: which jobs they may run, and who may do what for them.", "installation.tenants"
+        ),
+        "secrets": CommandEntry(
+            "List, set and delete the secrets that runs of the tenant (--tenant) look up.", "installation.secrets"
+        ),
+        "breakers": CommandEntry(
+            "Show and close the circuit breakers of the tenant (--tenant), which hold jobs that fail.",
+            "installation.breakers",
+        ),
+        "keys": CommandEntry(
+            "Make, list and revoke the API keys of the tenant (--tenant), which the HTTP API takes.",
+            "installation.keys",
+        ),
+        "freeze": CommandEntry(
+            "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
+            "installation.tenant",
+        ),
+        "thaw": CommandEntry(
+            "End the freeze now: runs that it delayed start within five minutes.", "installation.tenant"
+        ),
+        "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant"),
+        "audit": CommandEntry(
+            "Show who did what, and verify the record of it. Alone: check the live data once and repair violations.",
+            "installation.audit",
+        ),
+    },
+    "Processes": {
+        "local": CommandEntry(
+            "Run everything on this machine: an embedded cloud, a ticker, workers, the API and the console, and examples to watch.",
+            "installation.processes",
+        ),
+        "serve": CommandEntry(
+            "Serve the HTTP API and the console on this machine alone, with your AWS credentials. Prints a key for this start.",
+            "installation.serving",
+        ),
+        "worker": CommandEntry("Run jobs: receive messages of a work queue by long polling.", "installation.processes"),
+        "ticker": CommandEntry(
+            "Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once.",
+            "installation.processes",
+        ),
+        "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes"),
+        "historian": CommandEntry(
+            "Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it.",
+            "installation.processes",
+        ),
+    },
+}
+COMMANDS: Mapping[str, CommandEntry] = {
+    name: replace(entry, panel=panel) for panel, entries in _GROUPS.items() for name, entry in entries.items()
+}
+
+
+@cache
+def command(name: str) -> Any:
+    """The command of that name, imported. Cached: ``everywhere`` changes a group, and must do so once."""
+    entry = COMMANDS[name]
+    module = import_module(f"quarterjack.cli.{entry.home}")
+    alone = typer.Typer(rich_markup_mode=_MARKUP, callback=lambda: None)  # with a callback it is a group, also of one
+    if hasattr(module, name):
+        alone.command(name)(getattr(module, name))
+    else:
+        alone.add_typer(module.app, name=name, help=entry.help)
+    return typer.main.get_group(everywhere(alone)).commands[name]
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """A group that lists its commands from ``COMMANDS`` and imports the one that is called."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for name, entry in COMMANDS.items():
+            self.commands[name] = typer.core.TyperCommand(
+                name, help=entry.help, rich_markup_mode=_MARKUP, rich_help_panel=entry.panel
+            )
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the arguments name, imported, and the arguments left to it."""
+        name, listed, left = super().resolve_command(ctx, args)
+        return name, command(name) if name in COMMANDS else listed, left
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help="Run this job at that time, once, and tell me what happened.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": HELP},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=_MARKUP,
+)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 (typer calls it)
+    if asked:
+        typer.echo(f"quarterjack {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    tenant: Annotated[
+        str | None, typer.Option(help="Owner of the schedules and runs. Default: QUARTERJACK_TENANT.")
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(help="Of tables and queues. Default: QUARTERJACK_PREFIX.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="Of a local cloud. Default: AWS_ENDPOINT_URL, or AWS.")] = None,
+    actor: Annotated[
+        str | None, typer.Option(help="For whom you act, e.g. alice@acme: in the audit. Default: QUARTERJACK_ACTOR.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why you do what the command changes: in the audit.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
+    version: Annotated[  # noqa: ARG001 (its callback has answered)
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    found = from_environment()
+    field, prefix = ("--prefix", prefix) if prefix else ("QUARTERJACK_PREFIX", found.prefix)
+    if not _PREFIX.fullmatch(prefix):
+        raise InvalidInput(field, prefix, "cannot begin a name", "use 1 to 60 characters of A-Z a-z 0-9 _ -")
+    try:
+        owner = check_tenant(tenant or found.tenant)
+    except InvalidInput as problem:
+        raise problem.about("--tenant" if tenant else "QUARTERJACK_TENANT") from None
+    claimed_actor(actor, "--actor")
+    settings = replace(found.at(endpoint), tenant=owner, prefix=prefix, actor=actor or found.actor)
+    context.obj = Shell(settings, as_json, checked_reason(reason, "--reason"))
+
+
+# A refusal is the command's error; without a handler Python would print the log line's name before it.
+logging.getLogger("quarterjack.owner.access").addHandler(logging.NullHandler())
+
+
+def run(words: Sequence[str]) -> int:
+    """Execute a command line. Returns its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
+    as_json = "--json" in words
+    for stream in (sys.stdout, sys.stderr):  # a job's result may have half of a character
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        _check_text(words)
+        with _warnings_shown(as_json=as_json):
+            code = app(list(words), prog_name="quarterjack", standalone_mode=False)
+    except QuarterjackError as problem:
+        return _failed(problem, as_json=as_json)
+    except typer.Abort:
+        return _failed(NotConfirmed("not confirmed: nothing was done"), as_json=as_json)
+    except Exception as problem:
+        if not isinstance(problem, _USAGE):
+            raise
+        usage: Any = problem
+        if as_json:
+            described = {"error": "Usage", "message": usage.format_message(), "exit_code": ExitCode.USAGE}
+            print_json(described, to=sys.stderr)
+        else:
+            usage.message = printable(usage.message)
+            import_module("typer.rich_utils").rich_format_error(
+                usage
+            )  # slow to import, and needed for nothing else here
+        return ExitCode.USAGE
+    return code if isinstance(code, int) else ExitCode.DONE
+
+
+@contextmanager
+def _warnings_shown(*, as_json: bool) -> Iterator[None]:
+    """A job that no worker knows is a line on standard error, as JSON if ``--json`` is given."""
+
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+        if not issubclass(category, UnknownJobWarning):
+            before(message, category, filename, lineno, *more)
+        elif as_json:
+            print_json({"warning": str(message)}, to=sys.stderr)
+        else:
+            sys.stderr.write(f"warning: {printable(str(message))}\n")
+
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+        warnings.simplefilter("always", UnknownJobWarning)
+        warnings.showwarning = show  # type: ignore[assignment]  # the rest goes on as it came
+        yield
+
+
+def _check_text(words: Sequence[str]) -> None:
+    """Bytes that are no UTF-8 could be neither stored nor printed. Raises InvalidInput."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput(
+                "argument", word, "is not text in UTF-8", "check the encoding of your terminal"
+            ) from None
+
+
+_TOLD: Mapping[type[QuarterjackError], Sequence[str]] = {  # what these errors know beside their message
+    Forbidden: ("principal", "verb", "tenant", "job"),
+    Throttled: ("tenant", "limit", "per_second", "burst", "most", "seconds"),
+    LimitExceeded: ("tenant", "limit", "value", "most", "remedy"),
+}
+
+
+def _failed(problem: QuarterjackError, *, as_json: bool) -> ExitCode:
+    """Print an error: as JSON with fields for programs."""
+    code = code_of(problem)
+    if not as_json:
+        sys.stderr.write(f"error: {printable(str(problem))}\n")
+        return code
+    described: dict[str, Any] = {"error": type(problem).__name__, "message": str(problem), "exit_code": code}
+    if isinstance(problem, InvalidInput):
+        described |= {"field": problem.field, "value": shorten(problem.value), "remedy": problem.remedy}
+    if isinstance(problem, ExpressionError):
+        described |= {"position": problem.position}
+    for kind, names in _TOLD.items():
+        if isinstance(problem, kind):
+            told = {name: getattr(problem, name) for name in names}
+            described |= {name: value for name, value in told.items() if value is not None}
+    print_json(described, to=sys.stderr)
+    return code
+
+
+def whole() -> Any:
+    """The root with every command imported, for the reference pages and tests."""
+    root: Any = typer.main.get_command(app)
+    root.commands |= {name: command(name) for name in COMMANDS}
+    return root

@@ -1,0 +1,50 @@
+"""What a process says at a terminal: a banner of what it serves, then log lines for people. Elsewhere, and with --json, JSON lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from quarterjack import logs
+from quarterjack.cli.shell import Shell
+from quarterjack.settings import Settings
+from quarterjack.version import VERSION
+
+_NAMED = 8  # jobs
+_STOP = "Ctrl-C, or SIGTERM"
+
+
+def configure_logs(shell: Shell) -> bool:
+    """Begin to log to standard error. Whether it is a terminal, for which a banner is due."""
+    readable = sys.stderr.isatty() and not shell.as_json
+    logs.configure(sys.stderr, readable=readable, colours=readable and not os.environ.get("NO_COLOR"))
+    return readable
+
+
+def show_banner(shell: Shell, role: str, facts: Mapping[str, str], *, stop: str = _STOP) -> None:
+    """Print on standard error what the process is, what it serves, where, and how to stop it."""
+    today = datetime.now(UTC)
+    shown = {
+        **facts,
+        "tenants": f"all of installation {shell.settings.prefix!r}",
+        "endpoint": endpoint_of(shell.settings),
+        "stop": stop,
+        "times": f"UTC, from {today:%A, %Y-%m-%d}",
+    }
+    width = max(map(len, shown)) + 2
+    shell.say(f"quarterjack {VERSION}: {role}", style="bold", stderr=True)
+    for name, text in shown.items():
+        shell.say(f"  {name:<{width}}{text}", stderr=True)
+
+
+def endpoint_of(settings: Settings) -> str:
+    """Where the installation is."""
+    return settings.endpoint or " ".join(filter(None, ("AWS", settings.region)))
+
+
+def names_of(jobs: Sequence[str]) -> str:
+    """The first names of some jobs, and how many there are besides."""
+    shown = ", ".join(jobs[:_NAMED])
+    return f"{shown} and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else shown or "none"

@@ -1,0 +1,287 @@
+"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``, all of it (``local``), and the ``doctor``.
+
+The roles run until SIGTERM or Ctrl-C, and log to standard error: JSON lines, at a terminal lines for people below a banner.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quarterjack.cli.exits import ExitCode
+from quarterjack.cli.installation.banner import configure_logs, names_of, show_banner
+from quarterjack.cli.installation.metric_lines import metric_lines
+from quarterjack.cli.parameters import find_here, load_jobs
+from quarterjack.cli.shell import Shell, console, print_json, stop_on_signals
+from quarterjack.cli.typed import Duration
+from quarterjack.daemon.health import HealthServer
+from quarterjack.daemon.roles import (
+    HISTORIAN_PERIOD,
+    run_historian,
+    run_ticker,
+    run_undertaker,
+    service_of,
+    worker_process,
+)
+from quarterjack.daemon.worker_process import WorkerProcess
+from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.jobs import Registry
+from quarterjack.settings import Settings
+from quarterjack.signals.instruments import PrometheusFigures
+from quarterjack.signals.sinks import Sink
+from quarterjack.terminal import span
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def worker(
+    shell: Shell,
+    jobs: Annotated[
+        list[str] | None, typer.Option(help="A package with jobs; may be repeated. Default: QUARTERJACK_JOBS.")
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(help="The declared queue to serve. Default: QUARTERJACK_WORK_QUEUE, or the default queue."),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Maximum number of concurrent runs, in threads. Default: what the queue declares, or 10.",
+        ),
+    ] = None,
+    grace: Annotated[
+        float,
+        Duration(least=0),
+        typer.Option(help="Time for running attempts after SIGTERM; then their runs are released."),
+    ] = 10.0,
+    max_memory: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Resident memory in MB beyond which the worker finishes as after SIGTERM and starts anew. Default: no limit.",
+        ),
+    ] = None,
+    *,
+    apply: Annotated[
+        bool | None,
+        typer.Option(
+            "--apply/--no-apply",
+            help="Apply the schedules that the packages declare, once for all workers. Default: QUARTERJACK_APPLY_DECLARATIONS, or not.",
+        ),
+    ] = None,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT",
+            help="Serve /healthz, /readyz and /metrics at this port of loopback, or at an address: 0.0.0.0:8080.",
+        ),
+    ] = None,
+    embedded_metrics: Annotated[
+        bool,
+        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, once a minute."),
+    ] = False,
+) -> None:
+    """Run jobs: receive messages of a work queue by long polling."""
+    settings = shell.settings if queue is None else replace(shell.settings, work_queue=queue)
+    packages = jobs or ([settings.jobs] if settings.jobs else [])
+    registry = load_jobs(packages)
+    at_terminal = configure_logs(shell)
+    applies = settings.apply_declarations if apply is None else apply
+    scraped = None if health is None else _scraped(settings)
+    sinks: list[Sink] = [] if scraped is None else [scraped]
+    sinks += metric_lines(settings, "worker", wanted=embedded_metrics)
+    process = worker_process(
+        settings,
+        registry,
+        concurrency=concurrency,
+        max_memory=max_memory,
+        apply=packages if applies else None,
+        sinks=sinks,
+    )
+    if health is not None:
+        text = None if scraped is None else scraped.text
+        HealthServer(health, alive=process.find_ailment, ready=process.find_obstacle, figures=text).start()
+    with stop_on_signals() as stop:
+        if at_terminal:
+            _show_worker(shell, process, registry, grace)
+        recycle = process.run(stop=stop, grace=grace)
+    if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
+        os.execv(sys.executable, sys.orig_argv)  # noqa: S606  # ourselves, however we were started
+    logging.shutdown()
+    os._exit(0)  # at once: threads with released runs must stop before other workers take these runs
+
+
+def _scraped(settings: Settings) -> PrometheusFigures | None:
+    """What /metrics tells; None without the library, which /metrics says then: a probe of health needs none."""
+    try:
+        return PrometheusFigures(service_of(settings))
+    except Misconfigured:
+        return None
+
+
+def _show_worker(shell: Shell, process: WorkerProcess, jobs: Registry, grace: float) -> None:
+    serves = {"queue": process.queue, "jobs": names_of(jobs.names()), "concurrency": f"{process.concurrency} runs"}
+    stop = f"Ctrl-C, or SIGTERM: runs get {span(timedelta(seconds=grace))} to end; a second Ctrl-C does not wait"
+    show_banner(shell, "worker", serves, stop=stop)
+
+
+def ticker(
+    shell: Shell,
+    period: Annotated[float, Duration(least=0.1, most=120), typer.Option(help="Time between ticks.")] = 60.0,
+    *,
+    embedded_metrics: Annotated[
+        bool,
+        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, with each tick."),
+    ] = False,
+) -> None:
+    """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
+    at_terminal = configure_logs(shell)
+    with stop_on_signals() as stop:
+        if at_terminal:
+            show_banner(shell, "ticker", {"period": span(timedelta(seconds=period))})
+        sinks = metric_lines(shell.settings, "ticker", wanted=embedded_metrics)
+        run_ticker(shell.settings, stop=stop, period=period, sinks=sinks)
+
+
+def undertaker(
+    shell: Shell,
+    *,
+    embedded_metrics: Annotated[
+        bool, typer.Option(help="Write metrics to standard output in CloudWatch's embedded format.")
+    ] = False,
+) -> None:
+    """Record dead runs: read the dead-letter queue."""
+    at_terminal = configure_logs(shell)
+    with stop_on_signals() as stop:
+        if at_terminal:
+            show_banner(shell, "undertaker", {"reads": "the dead-letter queue"})
+        sinks = metric_lines(shell.settings, "undertaker", wanted=embedded_metrics)
+        run_undertaker(shell.settings, stop=stop, sinks=sinks)
+
+
+def historian(
+    shell: Shell,
+    period: Annotated[
+        float, Duration(least=0.1, most=60), typer.Option(help="Time between two looks at the stream.")
+    ] = (HISTORIAN_PERIOD),
+    *,
+    embedded_metrics: Annotated[
+        bool,
+        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, once a minute."),
+    ] = False,
+) -> None:
+    """Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it."""
+    at_terminal = configure_logs(shell)
+    with stop_on_signals() as stop:
+        if at_terminal:
+            show_banner(shell, "historian", {"reads": "the stream of runs", "period": span(timedelta(seconds=period))})
+        run_historian(
+            shell.settings,
+            stop=stop,
+            period=period,
+            sinks=metric_lines(shell.settings, "historian", wanted=embedded_metrics),
+            event_sinks=metric_lines(shell.settings, "events", wanted=embedded_metrics),
+        )
+
+
+def local(
+    shell: Shell,
+    seconds: Annotated[
+        float | None, Duration(least=1), typer.Option("--for", help="End after this time, e.g. 5m.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Keep the state in this directory, written every second or so.")
+    ] = None,
+    jobs: Annotated[list[str] | None, typer.Option(help="A package with your own jobs; may be repeated.")] = None,
+    *,
+    examples: Annotated[bool, typer.Option(help="Schedule the examples.")] = True,
+    tickers: Annotated[int, typer.Option(min=1, max=8, help="Ticker processes.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=32, help="Worker processes.")] = 2,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the HTTP API and the console.")] = True,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Of both, on loopback. Default: 8642, or any free one if that is taken."),
+    ] = None,
+) -> None:
+    """Run everything on this machine: an embedded cloud, a ticker, workers, the API and the console, and examples to watch.
+
+    Ends at Ctrl-C, or after --for, with a summary. The exit code is 1 if a fire was missing or double, 5 if the cloud died, or a
+    process three times within a minute, and 130 after Ctrl-C during the start.
+
+    With --data the next start goes on from there. If the cloud is killed, at most the acts of its last seconds are lost.
+    """
+    if data is not None:
+        try:
+            (data / "cloud").mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            what = f"cannot hold data ({problem.strerror})"
+            raise InvalidInput("--data", str(data), what, "give a directory that you may write, or a new one") from None
+    if not (examples or jobs or shell.settings.jobs):  # no worker would start
+        what = "names no package, and without the examples there is no job to run"
+        raise InvalidInput("--jobs", None, what, "give --jobs my.package, or leave out --no-examples")
+    from quarterjack.local.session import session  # noqa: PLC0415 (it loads boto3, which the other roles do not need)
+
+    options = session.LocalOptions(
+        seconds=seconds,
+        data=data,
+        jobs=tuple(jobs or ()),
+        examples=examples,
+        tickers=tickers,
+        workers=workers,
+        tenant=shell.settings.tenant,
+        prefix=shell.settings.prefix,
+        history=shell.settings.history,
+        serves=serve,
+        port=port,
+    )
+    stop = threading.Event()
+    with ExitStack() as signals:
+        try:
+            session.run(options, console(), stop, on_started=lambda: signals.enter_context(stop_on_signals(stop)))
+        except session.UncleanSession as problem:
+            shell.say(str(problem), style="red")
+            raise typer.Exit(ExitCode.FAILED) from None
+
+
+def doctor(
+    shell: Shell,
+    jobs: Annotated[
+        list[str] | None, typer.Option(help="A package whose jobs should be importable here; may be repeated.")
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, max=1000, help="Number of schedules whose chains are checked.")] = 50,
+) -> None:
+    """Check the installation from this machine: print each problem with its remedy. Writes nothing.
+
+    It checks configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the
+    jobs and the process that isolated jobs start from. The exit code is 1 if something does not work.
+    """
+    from quarterjack.doctor import Severity, run_checks  # noqa: PLC0415 (as for local)
+
+    seen = Counter[Severity]()
+    find_here(jobs or ())
+    for finding in run_checks(shell.settings, jobs=jobs or (), sample=sample):
+        seen[finding.verdict] += 1
+        if shell.as_json:
+            print_json(asdict(finding))
+            continue
+        shell.say(f"{finding.verdict:<5}", style=_COLOURS[finding.verdict], end=" ")
+        shell.say(f"{finding.check:<14}", style="bold", end="")
+        shell.say(finding.what)
+        if finding.remedy is not None:
+            shell.say(f"{'':<20}→ {finding.remedy}")
+    if not shell.as_json:
+        shell.say(f"{seen[Severity.OK]} ok, {seen[Severity.WARN]} to look at, {seen[Severity.FAIL]} wrong")
+    if seen[Severity.FAIL]:
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,0 +1,113 @@
+"""Times as people type them: ISO 8601, a time from now such as ``-3h``, or a day with a time of day such as ``tomorrow 09:00``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from quarterjack.cli.durations import PATTERN, parse_duration
+from quarterjack.errors import InvalidInput
+
+_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+_DAY = re.compile(rf"({'|'.join(_DAYS)})(?:[ T](\d{{1,2}}):(\d\d)(?::(\d\d))?)?", re.IGNORECASE | re.ASCII)
+_FROM_NOW = re.compile(rf"([-+]?)({PATTERN})", re.IGNORECASE | re.ASCII)
+_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d)?", re.ASCII)
+WORDS = "now, -3d, +1h, yesterday, 'tomorrow 09:00'"
+
+
+@dataclass(frozen=True)
+class ReadTime:
+    """A time, and whether its text meant it in a zone that it did not name."""
+
+    moment: datetime  # aware
+    in_zone: bool = False
+
+
+def is_relative(text: str) -> bool:
+    """Whether the time that ``text`` means depends on now."""
+    return any(form.fullmatch(text) for form in (_FROM_NOW, _DAY)) or text.lower() == "now"
+
+
+def is_ago(word: str) -> bool:
+    """Whether a word of a command line, which begins with a hyphen as an option does, is a time ago."""
+    return word.startswith("-") and _FROM_NOW.fullmatch(word) is not None
+
+
+def needs_zone(text: str) -> bool:
+    """Whether the time that ``text`` means depends on a zone that it does not name."""
+    return _DAY.fullmatch(text) is not None or ((found := _iso(text)) is not None and found.tzinfo is None)
+
+
+def read_time(
+    text: str,
+    field: str,
+    now: datetime,
+    *,
+    zone: tzinfo | None = None,
+    is_named: bool = False,
+    option: str = "--zone",
+    unsigned: str = "",
+) -> ReadTime:
+    """A time argument. Raises InvalidInput, which names ``field``.
+
+    It is ISO 8601 with an offset or ``Z``; ``now``; a duration before (``-3h``) or after now (``+1h``); or ``yesterday``, ``today`` or
+    ``tomorrow`` with a time of day, else at midnight, in ``zone`` (None: this machine's). ``unsigned`` is the sign of a duration
+    that has none; without it such a duration is refused. ISO 8601 without an offset is in the zone if the user has given one
+    (``is_named``, by ``option``), else refused: a script that leaves it out would mean another time on another machine.
+    """
+    try:
+        if text.lower() == "now":
+            return ReadTime(now)
+        if found := _FROM_NOW.fullmatch(text):
+            return ReadTime(_from_now(found, field, now, unsigned))
+        if found := _DAY.fullmatch(text):
+            return ReadTime(_in(_of_day(found, field, now.astimezone(zone)), zone), in_zone=True)
+        moment = _iso(text)
+        if moment is None:
+            remedy = f"write e.g. 2026-12-24T18:00:00Z, or {WORDS}"
+            if _OF_DAY.fullmatch(text):
+                remedy = f"name its day, as in 'today {text}' or 'tomorrow {text}'"
+            raise InvalidInput(field, text, "is not a date and time", remedy)
+        if moment.tzinfo is not None:
+            return ReadTime(moment)
+        if not is_named:
+            example = text if ":" in text else f"{text}T00:00:00"  # a Z behind a date alone is no ISO 8601
+            raise InvalidInput(
+                field, text, "has no time zone", f"write e.g. {example}Z, or give {option} Europe/Berlin"
+            )
+        return ReadTime(_in(moment, zone), in_zone=True)
+    except OverflowError:
+        raise InvalidInput(field, text, "is too far from now", "write a nearer time, e.g. -90d") from None
+
+
+def _from_now(found: re.Match[str], field: str, now: datetime, unsigned: str) -> datetime:
+    text, sign = found[0], found[1] or unsigned
+    if not sign:
+        remedy = f"write -{text} for a time ago, or +{text} for a time to come"
+        raise InvalidInput(field, text, "may be before or after now", remedy)
+    seconds = parse_duration(found[2]) or 0.0
+    return now + timedelta(seconds=-seconds if sign == "-" else seconds)
+
+
+def _of_day(found: re.Match[str], field: str, today: datetime) -> datetime:
+    """The wall time that a day and a time of day name, without a zone."""
+    day = today.date() + timedelta(days=_DAYS[found[1].lower()])
+    hour, minute, second = (int(part or 0) for part in found.groups()[1:])
+    try:
+        return datetime(day.year, day.month, day.day, hour, minute, second)  # noqa: DTZ001 (the zone follows)
+    except ValueError:
+        raise InvalidInput(field, found[0], "is not a time of day", f"write e.g. '{found[1]} 09:00'") from None
+
+
+def _iso(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _in(wall: datetime, zone: tzinfo | None) -> datetime:
+    """A wall time in a zone; of two, the first, and one that a clock change skips as if the clock had not changed."""
+    local = wall.replace(tzinfo=zone) if zone is not None else wall.astimezone()
+    return local.astimezone(UTC).astimezone(zone)

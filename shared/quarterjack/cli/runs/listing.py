@@ -1,0 +1,126 @@
+"""``quarterjack runs list``: of one schedule from the ledger, what runs now, or a search of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from quarterjack.cli.moments import WORDS
+from quarterjack.cli.parameters import Cursor, Limit, matching, tag_of
+from quarterjack.cli.runs.running import list_running
+from quarterjack.cli.shell import Shell, stop_on_signals, text_of
+from quarterjack.cli.spoken import lateness
+from quarterjack.cli.tables import Column
+from quarterjack.cli.typed import EITHER, PAST
+from quarterjack.errors import InvalidInput
+from quarterjack.sdk.views import Run
+
+_COLUMNS = (
+    Column("due"),
+    Column("state"),
+    Column("lateness", show=lateness),
+    Column("attempt", drop=2),
+    Column("reason", drop=1, cut=16),
+    Column("id"),
+)
+_FOUND = (
+    Column("ended_at", drop=5),
+    Column("due"),
+    Column("state"),
+    Column("job", drop=2, cut=12),
+    Column("error_type", drop=1, cut=12),
+    Column("lateness", drop=3, show=lateness),
+    Column("attempt", drop=4),
+    Column("id"),
+)
+
+
+@matching("no run matches")
+def list_(
+    shell: Shell,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the schedule; without it, and with filters: the history.")
+    ] = None,
+    after: Annotated[
+        datetime | None, EITHER, typer.Option(help="Due later than, e.g. -3h, or 2026-12-24T18:00:00Z.")
+    ] = None,
+    before: Annotated[datetime | None, EITHER, typer.Option(help="Due up to then. Default: now.")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    state: Annotated[list[str] | None, typer.Option(help="In this state, e.g. SUCCEEDED; may be repeated.")] = None,
+    job: Annotated[str | None, typer.Option(help="Of this job.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Of schedules whose names begin so.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Of schedules with this tag: key=value, or key.")] = None,
+    error_type: Annotated[str | None, typer.Option(help="Class of the last failure, e.g. ValueError.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="fire, one-off, trigger, backfill or replay; may be repeated.")
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        PAST,
+        typer.Option(help=f"Ended (else due) since, e.g. 2026-12-24T18:00:00Z, or {WORDS}."),
+    ] = None,
+    until: Annotated[datetime | None, PAST, typer.Option(help="Ended (else due) up to then.")] = None,
+    *,
+    failed: Annotated[bool, typer.Option("--failed", help="Failed for good: DEAD, LOST, EXPIRED.")] = False,
+    running: Annotated[bool, typer.Option("--running", help="What workers run now, of any schedule.")] = False,
+    all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Of every tenant, not only of one.")] = False,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest runs first, of one schedule.")] = False,
+    upcoming: Annotated[
+        bool, typer.Option("--upcoming", help="Runs that are not due yet, too, of one schedule.")
+    ] = False,
+) -> None:
+    """List the runs of a schedule, what runs now, or runs of all schedules and one-offs in the history; newest first."""
+    filters = {
+        "state": state or None,
+        "job": job,
+        "prefix": prefix,
+        "tag": None if tag is None else tag_of(tag),
+        "error_type": error_type,
+        "kind": kind or None,
+        "since": since,
+        "until": until,
+        "failed": failed,
+    }
+    fires: dict[str, Any] = {"after": after, "before": before}
+    order = {"oldest_first": oldest_first, "upcoming": upcoming}
+    if running:
+        _leave_out(
+            "was given together with --running", "give one of the two", {"name": name, **fires, **order, **filters}
+        )
+        list_running(shell, all_tenants=all_tenants, limit=limit, cursor=cursor)
+    elif name is None or all_tenants or any(filters.values()):
+        _leave_out("is for the fires of one schedule", "name a schedule, without filters", order)
+        columns = ((Column("tenant", drop=6),) if all_tenants else ()) + _FOUND
+        _search(shell, {"name": name, "all_tenants": all_tenants, **fires, **filters}, columns, limit, cursor)
+    else:
+        fires |= {"newest_first": not oldest_first, "upcoming": upcoming or before is not None}
+        shell.page(shell.scheduler.list_runs(name, **fires, limit=limit, cursor=cursor), _COLUMNS)
+
+
+def _leave_out(problem: str, remedy: str, given: Mapping[str, object]) -> None:
+    """Raises InvalidInput for the first option that was given."""
+    for field, value in given.items():
+        if value not in (None, False):
+            raise InvalidInput(field if field == "name" else f"--{field.replace('_', '-')}", value, problem, remedy)
+
+
+def _search(
+    shell: Shell, conditions: Mapping[str, Any], columns: Sequence[Column], limit: int, cursor: str | None
+) -> None:
+    """Search on and on, since a page of an answer ends after a while, with few runs or none; Ctrl-C ends it after a page."""
+    runs: list[Run] = []
+    with stop_on_signals() as stop:
+        while True:
+            page = shell.scheduler.list_runs(**conditions, cursor=cursor, limit=limit - len(runs))
+            runs += page.items
+            cursor = page.cursor
+            if cursor is None or len(runs) >= limit or stop.is_set():
+                break
+    shell.page(replace(page, items=runs), columns)
+    if cursor is not None and page.searched_to is not None:
+        shell.remark(f"searched back to {text_of(page.searched_to)}")

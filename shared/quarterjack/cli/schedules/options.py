@@ -1,0 +1,219 @@
+"""Tables of options, from which parameters of commands are made: a schedule's, and the filters of schedules and dead runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, get_type_hints
+
+import typer
+
+from quarterjack.cli.parameters import Command, option, payload_of, with_parameters
+from quarterjack.cli.typed import COMING, PAST, Duration, Seconds, TypedTime
+from quarterjack.domain.options import OptionWords
+from quarterjack.domain.policies import Retry
+from quarterjack.errors import InvalidInput
+from quarterjack.timing import Rule
+
+WholeSeconds = Duration(whole=True)
+
+
+@dataclass(frozen=True)
+class OptionSpec:
+    name: str  # as the SDK calls it
+    kind: Any  # type of its value, or what reads it
+    help: str
+    flag: str | None = None  # on the command line, if it is not made from the name
+    panel: str | None = None  # heading in the help
+
+    @classmethod
+    def all(cls, panel: str | None, *rows: tuple[str, Any, str] | tuple[str, Any, str, str]) -> tuple[OptionSpec, ...]:
+        """Several options under one heading."""
+        return tuple(replace(cls(*row), panel=panel) for row in rows)
+
+    def parameter(self) -> inspect.Parameter:
+        """The option as a parameter of a command; None: not given."""
+        flag = self.flag or "--" + self.name.replace("_", "-")
+        declared = f"{flag}/--no-{flag.removeprefix('--')}" if self.kind is bool and "/" not in flag else flag
+        shown = typer.Option(declared, help=self.help, rich_help_panel=self.panel, show_default=False)
+        if isinstance(self.kind, TypedTime):
+            return option(self.name, datetime | None, None, self.kind, shown)
+        if isinstance(self.kind, Duration):
+            return option(self.name, float | None, None, self.kind, shown)
+        return option(self.name, self.kind | None, None, shown)
+
+
+_LABELS = OptionSpec.all(
+    None,
+    ("payload", str, "Payload of the job: JSON, or - to read it from standard input."),
+    ("description", str, "Free text."),
+    ("tags", list[str], "key=value; may be repeated.", "--tag"),
+)
+_TIMES = OptionSpec.all(
+    "When",
+    ("timezone", str, "IANA time zone of the expression, e.g. Europe/Berlin."),
+    ("also", list[str], "A further expression; may be repeated."),
+    (
+        "exclude",
+        list[str],
+        "No fire on these days: a date, a range 2026-12-24/2026-12-31, weekends, a cron expression; may be repeated.",
+    ),
+    ("calendar", str, "Public holidays to exclude, by country and subdivision: DE, DE-BY."),
+    ("on_excluded", str, "For a fire on an excluded day: skip, next_business_day or previous_business_day."),
+    ("gap", str, "For a wall time that a clock change skips: next_valid, skip or shift."),
+    ("repeated", str, "For a wall time that occurs twice: first, second or both."),
+    ("rule_start", COMING, "No fire before, e.g. 2026-12-24T18:00:00Z, or 'tomorrow 09:00'.", "--from"),
+    ("rule_end", COMING, "No fire after.", "--until"),
+    ("max_fires", int, "Maximum number of fires."),
+    ("window", WholeSeconds, "Delay each fire by less than this, e.g. 10m, the same for each fire of the schedule."),
+    ("jitter", WholeSeconds, "Delay each fire by less than this, at random."),
+)
+_EXECUTION = OptionSpec.all(
+    "Execution, instead of the job's own policies",
+    ("delivery", str, "at_least_once, exactly_once or at_most_once."),
+    ("start", str, "prompt or exact."),
+    ("priority", str, "high, normal or low, in a queue that has lanes."),
+    ("max_attempts", int, "Maximum number of attempts."),
+    ("backoff", str, "How the wait between attempts grows: exponential, linear or fixed."),
+    ("retry_base", Seconds, "Time before the second attempt, e.g. 30s."),
+    ("retry_cap", Seconds, "Maximum time between two attempts, e.g. 10m."),
+    ("retry_within", Seconds, "Time after the due time; later no attempt starts."),
+    ("timeout", Seconds, "Time limit of one attempt, e.g. 5m."),
+    ("deadline", Seconds, "Time after the due time, e.g. 1h; later the run does not start."),
+)
+_OPTIONS = OptionSpec.all(
+    "Late, overlapping and failed runs",
+    ("queue", str, "Name of a declared queue."),
+    ("catch_up", str, "Which missed fires run late: all, latest or none."),
+    ("catch_up_window", Seconds, "A fire that was due longer ago, e.g. than 6h, is skipped and recorded."),
+    ("automatic_backfill", bool, "Run all fires of an outage or a pause afterwards, whatever the window."),
+    (
+        "overlap",
+        str,
+        "While the previous run is running: allow, skip, buffer_one, buffer_all, cancel_other or terminate_other.",
+    ),
+    ("buffer", int, "Maximum number of waiting runs."),
+    ("max_running", int, "Maximum number of concurrent runs."),
+    ("pause_on_failure", int, "Pause after this many consecutive runs failed for good."),
+    ("delete_after_completion", bool, "Delete it after its last fire."),
+    ("shadow", bool, "Record its fires and start no run."),
+    ("on_failure", str, "Notify on an incident: the ARN of an SNS topic, or job:NAME."),
+    ("on_recovery", str, "Notify on the first success after an incident, likewise."),
+    ("expect_success_within", Seconds, "Time without a success, e.g. 26h, after which an incident opens."),
+)
+RETRY = {
+    "max_attempts": "max_attempts",
+    "backoff": "backoff",
+    "retry_base": "base",
+    "retry_cap": "cap",
+    "retry_within": "within",
+}
+RULE = {word.name: word.name for word in _TIMES} | {"rule_start": "start", "rule_end": "end"}
+WORDS = (*_LABELS, *_TIMES, *_EXECUTION, *_OPTIONS)
+_FILTERS = OptionSpec.all(
+    "Which schedules",
+    ("prefix", str, "Only names with this prefix."),
+    ("contains", str, "Only names with this part."),
+    ("state", str, "Only ACTIVE, PAUSED or COMPLETED ones."),
+    ("job", str, "Only schedules of this job."),
+    ("tag", str, "Only with this tag: key=value, or key for any value."),
+    ("managed_by", str, "Only schedules that this package or file declares."),
+    ("failing", bool, "Only with an open incident, or without one.", "--failing/--not-failing"),
+)
+_DEAD_FILTERS = OptionSpec.all(
+    "Which dead runs",
+    ("job", str, "Only runs of this job."),
+    ("schedule", str, "Only runs of this schedule."),
+    ("until", PAST, "Only runs that died before this time, e.g. -1h, or 2026-12-24T18:00:00Z."),
+    ("error_type", str, "Only runs with this exception, e.g. TimeoutError."),
+    ("since", PAST, "Only runs that died after this time, e.g. -3d. Default: 24 hours ago."),
+)
+_PURGE_SINCE = OptionSpec.all("Which dead runs", ("since", PAST, "Only runs that died after this time, e.g. -3d."))
+OPTIONAL = tuple(name for name, kind in get_type_hints(OptionWords).items() if kind == kind | None)
+
+
+@dataclass(frozen=True)
+class ParsedOptions:
+    """Parsed options as SDK arguments. Those of the rule are separate, because they replace a rule as a whole."""
+
+    words: Mapping[str, Any]
+    rule: Mapping[str, Any]
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether there is an option that needs a rule."""
+        return not set(self.rule) <= {"timezone"}
+
+    def definition(self, expression: str) -> dict[str, Any]:
+        """Arguments of the SDK for a new schedule. A rule has its own time zone."""
+        if self.has_rule:
+            return {"expression": Rule.of(expression, **self.rule), **self.words}
+        return {"expression": expression, **self.rule, **self.words}
+
+    def rule_after(self, present: Rule, expression: str | None) -> Rule:
+        """The rule of an existing schedule with the given options."""
+        changes = dict(self.rule) if expression is None else {"expression": expression, **self.rule}
+        return replace(present, **changes, last=None)
+
+
+def _with_options(
+    specs: Iterable[OptionSpec], parse: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> Callable[[Command], Command]:
+    """A decorator that adds options to a command. The command gets them, parsed, as keywords."""
+    known = tuple(specs)
+
+    def decorate(function: Command) -> Command:
+        def call(**given: Any) -> Any:
+            added = parse({spec.name: given.pop(spec.name) for spec in known})
+            return function(**given, **added)
+
+        return with_parameters(function, [spec.parameter() for spec in known], call)
+
+    return decorate
+
+
+def _parse_filter(given: dict[str, Any]) -> dict[str, Any]:
+    """Conditions as the SDK takes them, without the missing ones. Raises InvalidInput."""
+    found = {name: value for name, value in given.items() if value is not None}
+    key, equals, value = found.get("tag", "").partition("=")
+    return found | ({"tag": (key, value)} if equals else {})
+
+
+with_schedule_options = _with_options(WORDS)
+with_filters = _with_options(_FILTERS, _parse_filter)
+with_coming_filters = _with_options([one for one in _FILTERS if one.name != "state"], _parse_filter)
+with_dead_filters = _with_options(_DEAD_FILTERS, _parse_filter)
+with_purge_filters = _with_options((*_DEAD_FILTERS[:-1], *_PURGE_SINCE), _parse_filter)  # of any age
+
+
+def parse_options(words: Mapping[str, Any], *, unset: Iterable[str] | None = None) -> ParsedOptions:
+    """The options that were given. Raises InvalidInput."""
+    given = {name: value for name, value in words.items() if value not in (None, [])}
+    rule = {argument: given.pop(name) for name, argument in RULE.items() if name in given}
+    retry = {argument: given.pop(name) for name, argument in RETRY.items() if name in given}
+    if retry:
+        given["retry"] = Retry(**retry)
+    if "tags" in given:
+        given["tags"] = read_tags(given["tags"])
+    return ParsedOptions(given | payload_of(given.get("payload")) | _unset(unset or ()), rule)
+
+
+def read_tags(pairs: Iterable[str]) -> dict[str, str]:
+    """``key=value`` pairs."""
+    tags = {}
+    for pair in pairs:
+        key, equals, tags[key] = pair.partition("=")
+        if not equals:
+            raise InvalidInput("tags", pair, "has no value", "write key=value")
+    return tags
+
+
+def _unset(names: Iterable[str]) -> dict[str, None]:
+    """Options that are set to None. Raises InvalidInput for an option that always has a value."""
+    words = {name.replace("-", "_"): name for name in names}
+    for word, name in words.items():
+        if word not in OPTIONAL:
+            raise InvalidInput("unset", name, "always has a value", f"use one of {', '.join(OPTIONAL)}")
+    return dict.fromkeys(words)

@@ -1,0 +1,105 @@
+"""Schedules as people see them: columns of their listings, the answer to a creation, one schedule, and everything about one."""
+
+from __future__ import annotations
+
+from quarterjack.cli.shell import Shell, text_of
+from quarterjack.cli.spoken import away, day_and_time, fire, lateness
+from quarterjack.cli.tables import Column
+from quarterjack.errors import QuarterjackError
+from quarterjack.sdk.schedule_views import Schedule, ScheduleDescription
+
+_NAMED = (
+    Column("name", cut=24),
+    Column("state"),
+    Column(
+        "next_fire",
+        show=lambda one: fire(next(iter(one.next_fires), None)),
+        short=lambda one: away(next(iter(one.next_fires), None)),
+    ),
+)
+_DEFINED = (Column("job", drop=1, cut=16), Column("expression", drop=2, cut=16), Column("timezone", drop=3))
+LISTED = (*_NAMED, *_DEFINED)
+FAILING = (
+    *_NAMED,
+    Column("failing"),
+    Column("failed_at", drop=3),
+    Column("failed_run", drop=1),
+    Column("job", drop=2, cut=16),
+    Column("expression", drop=4, cut=16),
+    Column("timezone", drop=5),
+)
+_REVISIONS = (
+    Column("number"),
+    Column("active_from"),
+    Column("active_until", drop=1),
+    Column("closed_by", drop=2),
+    Column("actor", drop=3, cut=16),
+    Column("changed", cut=16),
+)
+_RUNS = (
+    Column("due"),
+    Column("state"),
+    Column("lateness", show=lateness),
+    Column("reason", drop=1, cut=16),
+    Column("id"),
+)
+
+
+def show_created(shell: Shell, made: Schedule) -> None:
+    """What was created, and its next fire; as JSON the schedule."""
+    if shell.as_json:
+        shell.show(made)
+        return
+    shell.say(f"created {made.name}: {made.job}, {made.expression}, {made.timezone}")
+    _say_next_fire(shell, made.name)
+
+
+def show_resumed(shell: Shell, resumed: Schedule) -> None:
+    """A schedule that is ACTIVE again, and its next fire; as JSON the schedule."""
+    if shell.as_json:
+        shell.show(resumed)
+        return
+    shell.say(f"{resumed.name} is {resumed.state}: {resumed.job}, {resumed.expression}, {resumed.timezone}")
+    _say_next_fire(shell, resumed.name)
+
+
+def warn_if_declared(shell: Shell, changed: Schedule) -> None:
+    """Say that the next ``apply`` takes back what was changed by hand."""
+    if changed.managed_by is not None:
+        shell.warn(
+            f"{changed.name} is declared by {changed.managed_by}: the next `quarterjack apply` of that takes this change back; "
+            "change the declaration as well"
+        )
+
+
+def _say_next_fire(shell: Shell, name: str) -> None:
+    try:
+        upcoming = shell.scheduler.preview(name, 1)
+    except QuarterjackError as problem:  # what the command did is done all the same
+        shell.say(f"next fire unknown: {problem}")
+    else:  # without one, the call repeated an earlier one by its token
+        shell.say(f"next fire {fire(upcoming[0])}" if upcoming else "no next fire: it is not ACTIVE any more")
+
+
+def show_schedule(shell: Shell, found: Schedule) -> None:
+    """A schedule, with its fires in words."""
+    fires = [fire(found.next_fires[0]), *map(day_and_time, found.next_fires[1:])] if found.next_fires else []
+    shell.show(found, {"next_fires": "\n".join(fires), "last_fired_at": fire(found.last_fired_at), "definition": ""})
+
+
+def show_description(shell: Shell, found: ScheduleDescription) -> None:
+    """Everything about a schedule."""
+    show_schedule(shell, found.schedule)
+    definition, chain = found.definition, found.chain
+    rule = {key: value for key, value in definition.rule.as_dict().items() if key not in ("expression", "timezone")}
+    for heading, shown in (("rule", rule), ("policies", definition.policies), ("options", definition.options)):
+        if shown:
+            shell.say(f"\n{heading}", style="bold")
+            shell.say("\n".join(f"{key.replace('_', ' ')}  {text_of(value)}" for key, value in shown.items()))
+    shell.say("\nchain", style="bold")
+    due = "" if chain.due is None else f", its entry is due {text_of(chain.due)}"
+    shell.say(f"{chain.state}{due}" + ("" if chain.remedy is None else f"\n→ {chain.remedy}"))
+    shell.say("\nrevisions", style="bold")
+    shell.list(found.revisions, _REVISIONS)
+    shell.say("\nlast runs", style="bold")
+    shell.list(found.last_runs, _RUNS)

@@ -1,0 +1,184 @@
+"""One request for a page: who asks, for which tenant, and the scheduler that acts in that name."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from quarterjack.console.checkups import Checkups
+from quarterjack.console.rendering import ROOT, rendered
+from quarterjack.console.sign_in import Session, check_same_site
+from quarterjack.domain.audit import Via
+from quarterjack.errors import InvalidInput, QuarterjackError
+from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.web.actors import Actor
+from quarterjack.web.calls import FrontDoor, count_request, find_actor, set_after
+from quarterjack.web.problems import RefusedRequest
+from quarterjack.web.urls import name_in_url, name_of_url, run_in_url
+
+_FIELDS = 200  # of a form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Console:
+    """What a console is made with."""
+
+    front: FrontDoor  # of the API beside it
+    tenant: str  # of an actor who names none
+    session: Session | None = None  # None: the host application signs people in
+    checkups: Checkups = field(default_factory=Checkups)  # of the doctor
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageCall:
+    """A request for a page of a tenant."""
+
+    request: Request
+    tenant: str
+    actor: Actor
+    scheduler: Scheduler  # of the tenant; its acts are the actor's
+    form: Mapping[str, str]  # of a POST
+    longest: float  # seconds of work on many
+
+    @property
+    def now(self) -> datetime:
+        """UTC, by the scheduler's clock."""
+        return datetime.fromtimestamp(self.scheduler._clock() / 1000, UTC)  # noqa: SLF001 (so that ages fit what it answers)
+
+    def param(self, name: str) -> str | None:
+        """A word of the query; None if it is missing or empty."""
+        return self.request.query_params.get(name, "").strip() or None
+
+    def address(self, *segments: str, **query: object) -> str:
+        """The address of a page of this tenant, with the words of a query that are not None."""
+        base = "/".join([self.request.scope[ROOT], "t", name_in_url(self.tenant), *segments])
+        given = {name: value for name, value in query.items() if value not in (None, "")}
+        return f"{base}?{urlencode(given)}" if given else base
+
+    def of_schedule(self, name: str, *more: str, **query: object) -> str:
+        """The address of a schedule's page."""
+        return self.address("schedule", name_in_url(name), *more, **query)
+
+    def of_run(self, run_id: str) -> str:
+        """The address of a run's page."""
+        return self.address("run", run_in_url(run_id))
+
+    def render(self, template: str, status: int = 200, **values: Any) -> Response:
+        """A page."""
+        return rendered(self.request, template, status, call=self, **values)
+
+    def go(self, address: str) -> Response:
+        """An answer to a form that was carried out: the page to look at, so that reloading repeats nothing."""
+        return RedirectResponse(address, 303)
+
+    @property
+    def reason(self) -> str | None:
+        """Why, as the form says."""
+        return self.form.get("reason", "").strip() or None
+
+    def acting(self) -> Scheduler:
+        """The scheduler, with the reason that the form gives. Raises InvalidInput."""
+        return self.scheduler.acting_as(reason=self.reason)
+
+    def in_time(self) -> AbstractContextManager[threading.Event]:
+        """An event that is set when the request has taken long enough."""
+        return set_after(self.longest)
+
+
+PageFunction = Callable[[PageCall], Response]
+
+
+def page(function: PageFunction) -> Callable[[Request], Any]:
+    """A page's function as an endpoint, which runs in a thread. A POST has to come from the console itself."""
+
+    async def endpoint(request: Request) -> Response:
+        form = await form_of(request) if request.method == "POST" else {}
+        request.state.call = call = await _call(request, form)
+        return await run_in_threadpool(function, call)
+
+    return endpoint
+
+
+async def call_of(request: Request, *, is_unknown: bool) -> PageCall | None:
+    """The call of a request that failed, so that the page about it has the navigation; None: it is not known who asks for which tenant.
+
+    ``is_unknown``: no page has the address, so that nothing has found that out yet.
+    """
+    found: PageCall | None = getattr(request.state, "call", None)
+    if found is not None or not is_unknown or "tenant" not in request.path_params:
+        return found
+    try:
+        return await _call(request, {})
+    except (RefusedRequest, QuarterjackError):
+        return None
+
+
+async def form_of(request: Request) -> Mapping[str, str]:
+    """The fields of a form; of a field that is there twice, the last. Raises RefusedRequest for a form of another site."""
+    check_same_site(request)
+    try:
+        pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_FIELDS)
+    except ValueError as problem:
+        raise RefusedRequest(400, f"the form cannot be read: {problem}", "send it from the console's page") from None
+    return dict(pairs)
+
+
+async def _call(request: Request, form: Mapping[str, str]) -> PageCall:
+    console = _console(request)
+    actor = await find_actor(console.front, request)
+    count_request(console.front, actor, request)
+    tenant = name_of_url(request.path_params["tenant"])
+    if not actor.may_name(tenant):
+        raise RefusedRequest(
+            403, "you may not act for this tenant", "ask for another tenant, or an operator for access"
+        )
+    scheduler = actor.acting(console.front.scheduler_of(tenant), None, via=Via.CONSOLE)
+    scheduler = scheduler._copy(_patience=0.0)  # noqa: SLF001 (a page says when to come back)
+    return PageCall(
+        request=request, tenant=tenant, actor=actor, scheduler=scheduler, form=form, longest=console.front.longest
+    )
+
+
+async def home(request: Request) -> Response:
+    """The overview of the actor's tenant."""
+    console = _console(request)
+    actor = await find_actor(console.front, request)
+    tenant = console.tenant if actor.may_name(console.tenant) else min(actor.tenants or [console.tenant])
+    return RedirectResponse(f"{request.scope[ROOT]}/t/{name_in_url(tenant)}/", 303)
+
+
+def _console(request: Request) -> Console:
+    found: Console = request.app.state.console
+    return found
+
+
+def run_of(call: PageCall) -> str:
+    """The segment of the address that names a run."""
+    return str(call.request.path_params["run"])
+
+
+def schedule_of(call: PageCall) -> str:
+    """The schedule that the address names."""
+    return name_of_url(call.request.path_params["name"])
+
+
+def new_token() -> str:
+    """A token of a form: a form that is sent twice acts once."""
+    return secrets.token_urlsafe(16)
+
+
+def chosen(value: str | None, allowed: Mapping[str, Any], field: str) -> str:
+    """One of some words. Raises InvalidInput."""
+    if value is None or value not in allowed:
+        raise InvalidInput(field, value, "is not known", f"use one of {', '.join(allowed)}")
+    return value

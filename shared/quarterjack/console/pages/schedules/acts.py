@@ -1,0 +1,189 @@
+"""Acts on schedules: each is shown with numbers before it is done, takes a reason, and is done by one call of the SDK.
+
+A form holds the token of its page, so that a form that is sent twice acts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from starlette.responses import Response
+
+from quarterjack.console.calls import PageCall, chosen, new_token, schedule_of
+from quarterjack.console.pages.schedules.search import conditions
+from quarterjack.console.parts import part
+from quarterjack.domain.run import WAITING, RunState
+from quarterjack.errors import InvalidInput
+from quarterjack.sdk.reading import MOST_FIRES
+from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.web.urls import cursor_in_url, cursor_of_url
+
+_SHOWN = 100  # names of a preview
+
+
+@dataclass(frozen=True)
+class Act:
+    """What can be done to a schedule."""
+
+    title: str  # of its button
+    effect: str  # in a sentence, for one schedule
+    do: Callable[[Scheduler, str, int | None, str, str | None], object]  # name, expected revision, token, reason
+    done: str  # afterwards
+    danger: bool = False
+
+
+ONE: Mapping[str, Act] = {
+    "pause": Act(
+        "Pause",
+        "No further run of it starts until it is resumed. A running attempt continues.",
+        lambda scheduler, name, revision, token, reason: scheduler.pause_schedule(
+            name, note=reason, expected_revision=revision, client_token=token
+        ),
+        "Paused: no further run of it starts.",
+    ),
+    "resume": Act(
+        "Resume",
+        "Its fires begin again with the next one. What it missed is treated as its option catch-up says.",
+        lambda scheduler, name, revision, token, reason: scheduler.resume_schedule(
+            name, expected_revision=revision, client_token=token
+        ),
+        "Resumed.",
+    ),
+    "trigger": Act(
+        "Trigger now",
+        "One run of its job starts now, with its payload, beside its fires.",
+        lambda scheduler, name, revision, token, reason: scheduler.trigger(
+            name, expected_revision=revision, idempotency_key=token
+        ),
+        "Triggered: its run is listed as soon as it has begun.",
+    ),
+    "skip": Act(
+        "Skip next",
+        "Its next fire does not run. The one after it does.",
+        lambda scheduler, name, revision, token, reason: scheduler.skip_next(
+            name, expected_revision=revision, client_token=token
+        ),
+        "The next fire is skipped.",
+    ),
+    "delete": Act(
+        "Delete",
+        "No further run of it starts. A running attempt continues, and its runs stay readable. It cannot be undone.",
+        lambda scheduler, name, revision, token, reason: scheduler.delete_schedule(
+            name, expected_revision=revision, client_token=token
+        ),
+        "Deleted: no further run of it starts.",
+        danger=True,
+    ),
+}
+MANY = {
+    "pause": "Pause",
+    "resume": "Resume",
+    "trigger": "Trigger",
+    "delete": "Delete",
+}
+
+
+def preview_one(call: PageCall) -> Response:
+    """What an act would do to a schedule, and the form that does it."""
+    word, name = chosen(call.param("do"), ONE, "do"), schedule_of(call)
+    schedule = call.scheduler.get_schedule(name)
+    return call.render(
+        "schedules/act_one.html",
+        act=ONE[word],
+        word=word,
+        schedule=schedule,
+        coming=part(lambda: _within_a_day(call, name)),
+        under_way=part(lambda: _under_way(call, name)),
+        most=MOST_FIRES,
+        token=new_token(),
+        now=call.now,
+    )
+
+
+def _within_a_day(call: PageCall, name: str) -> int:
+    """How many fires the next 24 hours have."""
+    end = call.now + timedelta(days=1)
+    return sum(1 for fire in call.scheduler.preview(name, MOST_FIRES) if fire <= end)
+
+
+def _under_way(call: PageCall, name: str) -> Mapping[str, int]:
+    """How many of its last runs wait and run."""
+    states = [
+        run.state for run in call.scheduler.list_runs(name, newest_first=True, upcoming=False, limit=_SHOWN).items
+    ]
+    running = states.count(RunState.RUNNING)
+    return {"running": running, "waiting": sum(1 for state in states if state in WAITING)}
+
+
+def act_on_one(call: PageCall) -> Response:
+    """Do it, to the revision that was shown."""
+    word, name, form = chosen(call.form.get("do"), ONE, "do"), schedule_of(call), call.form
+    revision = form.get("revision", "")
+    ONE[word].do(
+        call.acting(),
+        name,
+        int(revision) if revision.isdecimal() else None,
+        form.get("token") or new_token(),
+        call.reason,
+    )
+    if word == "delete":  # a deleted schedule has no page
+        return call.go(call.address("schedules", deleted=name))
+    return call.go(call.of_schedule(name, done=word))
+
+
+def preview_many(call: PageCall) -> Response:
+    """What an act would do to all schedules that a search finds: a dry run."""
+    word, text = chosen(call.param("do"), MANY, "do"), call.param("q")
+    names = " ".join(call.request.query_params.getlist("name"))
+    with call.in_time() as stop:
+        found = call.scheduler.bulk(word, **_which(text, names), dry_run=True, stop=stop)  # type: ignore[arg-type]
+    return call.render(
+        "schedules/act_many.html",
+        title=MANY[word],
+        word=word,
+        q=text or "",
+        names=names,
+        found=found,
+        shown=found.done[:_SHOWN],
+        token=new_token(),
+    )
+
+
+def _which(text: str | None, names: str) -> dict[str, Any]:
+    """The schedules that a search finds, or those that were ticked, as conditions of ``bulk``. Raises InvalidInput."""
+    if names:
+        return {"names": names.split()}
+    if not text:
+        raise InvalidInput("name", None, "names no schedule", "tick some in the list, or search for them first")
+    return conditions(text)
+
+
+def act_on_many(call: PageCall) -> Response:
+    """Do it for as long as a request may take; the answer has a button that goes on."""
+    form = call.form
+    word, text, token = chosen(form.get("do"), MANY, "do"), form.get("q"), form.get("token") or new_token()
+    of_act: Mapping[str, dict[str, Any]] = {"pause": {"note": call.reason}, "trigger": {"client_token": token}}
+    with call.in_time() as stop:
+        done = call.acting().bulk(
+            word,  # type: ignore[arg-type]
+            **_which(text, form.get("names", "")),
+            **of_act.get(word, {}),
+            cursor=cursor_of_url(form.get("cursor") or None),
+            stop=stop,
+        )
+    before = form.get("before", "")
+    return call.render(
+        "schedules/acted_many.html",
+        title=MANY[word],
+        word=word,
+        q=text or "",
+        names=form.get("names", ""),
+        done=done,
+        total=done.count + (int(before) if before.isdecimal() else 0),
+        cursor=cursor_in_url(done.cursor),
+        token=token,
+        reason=form.get("reason", ""),
+    )

@@ -1,0 +1,166 @@
+"""Signing in where no host application does it: a key opens a session, and the browser sends its cookie to the console alone."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from quarterjack.console.rendering import ROOT, rendered
+from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.web.actors import Actor
+from quarterjack.web.authentication import ApiKeyAccess
+from quarterjack.web.problems import RefusedRequest
+
+COOKIE = "quarterjack_session"
+_BYTES = 32  # of chance in a session
+_LONGEST_KEY = 1_000  # characters
+
+
+class Session(Protocol):
+    """An ``Access`` for browsers. A key opens a session, and the session has a cookie."""
+
+    asks: str  # label of the field for the key
+    wrong: str  # error message for a key that opens no session
+
+    def __call__(self, request: Request) -> Actor | None:
+        """The actor whose cookie the request has; None without a valid cookie."""
+        ...
+
+    def opened_by(self, key: str) -> str | None:
+        """The value of the cookie for this key; None if the key opens no session. The call may read a table."""
+        ...
+
+    def end(self, request: Request) -> None:
+        """What signing out does besides removing the cookie from the browser that sends the request."""
+        ...
+
+
+class BrowserSession:
+    """An ``Access``: whoever has signed in with the key is the operator of the process, until it ends.
+
+    The cookie holds a word of its own, so that a stolen cookie does not tell the key, and is sent below ``/console`` only: no page makes
+    a browser call the API.
+    """
+
+    asks = "Key that quarterjack serve or quarterjack local has printed"
+    wrong = "This is not the key of this start of the server. Copy the whole of it, with qjk_local_."
+
+    def __init__(self, key: str, actor: Actor | None = None) -> None:
+        self._key, self._actor = key.encode(), actor or Actor(operator=True)
+        self._word = secrets.token_urlsafe(_BYTES)
+
+    def __call__(self, request: Request) -> Actor | None:
+        """The operator, or None."""
+        given = request.cookies.get(COOKIE, "").encode()
+        return self._actor if hmac.compare_digest(given, self._word.encode()) else None
+
+    def opened_by(self, key: str) -> str | None:
+        """The session's word, if this is the key."""
+        return self._word if hmac.compare_digest(key.encode(), self._key) else None
+
+    def end(self, request: Request) -> None:  # noqa: ARG002 (all sessions of the key are one)
+        """Other browsers have to sign in again, too."""
+        self._word = secrets.token_urlsafe(_BYTES)
+
+
+class ApiKeySession:
+    """An ``Access``: whoever has signed in with an API key may do what that key says, in any process, until it is revoked.
+
+    No process keeps sessions, so the cookie is the key itself: a browser shows it to no script and sends it to the console alone.
+    """
+
+    asks = "API key of your tenant"
+    wrong = "This is not a valid API key. Copy the whole of it, with qj_; it may be revoked or have expired."
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._keys = ApiKeyAccess(scheduler)
+
+    def __call__(self, request: Request) -> Actor | None:
+        """The key's holder, or None. Raises Unavailable."""
+        key = request.cookies.get(COOKIE)
+        return None if not key else self._keys.holder_of(key)
+
+    def opened_by(self, key: str) -> str | None:
+        """The key, if it is valid. Raises Unavailable."""
+        return key if len(key) <= _LONGEST_KEY and self._keys.holder_of(key) else None
+
+    def end(self, request: Request) -> None:
+        """The key stays valid: to revoke it is another act."""
+
+
+class EitherSession:
+    """An ``Access``: whoever has signed in with a key of one of two kinds. The page asks for the first kind."""
+
+    def __init__(self, first: Session, second: Session) -> None:
+        self._both = (first, second)
+        self.asks, self.wrong = f"{first.asks}, or an API key", f"{first.wrong} An API key begins with qj_."
+
+    def __call__(self, request: Request) -> Actor | None:
+        """The actor that one of them finds, or None. Raises as they do."""
+        return next((actor for session in self._both if (actor := session(request)) is not None), None)
+
+    def opened_by(self, key: str) -> str | None:
+        """The word of the session that the key opens. Raises as they do."""
+        return next((word for session in self._both if (word := session.opened_by(key)) is not None), None)
+
+    def end(self, request: Request) -> None:
+        """End the session that the request has."""
+        for session in self._both:
+            if session(request) is not None:
+                session.end(request)
+
+
+async def sign_in_form(request: Request) -> Response:
+    """The page that asks for the key."""
+    return rendered(request, "sign_in.html", refused=False, session=_session(request))
+
+
+async def sign_in_now(request: Request) -> Response:
+    """Open a session with the key of the form."""
+    check_same_site(request)
+    session, root = _session(request), request.scope[ROOT]
+    key = parse_qs((await request.body()).decode(errors="replace")).get("key", [""])[0]
+    word = None if session is None else await run_in_threadpool(session.opened_by, key.strip())
+    if word is None:
+        return rendered(request, "sign_in.html", 403, refused=True, session=session)
+    answer = RedirectResponse(f"{root}/", 303)
+    answer.set_cookie(COOKIE, word, **_cookie(request))
+    return answer
+
+
+async def sign_out(request: Request) -> Response:
+    """End the session, in every browser. Only who has it ends it."""
+    check_same_site(request)
+    session, root = _session(request), request.scope[ROOT]
+    answer = RedirectResponse(f"{root}/sign-in", 303)
+    if session is not None and await run_in_threadpool(session, request) is not None:
+        await run_in_threadpool(session.end, request)
+        answer.delete_cookie(COOKIE, **_cookie(request))
+    return answer
+
+
+def _cookie(request: Request) -> dict[str, Any]:
+    """Sent below the console alone, by its own pages, and never over a connection that others can read where this one is not."""
+    secure = request.url.scheme == "https"
+    return {"path": request.scope[ROOT] or "/", "httponly": True, "samesite": "strict", "secure": secure}
+
+
+def check_same_site(request: Request) -> None:
+    """Raises RefusedRequest unless a form comes from a page of this server. Browsers say so by Sec-Fetch-Site, old ones by Origin."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    own = urlsplit(origin or "").netloc == request.headers.get("host") if site is None else site == "same-origin"
+    if not own:
+        raise RefusedRequest(
+            403, "the form does not come from a page of this console", "open the page here and send it again"
+        )
+
+
+def _session(request: Request) -> Session | None:
+    found: Session | None = request.app.state.console.session
+    return found

@@ -1,0 +1,284 @@
+"""The roles as processes: ticker, worker, undertaker, historian and auditor, until they are told to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+
+from quarterjack.auditor.audit import AuditReport, audit
+from quarterjack.auditor.closing import close_days
+from quarterjack.auditor.history import check_history
+from quarterjack.daemon.declarations import DeclarationApplier
+from quarterjack.daemon.event_sink import with_events
+from quarterjack.daemon.figures import ProcessFigures, RoundFigures, flush, pass_on
+from quarterjack.daemon.memory import limit_arenas
+from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
+from quarterjack.domain.queue import declared_name, prioritised, prioritised_text, striped, striped_text
+from quarterjack.domain.times import DAY, SECOND
+from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
+from quarterjack.historian.fold import fold
+from quarterjack.historian.follow import FollowReport, StreamFollower
+from quarterjack.historian.readers import Reader
+from quarterjack.jobs import Registry
+from quarterjack.ports.services import Services
+from quarterjack.sdk.base import check_declared
+from quarterjack.services import connect, system_clock
+from quarterjack.settings import Settings, metered
+from quarterjack.signals.audits import of_audit, of_closing, of_folding
+from quarterjack.signals.burials import of_burial
+from quarterjack.signals.deliveries import of_events_round, of_history_round
+from quarterjack.signals.instruments import loaded_open_telemetry
+from quarterjack.signals.measurement import Measurement, counted
+from quarterjack.signals.sinks import Sink
+from quarterjack.signals.ticker import of_gauges, of_tick
+from quarterjack.signals.worker import WorkerFigures
+from quarterjack.ticker.fan_out import FanOutConfig
+from quarterjack.ticker.gauges import is_measured, measure
+from quarterjack.ticker.tick import TickReport, tick
+from quarterjack.undertaker.bury import bury_one
+
+log = logging.getLogger(__name__)
+
+_POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
+HISTORIAN_PERIOD = 2.0  # seconds: a longer one makes fewer and fuller batches
+_PAUSE = 1.0  # seconds after a service was unavailable
+
+
+def run_ticker(
+    where: Settings | Services,
+    *,
+    stop: threading.Event,
+    period: float = 60.0,
+    report: Callable[[TickReport], None] | None = None,
+    sinks: Sequence[Sink] = (),
+) -> None:
+    """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any).
+
+    Figures of each tick go to ``sinks``.
+    """
+    services = connect(where) if isinstance(where, Settings) else where
+    spread, holder = FanOutConfig(), process_name("ticker")
+    if isinstance(where, Settings):
+        spread = FanOutConfig(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
+    while not stop.is_set():
+        started = system_clock()
+        try:
+            done = tick(services, clock=system_clock, holder=holder, spread=spread)
+        except Unavailable as problem:
+            log.warning("tick.unavailable", extra={"error": str(problem)})
+        else:
+            _log_tick(done)
+            if sinks:
+                pass_on(sinks, partial(_figures_of, done, services))
+                flush(sinks)
+            if report is not None:
+                report(done)
+        stop.wait(max(period - (system_clock() - started) / SECOND, 0))
+
+
+def _figures_of(done: TickReport, services: Services) -> list[Measurement]:
+    """Of a tick, and every five minutes of what waits."""
+    found = of_tick(done, whole=True)
+    return found + of_gauges(measure(services, system_clock())) if is_measured(done.now) else found
+
+
+def _log_tick(report: TickReport) -> None:
+    """One line a tick: this one speaks even when it did nothing, because its absence is the alarm."""
+    counts = {name: value for name, value in vars(report.handled).items() if value and not isinstance(value, list)}
+    places = {"shards": report.shards, "locked": report.locked, "unavailable": report.unavailable}
+    state = {"behind_ms": report.behind, "stopped": report.stopped, "throttled": report.throttled}
+    log.info("tick.done", extra=state | places | counts)
+
+
+def run_undertaker(settings: Settings, *, stop: threading.Event, sinks: Sequence[Sink] = ()) -> None:
+    """Record dead letters until ``stop``. Figures go to ``sinks``."""
+    services, named = connect(settings), metered(settings)
+    while not stop.is_set():
+        try:
+            letters = services.dead.receive(most=10, wait=_POLL)
+        except Unavailable as problem:
+            log.warning("undertaker.unavailable", extra={"error": str(problem)})
+            stop.wait(_PAUSE)
+            continue
+        for letter in letters:
+            try:
+                burial = bury_one(letter, services, system_clock)
+                services.dead.delete(letter.receipt)
+                pass_on(sinks, partial(of_burial, burial, named))
+            except Exception:  # it stays where it is and comes back
+                log.exception("undertaker.left", extra={"message_id": letter.id})
+        if letters:
+            flush(sinks)
+
+
+def run_historian(
+    settings: Settings,
+    *,
+    stop: threading.Event,
+    period: float = HISTORIAN_PERIOD,
+    report: Callable[[FollowReport], None] | None = None,
+    sinks: Sequence[Sink] = (),
+    event_sinks: Sequence[Sink] = (),
+) -> None:
+    """Follow the stream of runs until ``stop``: a round every ``period`` seconds, and at once where more is left.
+
+    What stops a round is logged, and the next one begins with the same changes. A second reader, in a thread of its own, publishes
+    events where QUARTERJACK_EVENTS says so. Figures of the history go to ``sinks``, those of events to ``event_sinks``, once a minute
+    and at the end. Misconfigured if the history is off, or a setting of events is wrong.
+    """
+    if not settings.history:
+        raise Misconfigured("QUARTERJACK_HISTORY=off: the runs have no stream; set it to 'on', or run no historian")
+    services = connect(settings)
+    publishing = with_events(services, settings)
+    of_history, of_events = RoundFigures(sinks), RoundFigures(event_sinks)
+    if publishing.events is not None:
+        events = StreamFollower(publishing, system_clock, Reader.EVENTS)
+
+        def tell_events(done: FollowReport) -> None:
+            of_events.add(partial(of_events_round, done))
+
+        threading.Thread(target=_follow, args=(events, stop, period, tell_events), name="events", daemon=True).start()
+
+    def tell(done: FollowReport) -> None:
+        of_history.add(partial(of_history_round, done))
+        if report is not None and not done.stopped:
+            report(done)
+
+    try:
+        _follow(StreamFollower(services, system_clock), stop, period, tell)
+    finally:
+        of_history.flush()
+        of_events.flush()
+
+
+def _follow(
+    follower: StreamFollower, stop: threading.Event, period: float, tell: Callable[[FollowReport], None]
+) -> None:
+    """``tell`` gets the report of each round, of those that an error stopped as well."""
+    while not stop.is_set():
+        started, done = system_clock(), FollowReport()
+        try:
+            follower.poll(done)
+        except QuarterjackError as problem:
+            log.warning("historian.stopped", extra={"error": str(problem)})
+        except Exception:  # a defect of a consumer: the batch stays, and the delay of the historian tells it
+            log.exception("historian.stopped")
+        _log_round(done)
+        tell(done)
+        if done.has_more and not done.stopped:
+            continue
+        stop.wait(max(period - (system_clock() - started) / SECOND, 0.1))
+
+
+def _log_round(report: FollowReport) -> None:
+    """One line for a round that had something to do."""
+    counts = {
+        name: value for name, value in vars(report).items() if value and name not in ("delay", "has_more", "stopped")
+    }
+    if counts:
+        log.info("historian.done", extra=counts | {"delay_ms": report.delay})
+
+
+def run_auditor(settings: Settings, *, sinks: Sequence[Sink] = ()) -> AuditReport:
+    """Audit once, close the days of the record of acts, and look after the history. Figures go to ``sinks``, after an error too."""
+    services = connect(settings)
+    try:
+        _close_days(services, sinks)
+        report = audit(services, clock=system_clock)
+        pass_on(sinks, partial(of_audit, report))
+        if settings.history:
+            _look_after_history(services, sinks)
+    finally:
+        flush(sinks)
+    return report
+
+
+def _close_days(services: Services, sinks: Sequence[Sink]) -> None:
+    """Close the days of the record of acts. The live data is audited although this fails."""
+    try:
+        done = close_days(services, clock=system_clock)
+    except QuarterjackError as problem:
+        log.warning("audit.not_closed", extra={"error": str(problem)})
+        pass_on(sinks, partial(counted, AuditDaysNotClosed=1))
+    else:
+        pass_on(sinks, partial(of_closing, done))
+
+
+def _look_after_history(services: Services, sinks: Sequence[Sink]) -> None:
+    """Fold the hours of the history that are over, and compare a sample of it with the ledger."""
+    try:
+        pass_on(sinks, partial(of_folding, fold(services, clock=system_clock, budget=DAY)))
+        checked = check_history(services, clock=system_clock, random=Random())
+    except QuarterjackError:
+        pass_on(sinks, partial(counted, HistoryNotFolded=1))
+        raise
+    pass_on(sinks, partial(counted, HistoryRelisted=checked.relisted))
+
+
+def worker_process(
+    settings: Settings,
+    jobs: Registry,
+    *,
+    concurrency: int | None = None,
+    max_memory: int | None = None,
+    apply: Sequence[str] | None = None,
+    sinks: Sequence[Sink] = (),
+) -> WorkerProcess:
+    """A worker that has found its queue, and has begun nothing.
+
+    Orders come from ``settings.work_queue``; ``concurrency`` is by default what that queue declares, or CONCURRENCY. InvalidInput
+    for a queue that neither the jobs declare nor the cloud has, or a ``max_memory`` (MB, resident) that is reached before any run.
+    Once it has started it applies the schedules that the packages ``apply`` declare, for the settings' tenant.
+    Its figures go to ``sinks``, and to OpenTelemetry if this process has loaded the API.
+    """
+    limit_arenas()
+    services = connect(settings)
+    queue = declared_name(settings.work_queue)
+    if queue is not None:
+        check_declared(queue, jobs, services.work)
+    declared = jobs.find_queue(queue)
+    services = _with_all_stripes(services, settings, queue)
+    most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
+    alongside = None
+    if apply is not None:
+        name = process_name("worker")
+        applier = DeclarationApplier(services, apply, jobs, tenant=settings.tenant, by=name, clock=system_clock)
+        alongside = applier.run
+    return WorkerProcess(
+        services,
+        jobs,
+        concurrency=most,
+        low_share=settings.low_share,
+        queue=queue,
+        max_memory=max_memory,
+        keeps_record=settings.history,
+        alongside=alongside,
+        figures=ProcessFigures(
+            [*sinks, *loaded_open_telemetry(service_of(settings))],
+            WorkerFigures(lambda: jobs, metered(settings)),
+        ),
+    )
+
+
+def service_of(settings: Settings, part: str = "worker") -> str:
+    """The value of the dimension `service`: a worker's is that of the function of its queue."""
+    queue = declared_name(settings.work_queue) if part == "worker" else None
+    return f"{settings.prefix}-{part}" + ("" if queue is None else f"-{queue}")
+
+
+def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:
+    """The same services, that know of every stripe and lane which they take from, whatever QUARTERJACK_STRIPES and …PRIORITIES say."""
+    try:
+        there, has_lanes = services.work.count_stripes(), services.work.has_lanes()
+    except Unavailable as problem:  # then what the settings say has to do
+        log.warning("worker.stripes_not_counted", extra={"error": str(problem)})
+        return services
+    if there <= services.work.stripes and has_lanes <= (len(services.work.lanes) > 1):
+        return services
+    known = {**striped(settings.stripes), queue: max(there, services.work.stripes)}
+    laned = prioritised(settings.priorities) | ({queue} if has_lanes else set())
+    return connect(replace(settings, stripes=striped_text(known), priorities=prioritised_text(laned)))

@@ -1,0 +1,165 @@
+"""Checks whether work moves: ticks, the local clock, what waits in the queues, and queues that are held back (backpressure).
+
+Evidence of ticks is the agenda: see ``owner.ticker_health``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from quarterjack.doctor.context import DoctorContext, Finding, fail, ok, warn
+from quarterjack.domain.queue import DEFAULT_QUEUE
+from quarterjack.domain.times import SECOND, from_ms
+from quarterjack.dynamodb.agenda import CONFIG, LOCK
+from quarterjack.dynamodb.rows import shard_key, to_item
+from quarterjack.fires.backpressure import read_hold_log
+from quarterjack.owner.ticker_health import TickerHealth, TickerState, is_needed, survey_ticks
+from quarterjack.state.lease import SKEW
+
+_READ = 50  # entries of each shard
+_NOTICEABLE = 2 * SECOND  # offset of the clock by which starts are visibly early or late
+_TICKS = timedelta(minutes=10)  # of the metric that the function writes
+_FULL = 100_000  # messages in flight: at about 120,000 SQS gives no more, without saying so
+_MANY = 1_000  # messages that wait for a worker
+_OLD = 300.0  # seconds that the oldest waits
+_AGES = timedelta(minutes=15)  # of the metric of their age
+
+
+def ticker(context: DoctorContext) -> Iterator[Finding]:
+    """Whether ticks run, and whether they keep up."""
+    if "agenda" not in context.tables:
+        return
+    function = f"{context.settings.prefix}-ticker"
+    remedy = f"look at the log and the schedule of the function {function}, or run `quarterjack ticker`"
+    table = context.settings.table("agenda")
+    config = context.probe.call("dynamodb", "get_item", TableName=table, Key=to_item(CONFIG)).data.get("Item")
+    if config is None:
+        yield warn("the agenda was never used: there was no schedule and no tick yet", remedy)
+        return
+    context.shards = int(config["shards"]["N"])
+    seen = survey_ticks(context.services, context.clock(), shards=context.shards, limit=_READ)
+    yield _verdict(context, seen, remedy)
+    if seen.failing:
+        names = ", ".join(sorted({entry.id for entry in seen.failing})[:5])
+        what = f"{len(seen.failing)} entries of the agenda fail and are tried again: {names}"
+        yield warn(what, "see `entry.failed` in the ticker's log; after ten failures they are quarantined")
+
+
+def _verdict(context: DoctorContext, seen: TickerHealth, remedy: str) -> Finding:
+    oldest = seen.oldest
+    if oldest is None:
+        return ok(f"nothing is late, nothing waits{_signs(context)}")
+    what = f"{oldest.id} was due at {from_ms(oldest.due):%Y-%m-%d %H:%M:%SZ} and no tick has handled it"
+    if seen.state is TickerState.LATE:
+        return fail(f"it is {seen.behind // SECOND} s behind: {what}", remedy)
+    if seen.state is TickerState.SILENT:
+        return warn(f"no tick for {seen.silent // SECOND} s at least: {what}", remedy)
+    return ok(f"nothing is late{_signs(context)}")
+
+
+def _signs(context: DoctorContext) -> str:
+    """Other signs of a running ticker: a held lock, the function's metric."""
+    locked, now = 0, context.clock()
+    for shard in range(context.shards):
+        key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
+        table = context.settings.table("agenda")
+        lock = context.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
+        locked += lock is not None and int(lock["until"]["N"]) > now
+    if locked:
+        return f"; a ticker is at work on {locked} of {context.shards} shards"
+    function = ("service", f"{context.settings.prefix}-ticker")
+    points = context.probe.metric("Quarterjack", "Ticks", function, "Sum", _TICKS)
+    return f"; the function's last tick was in the minute of {points[-1]['Timestamp']:%H:%M}Z" if points else ""
+
+
+def quarantined(context: DoctorContext) -> Iterator[Finding]:
+    """Entries in quarantine after ten failures. Their schedules do not fire."""
+    if not context.shards:
+        return
+    keys = [key for shard in range(context.shards) for key in context.services.agenda.quarantined(shard)]
+    live = [key for key in keys if is_needed(key, context.services)]
+    if not live:
+        moot = f", {len(keys)} of former revisions aside" if keys else ""
+        yield ok(f"no entry of a present revision was put aside{moot}")
+        return
+    names = ", ".join(sorted({key.split("#", 2)[2] for key in live})[:10])
+    remedy = "see `entry.quarantined` in the ticker's log, fix the cause, then pause and resume each schedule"
+    yield fail(f"{len(live)} entries failed ten times and were put aside: {names}", remedy)
+
+
+def clock(context: DoctorContext) -> Iterator[Finding]:
+    """The local clock's offset from AWS's. The answers together bound it on both sides."""
+    skews = context.probe.skews
+    if not skews:
+        yield warn("no answer had a Date header", "compare the clock with another one")
+        return
+    least, most = sorted((max(low for low, _ in skews), min(high for _, high in skews)))
+    surely = least if least > 0 else min(0, most)
+    what = f"this machine is {abs(surely) / SECOND:.1f} s {'ahead of' if surely > 0 else 'behind'} AWS"
+    if abs(surely) > _NOTICEABLE:
+        remedy = "synchronise this machine's clock (NTP, chrony); beyond 10 s workers here may start runs early, late or twice"
+        yield (fail if abs(surely) > SKEW else warn)(what, remedy)
+    else:
+        yield ok(f"within {max(abs(least), abs(most)) / SECOND:.1f} s of AWS's")
+
+
+def backlog(context: DoctorContext) -> Iterator[Finding]:
+    """One finding a queue."""
+    for suffix, attributes in context.queues.items():
+        yield _dead(context, attributes) if suffix == "dead" else _work(context, suffix, attributes)
+
+
+def _dead(context: DoctorContext, attributes: Mapping[str, str]) -> Finding:
+    name, (waiting, *_) = context.settings.queue("dead"), _counts(attributes)
+    if not waiting:
+        return ok(f"{name} is empty")
+    return warn(
+        f"{name} holds {waiting} dead letters that no undertaker has recorded{_age(context, name)}",
+        f"look at the log of the function {context.settings.prefix}-undertaker, or run `quarterjack undertaker`",
+    )
+
+
+def _work(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) -> Finding:
+    name, (waiting, in_flight, delayed) = context.settings.queue(suffix), _counts(attributes)
+    what = f"{name}: {waiting} waiting{_age(context, name)}, {in_flight} in flight, {delayed} delayed"
+    if in_flight > _FULL:
+        remedy = "SQS gives no more than about 120,000 at a time: start more workers, or lower their concurrency"
+        return warn(what, remedy)
+    if waiting and not in_flight:
+        remedy = "start a worker: `quarterjack worker`, or look at the worker function"
+        return warn(f"{what}; no worker has any", remedy)
+    if waiting > _MANY:
+        return warn(what, "start more workers: raise max_concurrency of the stack, or run further `quarterjack worker`")
+    return ok(what)
+
+
+def _counts(attributes: Mapping[str, str]) -> list[int]:
+    """Messages that wait, are in flight, and are delayed."""
+    return [int(attributes.get(f"ApproximateNumberOfMessages{which}", "0")) for which in ("", "NotVisible", "Delayed")]
+
+
+def _age(context: DoctorContext, name: str) -> str:
+    """Age of the oldest message, if CloudWatch has the metric."""
+    points = context.probe.metric("AWS/SQS", "ApproximateAgeOfOldestMessage", ("QueueName", name), "Maximum", _AGES)
+    return f", the oldest for {points[-1]['Maximum']:.0f} s" if points and points[-1]["Maximum"] >= _OLD else ""
+
+
+def backpressure(context: DoctorContext) -> Iterator[Finding]:
+    """One finding for each queue that is held back, or one for all that are not."""
+    if "runs" not in context.tables:
+        return
+    queues = read_hold_log(context.services).queues
+    for queue, held in queues.items():
+        if held.now is None:
+            continue
+        why = f"{held.depth:,} messages in one of its SQS queues"
+        if held.why == "age" and held.age is not None:
+            why = f"its runs waited for {held.age // SECOND} s"
+        yield warn(
+            f"queue {queue or DEFAULT_QUEUE} is held back since {from_ms(held.now.since):%Y-%m-%d %H:%M:%SZ}: {why}; "
+            "its fires wait in the agenda",
+            "start more workers, raise their concurrency, or remove the delay that their jobs wait for",
+        )
+    if all(held.now is None for held in queues.values()):
+        yield ok("no queue is held back")

@@ -1,0 +1,224 @@
+"""A job, and the context that it gets when it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from quarterjack.domain.names import SHORTEST_SECRET
+from quarterjack.domain.policies import Policies
+from quarterjack.domain.redaction import Redact
+from quarterjack.errors import InvalidInput
+
+_TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+class RunLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger that adds the run's fields to every line.
+
+    A field whose name logging reserves ("name", "module" …), or that is one of the run's, gets a "_" at its end.
+    """
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        run = self.extra or {}
+        given = (kwargs.get("extra") or {}).items()
+        own = {f"{key}_" if key in _TAKEN or key in run else key: value for key, value in given}
+        kwargs["extra"] = {**own, **run}
+        return msg, kwargs
+
+
+JobFunction = Callable[["Context", Any], Any | Awaitable[Any]]
+JobRef = str | Callable[["Context", Any], object]  # a job's name, or its function
+
+
+class TypedPayload(Protocol):
+    """The type of a job's payload, by the annotation of its function: ``quarterjack.payload_types``."""
+
+    def check_annotation(self) -> None:
+        """Raise JobError for an annotation that cannot be used."""
+
+    def prepare(self) -> None:
+        """Make now what the first payload would need. Raises as ``check_annotation``."""
+
+    def converted(self, text: str, *, redact: Redact = ..., new: bool = False) -> Any:
+        """The payload (JSON text) as the job gets it. Raises InvalidInput."""
+
+    def jsonable(self, value: Any) -> Any:
+        """A value of JSON for an object in a payload that is none."""
+
+    def schema(self) -> Mapping[str, Any] | None:
+        """Its JSON Schema."""
+
+    def fit(self) -> Mapping[str, Any] | None:
+        """What is published beside its schema for a check by it; None: there is none."""
+
+
+class FittedPayload(Protocol):
+    """The JSON Schema that a job's payloads have to fit: ``quarterjack.payload_types``."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """As it was declared."""
+
+    def check(self, text: str, job: str, *, redact: Redact = ...) -> None:
+        """Raise InvalidInput for a payload (JSON text) that does not fit."""
+
+    def masking(self, redact: Redact) -> Redact:
+        """With the fields that the schema has as ``writeOnly``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A named, registered piece of work."""
+
+    name: str  # unique in a registry
+    function: JobFunction  # plain or async, called with (ctx, payload)
+    policies: Policies = field(default_factory=Policies)  # defaults; a schedule may override single ones
+    queue: str | None = None  # name of the declared queue that its runs go to; None: the default one
+    check: Callable[[Any], object] | None = None  # raises ValueError for a payload that the job cannot use
+    payload_type: TypedPayload | None = None  # how its payload is checked and converted; None: it is passed as it is
+    by_name: bool = (
+        False  # its payload decides what it does: a tenant may run it only if its profile names it, without `*`
+    )
+    schema: FittedPayload | None = None  # what its payload has to fit, beside its type
+
+
+def check_fit(job: Job, text: str) -> None:
+    """Raise InvalidInput for a payload (JSON text) that does not fit the job's schema."""
+    if job.schema is not None:
+        job.schema.check(text, job.name, redact=job.policies.redact)
+
+
+class JobEffects(Protocol):
+    """The methods of a context that need the worker, which implements them under the run's fence."""
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """See ``Context.step``."""
+
+    def transaction(self, items: Sequence[Mapping[str, Any]], step: str, result: Any) -> Any:
+        """See ``Context.transaction``."""
+
+    def checkpoint(self, state: Any) -> None:
+        """See ``Context.checkpoint``."""
+
+    @property
+    def resume(self) -> Any:
+        """See ``Context.resume``."""
+
+    def progress(self, fraction: float, stage: str | None = None) -> None:
+        """See ``Context.progress``."""
+
+    @property
+    def cancelled(self) -> bool:
+        """See ``Context.cancelled``."""
+
+    def raise_if_cancelled(self) -> None:
+        """See ``Context.raise_if_cancelled``."""
+
+    def secret(self, name: str) -> str:
+        """See ``Context.secret``."""
+
+    def hide(self, label: str, *values: str) -> None:
+        """Mask these values in all texts of the run; ``label`` says what they are."""
+
+    @property
+    def hidden(self) -> Sequence[str]:
+        """The values of the secrets that the run has looked up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The run that a job executes, and the job's way to record steps, checkpoints and progress.
+
+    The job's threads and tasks may share it. It ends with the attempt, and is not for child processes of the job.
+
+    >>> def nightly(ctx: Context, payload: dict) -> None:
+    ...     ctx.logger.info("report.started", extra={"day": ctx.scheduled_at.date().isoformat()})
+    """
+
+    run_id: str  # id of the run: pass it to Scheduler.get_run
+    idempotency_key: str  # the same in all attempts of this run: pass it to services that must act once
+    tenant: str  # of the run
+    job: str  # name of the job
+    schedule: str | None  # name of its schedule; None for a one-off
+    scheduled_at: datetime  # when the run was due, in the schedule's time zone; of a replay, when the original was
+    attempt: int  # 1 for the first
+    fence: int  # grows with every lease of the run: a system that refuses a smaller one than it has seen shuts stale workers out
+    logger: RunLogger  # adds run, job and tenant to every line
+    remaining: Callable[[], float | None]  # seconds until the process's time limit; None: no limit
+    effects: JobEffects  # implements the methods below
+    missed: bool = False  # its fire was claimed more than a minute late: an outage, throttling, a pause
+    backfill: str | None = None  # id of the backfill that it belongs to
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Run ``function`` once per run and record its JSON result (64 KB at most); a later attempt gets that result.
+
+        An ``async`` function is awaited: ``await ctx.step("charge", charge)``. A step whose process crashes between its effect
+        and its record runs again: pass ``idempotency_key`` to the service that has the effect. Raises LeaseLost if another
+        worker has the run, RunCancelled if its owner cancelled it, InvalidInput for a result that is not JSON.
+
+        If several threads or tasks call the same step at once, one runs it and all get its result.
+        """
+        return self.effects.step(name, function)
+
+    def transaction(self, items: Sequence[Mapping[str, Any]], *, step: str = "transaction", result: Any = None) -> Any:
+        """Write ``items`` to DynamoDB tables of your own, once per run: together with the record of the step, if this worker has the run.
+
+        ``items`` are as boto3's client takes ``TransactItems`` (98 at most, 4 MB), in the account and region of Quarterjack's tables.
+        If the step is recorded, by an earlier attempt, nothing is written. Returns ``result`` (JSON, 64 KB at most) as it was recorded.
+
+        Raises ItemRefused if the condition of an item does not hold, LeaseLost if another worker has the run, RunCancelled,
+        InvalidInput (also for a second call with the same ``step`` in one attempt) or Misconfigured, and nothing is written;
+        Unavailable if that is not known: a call that repeats it finds out.
+        """
+        return self.effects.transaction(items, step, result)
+
+    def checkpoint(self, state: Any) -> None:
+        """Keep ``state`` (JSON, 5 MB at most) for the next attempt.
+
+        On Lambda, shortly before the function's time limit, the slice ends here; the run continues in a new slice, which is not a
+        new attempt. ``raise Continue`` after a checkpoint ends a slice at any time.
+        """
+        self.effects.checkpoint(state)
+
+    @property
+    def resume(self) -> Any:
+        """The last checkpoint of this run; None if there is none."""
+        return self.effects.resume
+
+    def progress(self, fraction: float, stage: str | None = None) -> None:
+        """Report progress (0 to 1) and the present stage; ``get_run`` shows them from the next heartbeat on."""
+        self.effects.progress(fraction, stage)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run's owner has requested its cancellation, as of the last heartbeat."""
+        return self.effects.cancelled
+
+    def secret(self, name: str) -> str:
+        """The value of a secret of the run's tenant: the SSM parameter ``/<prefix>/tenants/<tenant>/<name>``.
+
+        A new value is seen within five minutes. It is masked in the run's result, errors, stages and log lines; the result of a step,
+        a checkpoint and the payload of a new run or schedule that hold it are refused. Raises InvalidInput for what is no name of a
+        secret, Misconfigured if there is none or the worker may not read it, Unavailable.
+        """
+        return self.effects.secret(name)
+
+    def hide(self, *values: str) -> None:
+        """Mask values that the job got elsewhere, such as an access token that it got for a secret: from now on as if they were secrets."""
+        for value in values:
+            if not isinstance(value, str) or len(value) < SHORTEST_SECRET:
+                raise InvalidInput(
+                    "values",
+                    "…",
+                    f"has one that is not text of {SHORTEST_SECRET} characters or more",
+                    "pass longer texts",
+                )
+        self.effects.hide("that was given to ctx.hide", *values)
+
+    def raise_if_cancelled(self) -> None:
+        """Raise RunCancelled if cancellation was requested, and LeaseLost if another worker may have the run."""
+        self.effects.raise_if_cancelled()

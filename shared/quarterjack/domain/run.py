@@ -1,0 +1,295 @@
+"""A run: the ledger's record of one fire, one-off or manual trigger; its agenda entries; its line among the dead runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from functools import cached_property
+from typing import Literal
+
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.times import DAY, SECOND, from_ms, stamp
+from quarterjack.values import value
+
+MISSED = 60 * SECOND  # ms; a fire that is claimed later than this after its time counts as missed
+
+
+class RunState(StrEnum):
+    """The state of a run; docs/explanation/runs.md draws the transitions."""
+
+    QUEUED = "QUEUED"  # claimed; waits for its time and a worker
+    RUNNING = "RUNNING"  # a worker holds the lease
+    RETRYING = "RETRYING"  # an attempt ended without success; waits for not_before
+    CONTINUED = "CONTINUED"  # a slice of a long job ended at its checkpoint; the next slice is not a new attempt
+    SUCCEEDED = "SUCCEEDED"  # the job returned
+    DEAD = "DEAD"  # failed for good; a copy is in the dead-letter queue
+    LOST = "LOST"  # an at-most-once run whose worker crashed; it never runs again
+    CANCELLED = "CANCELLED"  # cancelled by its owner, before its start or while it ran
+    EXPIRED = "EXPIRED"  # its deadline passed before an attempt could start
+    SUPERSEDED = "SUPERSEDED"  # a newer revision does not have this fire
+    SKIPPED = "SKIPPED"  # never started: missed or overlapping under its schedule's options, or skipped by its owner
+    SHADOWED = "SHADOWED"  # of a schedule with ``shadow``: it reached a worker, and the job was not started
+
+
+RunStateWord = (
+    RunState
+    | Literal[
+        "QUEUED",
+        "RUNNING",
+        "RETRYING",
+        "CONTINUED",
+        "SUCCEEDED",
+        "DEAD",
+        "LOST",
+        "CANCELLED",
+        "EXPIRED",
+        "SUPERSEDED",
+        "SKIPPED",
+        "SHADOWED",
+    ]
+)
+WAITING = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED})
+TERMINAL = frozenset(set(RunState) - WAITING - {RunState.RUNNING})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """The failure of an attempt."""
+
+    kind: str  # the exception's class name
+    message: str  # its text, shortened
+    traceback: str = ""  # its traceback, shortened
+    code: str | None = None  # the error's own code or HTTP status, if it has one
+    permanent: bool = False  # whether another attempt is useless
+    retry_after: float | None = None  # seconds that it asks the next attempt to wait
+
+
+@value(kw_only=True)
+class RunRow:
+    """One row of the ledger."""
+
+    ref: RunRef  # its deterministic key
+    state: RunState
+    revision: int  # of its schedule; of a one-off: how often it was rescheduled
+    job: str  # name of the job
+    due: int  # UTC ms of the fire, or the time a one-off was submitted for
+    not_before: int  # UTC ms before which no attempt may start
+    created_at: int = 0  # UTC ms of the claim
+    fence: int = 0  # raised by every lease, never lowered
+    attempt: int = 0  # attempts begun
+    max_attempts: int = 0  # as of the last lease
+    lease_until: int | None = None  # UTC ms at which the present lease ends
+    lease_token: str | None = None  # random token of the present lease
+    started_at: int | None = None  # UTC ms of the first lease
+    leased_at: int | None = None  # UTC ms of the last one
+    published_at: int | None = None  # UTC ms at which the message was sent by which that one was taken
+    ended_at: int | None = None  # UTC ms of the terminal transition
+    reason: str | None = None  # of the present state
+    failure: Failure | None = None  # of the last failed attempt
+    cancel_requested: bool = False  # no further attempt starts
+    lined_up_at: int | None = None  # UTC ms at which it last began to wait for other runs of its schedule
+    unstarted: bool = False  # a change of its schedule ended it before its start: a newer revision may take it over
+    worker: str | None = None  # process of the last lease
+    result: str | None = None  # JSON text of a small result
+    result_ref: str | None = None  # of a larger one: "beside" (an item beside the row), or its key in the bucket
+    progress: float | None = None  # 0 to 1, as of the last heartbeat
+    stage: str | None = None  # of the job, as of the last heartbeat
+    slices: int = 0  # slices that ended at a checkpoint
+    replay_of: str | None = None  # id of the run that this one repeats
+    scheduled_at: int | None = None  # replay only: UTC ms at which the repeated run was due
+    timezone: str | None = None  # replay only: of that run's schedule
+    buried_at: int | None = None  # UTC ms at which the undertaker recorded it
+    payload: str | None = None  # its own, of a one-off, a trigger or a backfill: JSON text
+    payload_ref: str | None = None  # the same: key in the bucket
+    payload_beside: bool = False  # its own payload is in an item beside its row; a single read returns both
+    overrides: str | None = (
+        None  # of a one-off its policies, of a trigger what it overrides of the schedule's: JSON text
+    )
+    queue: str | None = None  # one-off only: name of its declared queue; None: the default one
+    act: str | None = None  # skipped by its owner only: token of that call
+    actor: str | None = None  # who triggered, replayed, skipped or cancelled it, or the claimed actor who submitted it
+    skipped: int | None = None  # a row of several missed fires only: their number
+    skipped_until: int | None = None  # the same: UTC ms of the last of them; ``due`` is the first
+    backfill: str | None = None  # id of the backfill that it belongs to
+    relisted: int | None = None  # raised by the auditor, so that the history lists the run again
+    defined_by: int | None = None  # number of the revision that defines it, if that may differ from ``revision``
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def missed(self) -> bool:
+        """Whether its fire was claimed too late. The fires of a backfill are late by design."""
+        of_chain = (self.ref.is_fire or self.skipped_until is not None) and self.backfill is None
+        return of_chain and self.created_at - self.due > MISSED
+
+    @property
+    def waits_since(self) -> int:
+        """UTC ms since which it could start for the first time; a fire of a backfill could not before it was created."""
+        return self.due if self.backfill is None else self.created_at
+
+    @property
+    def lateness(self) -> int | None:
+        """Milliseconds from due to start; None before the start."""
+        return None if self.started_at is None else self.started_at - self.due
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedAttemptRow:
+    """One failed attempt: an immutable row beside the run's."""
+
+    run: RunRef
+    number: int  # 1, 2, 3 …
+    fence: int  # of its lease
+    worker: str  # its process
+    started_at: int  # UTC ms
+    ended_at: int  # UTC ms
+    failure: Failure
+    next_attempt_at: int | None  # UTC ms; None if it was the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiblingRows:
+    """The items beside a run's row."""
+
+    attempts: tuple[FailedAttemptRow, ...] = ()  # failed ones, oldest first
+    steps: Mapping[str, str] = field(default_factory=dict)  # JSON text of each recorded step, by name
+    checkpoint: str | None = None  # JSON text of the last checkpoint, or its key in the bucket after "@"
+    result: str | None = None  # JSON text of a result too large for the row
+
+
+class EntryKind(StrEnum):
+    """The action of the ticker when an entry is due."""
+
+    CHAIN = "chain"  # claim the revision's fires and put the next entry
+    RUN = "run"  # send the run's message if it still waits
+    WATCH = "watch"  # declare an at-most-once run LOST if its lease has ended
+    RESUME = "resume"  # end a pause that has an end
+    BACKFILL = "backfill"  # advance a backfill after a worker's crash, and end it
+    NOTICE = "notice"  # notify an owner of an incident, or of its end
+    SLOT = "slot"  # start runs that waited for other runs of their schedule
+    LINE = "line"  # send for runs in the line of a concurrency cap
+    EXPECT = "expect"  # check that a schedule had a success in time
+
+
+@value(kw_only=True)
+class AgendaEntry:
+    """One timer. It stays in the agenda until the ticker has handled it."""
+
+    shard: int | str  # its partition; that of a concurrency cap's line has a name
+    due: int  # UTC ms
+    kind: EntryKind  # the action
+    id: str  # chain: revision id; run: run id, of a rescheduled one with its revision; watch: run id and lease token
+    after: int = 0  # chain: fires up to this UTC ms are claimed already; backfill: fires created at the last look
+    failures: int = 0  # how often its own data made handling fail
+    created_at: int = 0  # run and watch: UTC ms of the put
+    queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown
+    job: str | None = None  # chain: the name of its job
+    priority: Priority = Priority.NORMAL  # chain and run: of its runs, as far as that is known
+
+    @cached_property
+    def key(self) -> str:
+        """``due#kind#id``: sorts by time; two chains of one revision that meet become one."""
+        return f"{stamp(self.due)}#{self.kind}#{self.id}"
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return self.id.partition("/")[0]
+
+    @property
+    def run(self) -> RunRef:
+        """The run of a run or watch entry."""
+        owner, key = self.id.split("#")[:2]
+        return RunRef(owner, key)
+
+
+def parse_entry_key(key: str) -> tuple[int, EntryKind, str]:
+    due, kind, identity = key.split("#", 2)
+    return int(due), EntryKind(kind), identity
+
+
+FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # failed for good
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadRunRow:
+    """One line of the index."""
+
+    run: RunRef  # its key
+    job: str  # name of its job
+    ended_at: int  # UTC ms
+    fence: int  # of its last lease
+    attempts: int  # begun
+    reason: str  # why it is dead
+    state: RunState = RunState.DEAD  # or LOST, EXPIRED
+    error_type: str | None = None  # class of the last failure
+    error: str | None = None  # its message, bounded
+    redriven_as: str | None = None  # id of the run that repeats it
+
+    @property
+    def owner(self) -> str:
+        """The partition of this line."""
+        return dead_owner(self.run.tenant, self.ended_at // DAY)
+
+    @property
+    def key(self) -> str:
+        """Sorts by ``ended_at``. A key that is not a run's begins with ``#``."""
+        return f"#{stamp(self.ended_at)}#{self.run}"
+
+    @property
+    def schedule(self) -> str | None:
+        """Name of the run's schedule; None for a one-off."""
+        return self.run.schedule
+
+
+def dead_run_row(run: RunRow) -> DeadRunRow:
+    """The line of a run that the undertaker has recorded."""
+    assert run.ended_at is not None
+    return DeadRunRow(
+        run=run.ref,
+        job=run.job,
+        ended_at=run.ended_at,
+        fence=run.fence,
+        attempts=run.attempt,
+        reason=run.reason or "unknown",
+        state=run.state,
+        error_type=run.failure.kind if run.failure else None,
+        error=run.failure.message if run.failure else None,
+    )
+
+
+def dead_owner(tenant: str, day: int) -> str:
+    """The partition of a tenant's dead runs of one day (days since 1970, UTC). ``#`` is in no tenant's or schedule's name."""
+    return f"{tenant}#dead#{from_ms(day * DAY).date().isoformat()}"
+
+
+def dead_day_over(owner: str) -> str:
+    """The key after which a reader of a tenant's dead runs goes on with the day before that of a partition."""
+    begin = (date.fromisoformat(owner.rpartition("#")[2]) - date(1970, 1, 1)).days * DAY
+    return f"#{stamp(max(begin - 1, 0))}#~#~"
+
+
+def parse_dead_key(key: str) -> tuple[int, RunRef]:
+    """End (UTC ms) and run in a key."""
+    _, at, owner, fire = key.split("#")
+    return int(at), RunRef(owner, fire)
+
+
+def partitions(tenant: str, *, after: int, upto: int, before: str | None) -> Iterator[tuple[str, str, str]]:
+    """The partitions of runs that ended in ``(after, upto]`` (UTC ms), each with its first and last key, the newest day first.
+
+    ``before`` is the key to continue from; the range includes it, so the reader must skip it.
+    """
+    if before is not None:
+        upto = min(upto, parse_dead_key(before)[0])
+    oldest = max(after + 1, 0)
+    if oldest > upto:
+        return
+    first, last = f"#{stamp(oldest)}", f"#{stamp(upto)}$"  # "$" comes after "#"
+    for day in range(upto // DAY, oldest // DAY - 1, -1):
+        yield dead_owner(tenant, day), first, last if before is None else min(last, before)

@@ -1,0 +1,143 @@
+"""The agenda: entries by shard and due time, a lock for each shard, one config item."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quarterjack.domain.agenda_layout import AgendaLayout, parse_places
+from quarterjack.domain.run import AgendaEntry
+from quarterjack.domain.times import MINUTE, SECOND, stamp
+from quarterjack.dynamodb.rows import entry_of, entry_row, reads, shard_key
+from quarterjack.dynamodb.tables import AGENDA, Row, RowQuery, RowTables, RowWrite, begins_with
+from quarterjack.errors import QuarterjackError, TooNew, Unavailable, Unreadable
+from quarterjack.ports.agenda import DuePage
+from quarterjack.ports.services import Clock
+from quarterjack.state.transition import Absent, Compare, Plus, all_of, any_of
+
+log = logging.getLogger(__name__)
+
+BELIEVED = 5 * MINUTE  # how long a process that is no ticker goes by the layout that it has read
+_AGAIN = 10 * SECOND  # before it is read again for a weight, if that failed
+CONFIG = {"shard": "config", "entry": "config"}
+LOCK = "lock"  # sorts after every entry, as the keys of all other items do
+_QUARANTINED = "quarantined#"
+
+
+class RowAgenda:
+    """The agenda in the rows of a table. ``shards`` is the number of common ones that the settings ask for."""
+
+    def __init__(self, tables: RowTables, *, shards: int, clock: Clock) -> None:
+        self._tables, self._wanted, self._clock = tables, shards, clock
+        self._known: tuple[int, AgendaLayout] | None = None  # with the instant (UTC ms) before it was read
+        self._unread = 0  # when (UTC ms) it could not be read for a weight
+
+    def layout(self, *, fresh: bool = False) -> AgendaLayout:
+        now, known = self._clock(), self._known
+        if known is not None and not fresh and 0 <= now - known[0] < BELIEVED:
+            return known[1]
+        try:
+            found = self._read_layout()
+        except Unavailable as problem:
+            if known is None or fresh:
+                raise
+            log.warning(
+                "layout.unread", extra={"error": str(problem)}
+            )  # an older one leads to shards that tickers read
+            found = known[1]
+        self._known = now, found
+        return found
+
+    def weight_of(self, tenant: str) -> int:
+        """For how many tenants a tenant counts; one while the layout cannot be read: its messages are sent all the same."""
+        now = self._clock()
+        if self._known is None and 0 <= now - self._unread < _AGAIN:
+            return 1
+        try:
+            return self.layout().weight_of(tenant)
+        except QuarterjackError:
+            self._unread = now
+            return 1
+
+    def _read_layout(self) -> AgendaLayout:
+        """What the config item says; made from the settings on first use, with more shards if the settings ask for more."""
+        while True:
+            config = self._tables.get("layout", AGENDA, **CONFIG)
+            present = layout_of(config) if config else None
+            layout = (present or AgendaLayout(shards=0)).grown(self._wanted)
+            if layout == present or self._tables.write("raise_shards", layout_put(layout, present))[0]:
+                return layout
+
+    def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:
+        is_free = any_of(Absent("until"), Compare("until", "<", now), Compare("holder", "=", holder))
+        row = _key(shard, LOCK) | {"until": until, "holder": holder}
+        return self._tables.write("lock", RowWrite(table=AGENDA, row=row, only_if=is_free))[0]
+
+    def unlock(self, shard: int, *, holder: str) -> None:
+        is_held = Compare("holder", "=", holder)
+        self._tables.write("unlock", RowWrite(table=AGENDA, row=_key(shard, LOCK), only_if=is_held, kind="delete"))
+
+    def due(self, shard: int | str, *, upto: int, after: str | None, limit: int) -> DuePage:
+        last = stamp(upto + 1)
+        query = RowQuery(table=AGENDA, partition=shard_key(shard), first="0", last=last, limit=limit, after=after)
+        rows, following = self._tables.page("due", query)
+        entries, broken, newer = [], [], []
+        for row in rows:
+            try:
+                entries.append(entry_of(row))
+            except TooNew:
+                newer.append(row["entry"])
+            except Unreadable:
+                broken.append(row["entry"])
+        return DuePage(entries=entries, broken=broken, newer=newer, last=following)
+
+    def put(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
+        return self._tables.store("put", [entry_put(entry) for entry in entries])
+
+    def remove(self, entries: Sequence[AgendaEntry]) -> frozenset[str]:
+        return self._tables.store("remove", [entry_delete(entry) for entry in entries])
+
+    def fail(self, entry: AgendaEntry) -> int:
+        row, is_there = _key(entry.shard, entry.key) | {"failures": Plus(1)}, Compare("entry", "=", entry.key)
+        applied, now = self._tables.write("fail", RowWrite(table=AGENDA, row=row, only_if=is_there), returning=True)
+        return int(now["failures"]) if applied and now else 0
+
+    def quarantine(self, entry: AgendaEntry, *, reason: str, now: int) -> None:
+        marks: Row = {"entry": f"{_QUARANTINED}{entry.key}", "reason": reason[:500], "quarantined_at": now}
+        self._tables.copy("quarantine", AGENDA, _key(entry.shard, entry.key), entry_row(entry) | marks)
+        self._tables.write("remove_quarantined", entry_delete(entry))
+
+    def quarantined(self, shard: int) -> Sequence[str]:
+        rows = self._tables.rows("quarantined", begins_with(AGENDA, shard_key(shard), _QUARANTINED))
+        return [row["entry"].removeprefix(_QUARANTINED) for row in rows]
+
+
+@reads("layout of the agenda")
+def layout_of(row: Mapping[str, Any]) -> AgendaLayout:
+    """The layout in the config item. Raises Unreadable, TooNew."""
+    return AgendaLayout(shards=int(row["shards"]), places=parse_places(row.get("places")))
+
+
+def layout_put(layout: AgendaLayout, present: AgendaLayout | None) -> RowWrite:
+    """The write of a layout in place of the one that was read; None: there was none."""
+    row = {**CONFIG, "shards": layout.shards, "places": layout.places_as_text()}
+    if present is None:
+        return RowWrite(table=AGENDA, row=row, only_if=Absent("shards"), kind="put")
+    places = present.places_as_text()
+    is_same = Absent("places") if places is None else Compare("places", "=", places)
+    return RowWrite(table=AGENDA, row=row, only_if=all_of(Compare("shards", "=", present.shards), is_same), kind="put")
+
+
+def entry_put(entry: AgendaEntry) -> RowWrite:
+    """The write of an entry. It replaces one of the same key, and with it the count of its failures."""
+    return RowWrite(table=AGENDA, row=entry_row(entry), kind="put")
+
+
+def entry_delete(entry: AgendaEntry) -> RowWrite:
+    """The removal of an entry."""
+    return RowWrite(table=AGENDA, row=_key(entry.shard, entry.key), kind="delete")
+
+
+def _key(shard: int | str, entry: str) -> Row:
+    return {"shard": shard_key(shard), "entry": entry}

@@ -1,0 +1,200 @@
+"""The audit in the rows of its table: lines in their acts' transactions, gates, closes.
+
+    <tenant>#2026-11-22     <stamp>#<id>    a line
+    <tenant>#~shut          2026-11-22#07   a gate of a day that is closed: an open day has none
+    <tenant>#~close         00000007        a close
+    ~days#2026-11-22        <tenant>        the tenant may have lines of that day: put before the first of them
+    ~done                   2026-11-22      all tenants of that day are closed
+
+A line's transaction checks that its gate is not there, so no line comes after its day's close. Who writes lines needs no permission
+but to put them and to check gates, in partitions that begin with a tenant and a year.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from quarterjack.domain.audit import GATES, AuditAct, AuditLineRow, DayClose, Via, date_of, digest_of
+from quarterjack.domain.times import STAMP_DIGITS
+from quarterjack.dynamodb.rows import present, readable, reads
+from quarterjack.dynamodb.tables import AUDIT, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
+from quarterjack.errors import Unavailable, Unreadable
+from quarterjack.ports.audit import StoredClose, StoredLine
+from quarterjack.ports.records import OnRead, RowPage
+from quarterjack.state.transition import Absent, Condition
+
+_DONE = "~done"
+_SAME = ("id", "call", "actor", "identity", "before", "after", "version", "reason", "salt")  # named as the fields
+
+
+def transact(tables: RowTables, verb: str, writes: Sequence[RowWrite], about: str, line: AuditLineRow | None) -> bool:
+    """One transaction, with the line of the act if it has one; False, and nothing is written, if a condition does not hold.
+
+    Raises Unavailable, also if the line's day is closed.
+    """
+    if line is None:
+        return tables.transact(verb, writes, about)
+    if tables.transact(verb, [*writes, *line_writes(line)], about):
+        return True
+    if tables.get("gate", AUDIT, **_gate_key(line.tenant, line.day, line.gate)) is not None:
+        raise Unavailable(
+            f"the audit of {date_of(line.day)} is closed, so nothing was written: this machine's clock is more than an hour "
+            "behind, or the process stood still so long; set the clock, then call again"
+        )
+    return False
+
+
+def line_writes(line: AuditLineRow) -> list[RowWrite]:
+    """What a line adds to its act's transaction."""
+    gate, is_open = _gate_key(line.tenant, line.day, line.gate), Absent("partition")
+    return [put_new(AUDIT, line_row(line)), RowWrite(table=AUDIT, row=gate, only_if=is_open, kind="check")]
+
+
+class RowAudit:
+    """The audit in the rows of a table."""
+
+    def __init__(self, tables: RowTables) -> None:
+        self._tables = tables
+        self._registered: set[tuple[str, int]] = set()
+
+    # Lines.
+
+    def register(self, tenant: str, day: int) -> None:
+        if (tenant, day) not in self._registered:
+            row = {"partition": _days(day), "key": tenant}
+            self._tables.write("register", RowWrite(table=AUDIT, row=row, kind="put"))
+            self._registered.add((tenant, day))
+
+    def write(self, line: AuditLineRow) -> None:
+        if not transact(self._tables, "write_line", [], f"the audit of {line.tenant}", line):
+            raise Unavailable(f"the line {line.key} of the audit of {line.tenant} was not written; try again")
+
+    def page(
+        self,
+        tenant: str,
+        day: int,
+        *,
+        first: str,
+        last: str,
+        only: Condition | None,
+        limit: int,
+        on_read: OnRead | None = None,
+    ) -> RowPage:
+        query = RowQuery(
+            table=AUDIT,
+            partition=_partition(tenant, day),
+            first=first,
+            last=last,
+            only=only,
+            newest_first=True,
+            limit=limit,
+            on_read=on_read,
+        )
+        rows, reached = self._tables.page("audit", query)
+        whole = (row for row in rows if "erased" not in row)
+        return RowPage(items=list(readable(whole, line_of, "audit.unreadable")), cursor=reached)
+
+    def lines(self, tenant: str, day: int) -> Iterator[StoredLine]:
+        return map(_stored, self._tables.rows("lines", begins_with(AUDIT, _partition(tenant, day), "")))
+
+    # Closes.
+
+    def tenants(self, day: int) -> Sequence[str]:
+        return [row["key"] for row in self._tables.rows("tenants", begins_with(AUDIT, _days(day), ""))]
+
+    def shut_days(self, tenant: str, first: int, last: int) -> frozenset[int]:
+        beyond = date_of(last) + "$"  # "$" sorts after "#"
+        gates = RowQuery(table=AUDIT, partition=f"{tenant}#~shut", first=date_of(first), last=beyond)
+        rows = self._tables.rows("shut_days", gates)
+        return frozenset(int(row["day"]) for row in rows)
+
+    def shut(self, tenant: str, day: int, *, now: int) -> None:
+        rows = [_gate_key(tenant, day, gate) | {"day": day, "at": now} for gate in range(GATES)]
+        puts = [RowWrite(table=AUDIT, row=row, kind="put") for row in rows]
+        self._tables.transact("shut", puts, f"the close of {tenant}'s {date_of(day)}")
+
+    def closes(self, tenant: str, *, newest: int | None = None) -> Sequence[StoredClose]:
+        query = begins_with(AUDIT, f"{tenant}#~close", "", newest_first=True, limit=newest)
+        rows = list(islice(self._tables.rows("closes", query), newest))
+        found = [(close_of(row), row) for row in reversed(rows)]
+        return [StoredClose(close=close, is_genuine=row.get("digest") == close.digest) for close, row in found]
+
+    def close(self, close: DayClose) -> bool:
+        return self._tables.write("close_day", put_new(AUDIT, close_row(close)))[0]
+
+    def done_days(self) -> frozenset[int]:
+        rows = self._tables.rows("done_days", begins_with(AUDIT, _DONE, ""))
+        return frozenset(int(row["day"]) for row in rows)
+
+    def mark_done(self, day: int) -> None:
+        row: Row = {"partition": _DONE, "key": date_of(day), "day": day}
+        self._tables.write("mark_done", RowWrite(table=AUDIT, row=row, kind="put"))
+
+
+# Rows.
+
+
+def _partition(tenant: str, day: int) -> str:
+    return f"{tenant}#{date_of(day)}"
+
+
+def _days(day: int) -> str:
+    return f"~days#{date_of(day)}"
+
+
+def _gate_key(tenant: str, day: int, gate: int) -> Row:
+    return {"partition": f"{tenant}#~shut", "key": f"{date_of(day)}#{gate:02d}"}
+
+
+def line_row(line: AuditLineRow) -> Row:
+    """A line as a row, with its digest."""
+    row = {name: getattr(line, name) for name in _SAME} | {
+        "partition": _partition(line.tenant, line.day),
+        "key": line.key,
+        "act": str(line.act),
+        "via": str(line.via),
+        "object": line.target,
+        "schedule": line.schedule,
+        "detail": json.dumps(line.detail, sort_keys=True) if line.detail else None,
+    }
+    row = present(row)
+    return row | {"digest": digest_of(row)}
+
+
+@reads("line {key} of the audit {partition}")
+def line_of(row: Mapping[str, Any]) -> AuditLineRow:
+    """A line from its row. Raises Unreadable, TooNew."""
+    return AuditLineRow(
+        tenant=row["partition"].partition("#")[0],
+        at=int(row["key"][:STAMP_DIGITS]),
+        act=AuditAct(row["act"]),
+        via=Via(row["via"]),
+        target=row["object"],
+        detail=json.loads(row.get("detail", "{}")),
+        **{name: row[name] for name in _SAME if name in row},
+    )
+
+
+def _stored(row: Row) -> StoredLine:
+    digest, line = str(row.get("digest", "")), None
+    if "erased" in row:
+        return StoredLine(key=row["key"], digest=digest, line=None, is_genuine=True, is_erased=True)
+    with suppress(Unreadable):
+        line = line_of(row)
+    return StoredLine(key=row["key"], digest=digest, line=line, is_genuine=digest_of(row) == digest)
+
+
+def close_row(close: DayClose) -> Row:
+    """A close as a row."""
+    return vars(close) | {"partition": f"{close.tenant}#~close", "key": f"{close.number:08d}", "digest": close.digest}
+
+
+@reads("close {key} of {partition}")
+def close_of(row: Mapping[str, Any]) -> DayClose:
+    """A close from its row; its digest is worked out again. Raises Unreadable, TooNew."""
+    numbers = {name: int(row[name]) for name in ("number", "day", "lines", "closed_at")}
+    return DayClose(tenant=row["tenant"], root=row["root"], previous=row["previous"], **numbers)

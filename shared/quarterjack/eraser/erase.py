@@ -1,0 +1,139 @@
+"""Erase a tenant, in calls of bounded length: begin, go on, certify. A process may die anywhere, and two may do the same.
+
+    begin     one transaction: the tenant is ERASING, and among those that are gone; from then on nothing of it is accepted or started
+    go on     pass after pass over all places, one step after the other; where it stands is saved after each
+    certify   the certificate is put into the archive's bucket, then the tenant is ERASED, in one transaction with the certificate's row
+
+A step removes what it finds and is saved afterwards. So a process that dies in between leaves a step to be repeated, which finds less;
+the counts of a certificate lack what such a step had removed, at most a page of each part.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.tenants.certificate import certificate_key, packed
+from quarterjack.domain.tenants.erasure import DataKind, Erasure, ErasurePosition, Kept
+from quarterjack.domain.tenants.profile import TenantProfile, TenantState
+from quarterjack.eraser.sweep import sweep
+from quarterjack.errors import Conflict
+from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.context import FireContext
+
+log = logging.getLogger(__name__)
+
+_ROUNDS = 5  # times that a profile may change between the read and the write
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What an erasure would remove, counted so far."""
+
+    position: ErasurePosition = field(default_factory=ErasurePosition)
+    found: Mapping[DataKind, int] = field(default_factory=dict)
+    kept: Mapping[Kept, int] = field(default_factory=dict)
+
+
+def survey(tenant: str, context: FireContext, *, until: int, so_far: Survey) -> Survey:
+    """Count on until about ``until`` (UTC ms); it writes nothing. Raises Unavailable."""
+    clock, began_at = context.clock, context.clock()
+    counted = Erasure(tenant=tenant, id="", since=began_at, began_at=began_at, actor="", position=so_far.position)
+    counted = replace(counted, removed=so_far.found, kept=so_far.kept)
+    while not counted.position.is_end:
+        place, cursors = counted.position.at
+        rules = replace(counted.rules(clock()), is_dry=True)
+        counted = counted.after(sweep(place, cursors, rules, context.services))
+        if clock() >= until:
+            break
+    return Survey(position=counted.position, found=counted.removed, kept=counted.kept)
+
+
+def begin(tenant: str, context: FireContext, *, again: bool = False) -> Erasure:
+    """Begin the erasure of a tenant, unless it has begun; one that has ended is only begun ``again`` if that is asked for.
+
+    When it returns, nothing of the tenant is accepted or started any more, 5 s later. Raises Conflict, Unavailable.
+    """
+    store = context.services.erasures
+    for _ in range(_ROUNDS):
+        known, now = store.read(tenant), context.clock()
+        if known is not None and not (again and known.is_certified):
+            return known
+        wanted = _begun(tenant, known, context, now)
+        line = line_of(AuditAct.ERASE_TENANT, tenant, context, erasure=wanted.id, step="begun")
+        if store.write(wanted, _profile(tenant, TenantState.ERASING, context, now), line):
+            log.warning("erase.begun", extra={"tenant": tenant, "erasure": wanted.id, "actor": wanted.actor})
+            return wanted
+    raise Conflict(f"tenant {tenant!r}: its profile changed {_ROUNDS} times meanwhile; call again")
+
+
+def _begun(tenant: str, known: Erasure | None, context: FireContext, now: int) -> Erasure:
+    word, actor, reason = secrets.token_hex(8), actor_of(context), context.caller.reason
+    if known is not None:
+        return replace(known.again(word, now, actor, reason), version=known.version + 1)
+    return Erasure(tenant=tenant, id=word, since=now, began_at=now, actor=actor, reason=reason, version=1)
+
+
+def _profile(tenant: str, state: TenantState, context: FireContext, now: int) -> TenantProfile:
+    """The tenant's profile as it will be: while it is erased and afterwards nobody needs to know its jobs and grants."""
+    present = context.services.tenants.profile(tenant)
+    if present is None:
+        return TenantProfile(tenant=tenant, state=state, version=1, created_at=now, updated_at=now)
+    bare = TenantProfile(tenant=tenant, state=state, created_at=present.created_at, updated_at=now)
+    return replace(bare, version=present.version + 1)
+
+
+def go_on(erasure: Erasure, context: FireContext, *, until: int) -> Erasure:
+    """Work until about ``until`` (UTC ms), to the erasure's end, or to where nothing is to be done before ``next_at``.
+
+    Every call gets further, also one without time. Raises Unavailable, Misconfigured: call again, and it goes on there.
+    """
+    clock = context.clock
+    while not erasure.is_certified and clock() >= erasure.next_at:
+        erasure = _step(erasure, context)
+        if clock() >= until:
+            break
+    return erasure
+
+
+def _step(erasure: Erasure, context: FireContext) -> Erasure:
+    now = context.clock()
+    if erasure.ended_at is not None:
+        return _certify(erasure, context)
+    if erasure.is_clean:
+        return _saved(replace(erasure, ended_at=now), context)
+    if erasure.number == 0 or erasure.position.is_end:
+        return _saved(erasure.next_pass(now), context)
+    place, cursors = erasure.position.at
+    return _saved(erasure.after(sweep(place, cursors, erasure.rules(now), context.services)), context)
+
+
+def _saved(erasure: Erasure, context: FireContext) -> Erasure:
+    """Save where it stands. If another process was first, go on where that one stands."""
+    store, wanted = context.services.erasures, replace(erasure, version=erasure.version + 1)
+    if store.save(wanted):
+        return wanted
+    return _present(erasure.tenant, context)
+
+
+def _present(tenant: str, context: FireContext) -> Erasure:
+    found = context.services.erasures.read(tenant)
+    if found is None:
+        raise Conflict(f"tenant {tenant!r}: the row of its erasure is gone; call again to begin anew")
+    return found
+
+
+def _certify(erasure: Erasure, context: FireContext) -> Erasure:
+    """Put the certificate into the bucket, then end the erasure. The object is the same at every repetition."""
+    services, tenant = context.services, erasure.tenant
+    if services.archive.is_on:
+        services.archive.put_new(certificate_key(tenant, erasure.id), packed(erasure))
+    ended = replace(erasure, is_certified=True, version=erasure.version + 1)
+    line = line_of(AuditAct.ERASE_TENANT, tenant, context, erasure=erasure.id, step="ended")
+    if services.erasures.write(ended, _profile(tenant, TenantState.ERASED, context, context.clock()), line):
+        log.warning("erase.ended", extra={"tenant": tenant, "erasure": erasure.id, "passes": erasure.number})
+        return ended
+    return _present(tenant, context)

@@ -1,0 +1,207 @@
+"""Handle the agenda entries of chains: claim and send their fires, put the next entries, and count what was done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from quarterjack.domain.run import AgendaEntry
+from quarterjack.domain.schedule import Revision
+from quarterjack.domain.times import STAMP_DIGITS, from_ms
+from quarterjack.errors import Unavailable
+from quarterjack.fires.acts import completion_line
+from quarterjack.fires.backpressure import RecentHolds
+from quarterjack.fires.claim import FireClaim, MaterialiseResult, materialise
+from quarterjack.fires.context import FireContext, MissedFires, TickCounts
+from quarterjack.fires.plan import LARGEST, ChainPlan, MissedResult, chain_entry, end_of, plan_chain, record_missed
+from quarterjack.fires.withdraw import withdraw_beyond
+from quarterjack.state.catch_up import LATE
+
+log = logging.getLogger(__name__)
+
+_FIRES_AT_ONCE = 2_000  # fires claimed and sent together: bounds memory and fills batches
+_PASSED_PER_FIRE = 50  # skipped fires that take as much memory as one claimed fire
+
+
+def advance_chains(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts:
+    """Handle chain entries. An entry stays unless all of its work was done. Raises Unavailable if no revision could be read."""
+    counts = TickCounts(entries=len(entries))
+    group: list[_PlannedEntry] = []
+    fires = 0
+    for planned in _plan_entries(entries, context, counts):
+        group.append(planned)
+        fires += len(planned.plan.fires) + len(planned.plan.passed) // _PASSED_PER_FIRE
+        if fires >= _FIRES_AT_ONCE:
+            _carry_out(group, context, counts)
+            group, fires = [], 0
+    if group:
+        _carry_out(group, context, counts)
+    return counts
+
+
+@dataclass(frozen=True)
+class _PlannedEntry:
+    """A chain entry, the revision that it is about, and what is to be done for it."""
+
+    entry: AgendaEntry
+    revision: Revision
+    plan: ChainPlan
+
+    @cached_property
+    def claims(self) -> list[FireClaim]:
+        return [FireClaim(self.revision, fire) for fire in self.plan.fires]
+
+
+def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: TickCounts) -> Iterable[_PlannedEntry]:
+    """Read the revisions and plan each entry. An entry that cannot be planned stops no other."""
+    holds = RecentHolds(context.services, context.clock)
+    keys = []
+    for entry in entries:
+        try:
+            keys.append((entry, revision_key(entry)))
+        except ValueError as problem:
+            counts.failed_at(entry, problem)
+    answer = context.services.schedules.revisions({key for _, key in keys})
+    orphans = []
+    for entry, key in keys:
+        if key in answer.unanswered:
+            counts.left += 1
+        elif key in answer.broken:
+            counts.failed_at(entry, answer.broken[key])
+        elif key not in answer.found:
+            log.warning("entry.orphan", extra={"entry": entry.key})
+            orphans.append(entry)
+        else:
+            try:
+                plan = _plan(answer.found[key], entry, context, holds)
+            except Exception as problem:  # noqa: BLE001 (an unreadable rule, or one of a later release: this entry's own failure)
+                counts.failed_at(entry, problem)
+            else:
+                yield _PlannedEntry(entry, answer.found[key], plan)
+    counts.remove(orphans, context.services)
+
+
+def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, holds: RecentHolds) -> ChainPlan:
+    """The entry's plan. Fires that the ticker held back were not missed, so the hold log is read before any fire is skipped."""
+    now = context.clock()
+    oldest = now - context.services.retention
+    most, upto = context.most(entry), context.upto(entry)
+    make = partial(
+        plan_chain,
+        revision,
+        after=entry.after,
+        now=now,
+        oldest=oldest,
+        ahead=context.ahead if upto is None else upto - now,
+        reach=context.reach if upto is None else upto - now,
+        most=LARGEST if most is None else most,
+    )
+    plan = make()
+    following = chain_entry(revision, 0, 0)
+    if plan.passed and (excused := holds.excused(following.queue, following.priority)):
+        return make(excused=excused)
+    return plan
+
+
+def revision_key(entry: AgendaEntry) -> tuple[str, int]:
+    """Owner and number of the revision that a chain entry is about.
+
+    Raises ValueError for a malformed id: DynamoDB would refuse the whole batch of reads for it.
+    """
+    owner, _, number = entry.id.rpartition("#")
+    if not owner or len(number) > STAMP_DIGITS:
+        raise ValueError(f"{entry.id!r} is not the id of a revision")
+    return owner, int(number)
+
+
+def _carry_out(planned: Sequence[_PlannedEntry], context: FireContext, counts: TickCounts) -> None:
+    """Claim and send the planned fires, record the fires that are skipped, then replace the entries by the next ones."""
+    made = materialise([claim for each in planned for claim in each.claims], context, counts)
+    finished = [each for each in planned if all(claim.ref in made.done for claim in each.claims)]
+    counts.left += len(planned) - len(finished)
+    recorded = _record_missed(finished, made, context, counts)
+    _replace_entries(_send_waiting(recorded, context, counts), context, counts)
+
+
+def _send_waiting(
+    recorded: Sequence[tuple[_PlannedEntry, MissedResult]], context: FireContext, counts: TickCounts
+) -> list[_PlannedEntry]:
+    """Send the fires that were to be skipped but have a run that waits; the entries of which all were sent."""
+    waiting = [[FireClaim(each.revision, fire) for fire in missed.waiting] for each, missed in recorded]
+    made = materialise([claim for claims in waiting for claim in claims], context, counts)
+    sent = [
+        each
+        for (each, _), claims in zip(recorded, waiting, strict=True)
+        if all(claim.ref in made.done for claim in claims)
+    ]
+    counts.left += len(recorded) - len(sent)
+    return sent
+
+
+def _record_missed(
+    planned: Sequence[_PlannedEntry], made: MaterialiseResult, context: FireContext, counts: TickCounts
+) -> list[tuple[_PlannedEntry, MissedResult]]:
+    """Record the fires that each entry skips, and check whether another ticker has skipped a fire that was claimed late."""
+    done, now = [], context.clock()
+    for each in planned:
+        plan, fresh = each.plan, [claim for claim in each.claims if claim.ref in made.fresh]
+        missed = MissedResult()
+        try:
+            if plan.passed or any(now - claim.fire > LATE for claim in fresh):
+                missed = record_missed(each.revision, plan.passed, each.entry.after, context)
+        except Exception as problem:  # noqa: BLE001 (an unreadable row of this schedule: this entry's own failure)
+            counts.failed_at(each.entry, problem)
+            continue
+        if (late := [claim.fire for claim in fresh if claim.ref in made.missed]) or missed.skipped:
+            _log_missed(each, late, missed, counts)
+        done.append((each, missed))
+    return done
+
+
+def _log_missed(planned: _PlannedEntry, late: Sequence[int], missed: MissedResult, counts: TickCounts) -> None:
+    revision, plan = planned.revision, planned.plan
+    fires = MissedFires(tenant=revision.tenant, schedule=revision.name, late=len(late), skipped=max(missed.skipped, 0))
+    counts.missed += fires.late
+    counts.skipped += fires.skipped
+    counts.misses.append(fires)
+    times = [*plan.passed[:1], *plan.passed[-1:], *late[:1], *late[-1:]]
+    span = {"first": from_ms(min(times)).isoformat(), "last": from_ms(max(times)).isoformat()} if times else {}
+    log.warning("schedule.missed", extra=vars(fires) | {"policy": str(revision.definition.options.catch_up)} | span)
+
+
+def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext, counts: TickCounts) -> None:
+    """Put the next entries. The handled entry is deleted after its next one was accepted, or if there is none."""
+    nexts = [each.plan.following for each in planned if each.plan.following is not None]
+    accepted = context.services.agenda.put(nexts) if nexts else frozenset()
+    handled = []
+    for each in planned:
+        following = each.plan.following
+        if following is not None and (following.key not in accepted or following.key == each.entry.key):
+            counts.left += 1  # not accepted; or the clock went back meanwhile, and the entry is its own next one
+            continue
+        if following is None and not _end(each, context, counts):
+            continue
+        counts.cut += each.plan.cut
+        handled.append(each.entry)
+    counts.remove(handled, context.services)
+
+
+def _end(planned: _PlannedEntry, context: FireContext, counts: TickCounts) -> bool:
+    """The chain ends here: withdraw what lies beyond the revision's end, or complete the schedule. False if a call was not answered."""
+    revision = planned.revision
+    ids = {"tenant": revision.tenant, "schedule": revision.name}
+    try:
+        if revision.active_until is not None:
+            withdraw_beyond(revision, context)
+        elif planned.plan.exhausted:
+            to, line = end_of(revision.definition.options), completion_line(revision, context)
+            complete = context.services.schedules.complete  # unless it was changed meanwhile
+            if complete(line, revision=revision.number, to=to):
+                counts.completed += 1
+                log.info("schedule.completed", extra=ids | {"state": str(to)})
+    except Unavailable as problem:
+        counts.failed_at(planned.entry, problem)
+        return False
+    return True

@@ -1,0 +1,186 @@
+"""What ticker, owner and auditor need first: the context, the counts, the agenda's pages, and revisions and runs that must exist."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from quarterjack.concurrency.rate_limits import WriteBudget
+from quarterjack.domain.audit import Caller, role
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import AgendaEntry, RunRow
+from quarterjack.domain.schedule import Head, Revision
+from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.errors import NotFound, TooNew, Unavailable, Unreadable
+from quarterjack.ports.agenda import DuePage
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.lease import SKEW
+
+log = logging.getLogger(__name__)
+
+FAR = 200 * 365 * DAY  # UTC ms beyond every entry and every fire
+LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart
+REACH = 840 * SECOND  # how far ahead a plan may go: SQS delays 900 s
+LATE_SEND = 5 * SECOND  # after its time, a fire's message is accepted late
+PAGE = 500  # entries of one query: bounds memory, and fills the batches of 100 revisions and 25 claims
+
+
+@dataclass(frozen=True, kw_only=True)
+class FireContext:
+    """The services, the time, and the limits of one tick or of one change by an owner."""
+
+    services: Services
+    clock: Clock
+    ahead: int = LOOKAHEAD  # ms up to which a plan claims all fires
+    reach: int = REACH  # ms that a chain's plan may cover for a few fires more; at most ``ahead``: none
+    trace: str | None = None  # trace header that the messages carry
+    most: Callable[[AgendaEntry], int | None] = lambda entry: None  # fires of a chain's entry; None: as many as are due
+    upto: Callable[[AgendaEntry], int | None] = lambda entry: None  # UTC ms that its plan ends with; None: by ``ahead``
+    keeps: Callable[[AgendaEntry], bool] = lambda entry: False  # whether an owner leaves a single run to the ticker
+    # Whether a circuit breaker has held back the fire of a tenant's job that was due then (UTC ms).
+    was_held: Callable[[str, str, int], bool] = lambda tenant, job, due: False
+    # Puts runs, by their messages and jobs, in lines of concurrency caps instead of sending them; those that are there.
+    divert: Callable[[Iterable[tuple[Message, str]]], frozenset[RunRef]] = lambda wanted: frozenset()
+    write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
+    caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissedFires:
+    """The missed fires of one schedule."""
+
+    tenant: str
+    schedule: str
+    late: int  # fires that are run late
+    skipped: int  # fires that its policy skipped
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackfillProgress:
+    """How far one backfill is."""
+
+    tenant: str
+    backfill: str  # its id
+    created: int  # fires that were created since the ticker looked last
+    left: int  # fires that are still to be created
+
+
+@dataclass(kw_only=True)
+class TickCounts:
+    """Counts of handled entries."""
+
+    entries: int = 0  # read
+    done: int = 0  # removed from the agenda
+    claimed: int = 0  # runs created
+    taken_over: int = 0  # runs taken over from an older revision
+    sent: int = 0  # messages accepted
+    sent_late: int = 0  # of these, accepted more than LATE_SEND after their time
+    send_failed: int = 0  # messages that were not accepted: their entries stay
+    resent: int = 0  # runs that existed already and wait for a message
+    lost: int = 0  # at-most-once runs declared LOST
+    completed: int = 0  # schedules without a further fire
+    missed: int = 0  # fires claimed more than a minute late
+    skipped: int = 0  # missed fires that their schedules' policies skipped
+    held: int = 0  # entries held back by backpressure or an open breaker
+    left: int = 0  # entries left for later because a call got no response
+    failed: int = 0  # entries that failed by themselves
+    quarantined: int = 0  # of these, moved aside
+    cut: int = 0  # chains with more due fires than one plan takes
+    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
+    lags: list[int] = field(default_factory=list)  # the same of each message, 0 if it was accepted ahead
+    backfills: list[BackfillProgress] = field(default_factory=list)
+    failures: list[tuple[AgendaEntry, Exception]] = field(default_factory=list)  # for the caller to count on entries
+    told: int = 0  # notices delivered
+    incidents: int = 0  # that began because no run succeeded in time
+    recovered: int = 0  # incidents that are over
+    deaf: list[str] = field(default_factory=list)  # topics whose publication failed
+    misses: list[MissedFires] = field(default_factory=list)  # schedules with missed fires
+
+    def add(self, other: TickCounts) -> None:
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            setattr(self, name, max(mine, value) if name == "lag" else mine + value)
+
+    def count_sends(self, due: Sequence[int], accepted: Sequence[bool], now: int) -> None:
+        """Count messages for these times (UTC ms), which were accepted or not at ``now``."""
+        lags = [now - time for time, is_accepted in zip(due, accepted, strict=True) if is_accepted]
+        self.sent += len(lags)
+        self.send_failed += len(accepted) - len(lags)
+        self.sent_late += sum(lag > LATE_SEND for lag in lags)
+        self.lag = max(self.lag, max(lags, default=0))
+        self.lags += [max(lag, 0) for lag in lags]
+
+    def failed_at(self, entry: AgendaEntry, problem: Exception) -> None:
+        """An entry stays. Its own failure is counted on it; if a service failed or a later release wrote it, it is only left."""
+        if isinstance(problem, (TooNew, Unavailable)):
+            self.left += 1
+            log.warning("entry.left", extra={"entry": entry.key, "error": str(problem)})
+        else:
+            self.failures.append((entry, problem))
+
+    def remove(self, entries: Sequence[AgendaEntry], services: Services) -> None:
+        """Remove handled entries from the agenda."""
+        if entries:
+            self.done += len(services.agenda.remove(entries))
+
+
+def due_pages(shard: int, services: Services, *, upto: int = FAR) -> Iterator[DuePage]:
+    """The entries of a shard due up to an instant (UTC ms), oldest first. Raises Unavailable."""
+    after = None
+    while True:
+        page = services.agenda.due(shard, upto=upto, after=after, limit=PAGE)
+        yield page
+        after = page.last
+        if after is None:
+            return
+
+
+def postpone(entry: AgendaEntry, due: int, services: Services) -> bool:
+    """Put the same entry at a later time (UTC ms); whether the agenda accepted it, so that the earlier one may go."""
+    later = replace(entry, due=due, failures=0)
+    return later.key in services.agenda.put([later])
+
+
+def next_look(now: int) -> int:
+    """When (UTC ms) the entry of something that waits is due: at the next tick but those that clocks may have begun already.
+
+    Ticks look ahead, so an entry that is to be seen in a minute is due later.
+    """
+    return -(-(now + 2 * SKEW) // MINUTE) * MINUTE + LOOKAHEAD
+
+
+def run_must_exist(ref: RunRef, run: RunRow | None) -> RunRow:
+    """The run, if there is one. Raises NotFound."""
+    if run is None:
+        raise NotFound(
+            f"run_id={str(ref)!r}: there is no such run, or its retention is over; list_runs() shows those there are"
+        )
+    return run
+
+
+def find_revision(owner: str, number: int, services: Services) -> Revision | None:
+    """A revision, read strongly, if there is one. Raises Unavailable, Unreadable."""
+    key = (owner, number)
+    answer = services.schedules.revisions([key])
+    if problem := answer.broken.get(key):
+        if isinstance(problem, Unreadable):
+            raise problem
+        raise Unreadable(f"revision {number} of {owner!r} cannot be understood: {problem}") from problem
+    if key in answer.unanswered:
+        raise Unavailable(f"revision {number} of {owner!r} could not be read; try again")
+    return answer.found.get(key)
+
+
+def read_revision(owner: str, number: int, services: Services) -> Revision:
+    """A revision that must be there. Raises as ``find_revision`` does; NotFound if the tables contradict each other."""
+    revision = find_revision(owner, number, services)
+    if revision is None:
+        raise NotFound(f"revision {number} of {owner!r} is missing; run the auditor")
+    return revision
+
+
+def revision_of(head: Head, services: Services) -> Revision:
+    """The head's current revision. Raises as ``read_revision`` does."""
+    return read_revision(head.owner, head.revision, services)

@@ -1,0 +1,51 @@
+"""Marks: what a tick has to know of tenants before it knows of whom its entries are. One query for all, once a tick.
+
+A mark (``state/tenants/marks.py``) is a hint, put by whoever finds its reason and removed by the ticker when there is none any more:
+in between nothing is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from quarterjack.domain.times import DAY
+from quarterjack.ports.records import Record
+from quarterjack.ports.services import Services
+from quarterjack.state.tenants.marks import MARKS, Mark
+
+
+def put_mark(why: Mark, name: str, services: Services, *, expires: int | None = None) -> None:
+    """Put a mark, unless it is there. Raises Unavailable."""
+    services.records.write(Record(owner=MARKS, key=f"{why}{name}", version=1, body={}, expires=expires))
+
+
+def mark_line(name: str, services: Services, now: int) -> None:
+    """Put the mark of a line, for a day: those who join put it again. Raises Unavailable."""
+    put_mark(Mark.LINE, name, services, expires=now + DAY)
+
+
+def remove_mark(why: Mark, name: str, services: Services) -> None:
+    """Remove a mark. Raises Unavailable."""
+    services.records.remove(Record(owner=MARKS, key=f"{why}{name}", version=1, body={}))
+
+
+def marked(why: Mark, services: Services) -> list[str]:
+    """What is marked. Raises Unavailable."""
+    return [record.key.removeprefix(why) for record in services.records.listed(MARKS, why)]
+
+
+class TickMarks:
+    """All marks, read once. Thread-safe."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._keys: Sequence[str] | None = None
+        self._lock = threading.Lock()
+
+    def of(self, why: Mark) -> list[str]:
+        """What is marked. Raises Unavailable."""
+        with self._lock:
+            if self._keys is None:
+                self._keys = [record.key for record in self._services.records.listed(MARKS, "~")]
+        return [key.removeprefix(why) for key in self._keys if key.startswith(why)]

@@ -1,0 +1,143 @@
+"""Deliver one batch of changes: to each consumer, in halves where it fails, and past single changes that it cannot handle.
+
+A service that does not answer, or that is not configured, stops the batch: it is delivered again later, as a whole. Any other error is
+of the changes: the batch is parted until the one change is found that fails, and that one is set aside for this consumer alone. Many
+such changes in one batch are no bad changes but a defect of the consumer, and stop the batch, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from zlib import crc32
+
+from quarterjack.domain.history.run_change import NoticeChange, RunChange, StreamChange
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.historian import readers
+from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.marks import set_aside
+from quarterjack.historian.readers import Reader
+from quarterjack.ports.services import Clock, Services
+
+log = logging.getLogger(__name__)
+
+MOST_ASIDE = 10  # changes that one consumer may set aside of one batch
+_LONGEST_WAIT = 15.0  # seconds between two attempts
+
+_Change = TypeVar("_Change", bound=StreamChange)
+
+
+@dataclass(kw_only=True)
+class DeliveryReport:
+    """What became of one batch, or of several."""
+
+    batches: int = 0
+    changes: int = 0
+    set_aside: int = 0
+    unreadable: int = 0  # records that are no change, because nobody can read them
+    delay: int = 0  # ms from the oldest change to its delivery
+
+    def add(self, other: DeliveryReport) -> None:
+        """Count what another report says."""
+        self.delay = max(self.delay, other.delay)
+        for name in ("batches", "changes", "set_aside", "unreadable"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def batch_name(changes: Sequence[StreamChange]) -> str:
+    """A name that a batch has again when it is delivered again. Not every reader of a stream knows the shard, but its first run does."""
+    first = changes[0]
+    return f"{first.sequence:040d}-{crc32(str(first.ref).encode()):08x}"
+
+
+def deliver(
+    changes: Sequence[RunChange],
+    services: Services,
+    now: int,
+    *,
+    notices: Sequence[NoticeChange] = (),
+    unreadable: int = 0,
+    reader: Reader = Reader.HISTORY,
+) -> DeliveryReport:
+    """Deliver a batch to the consumers of a reader, at ``now`` (UTC ms); notices are events only. Raises what stops it."""
+    if reader is Reader.EVENTS:
+        both: list[StreamChange] = [*changes, *notices]
+        report = _deliver_all(readers.EVENT_CONSUMERS, both, services, now)
+    else:
+        report = _deliver_all(readers.CONSUMERS, changes, services, now)
+    report.unreadable = unreadable
+    return report
+
+
+def _deliver_all(
+    consumers: Sequence[Callable[[Sequence[_Change], HistorianContext], int | None]],
+    changes: Sequence[_Change],
+    services: Services,
+    now: int,
+) -> DeliveryReport:
+    report = DeliveryReport()
+    if changes:
+        context = HistorianContext(services=services, now=now, batch=batch_name(changes))
+        kept = _of_tenants_that_stay(changes, services, now)
+        for consume in consumers if kept else ():
+            report.set_aside += _deliver_to(consume, kept, context, room=MOST_ASIDE)
+        report.batches, report.changes = 1, len(changes)
+        report.delay = max(0, now - min(change.at for change in changes))
+    return report
+
+
+def _of_tenants_that_stay(changes: Sequence[_Change], services: Services, now: int) -> Sequence[_Change]:
+    """The changes but those of tenants that are being erased or were: the removal of their rows is no history. Raises Unavailable."""
+    gone = services.erasures.gone(now)
+    return [change for change in changes if change.ref.tenant not in gone] if gone else changes
+
+
+def deliver_patiently(
+    changes: Sequence[RunChange], services: Services, clock: Clock, *, budget: int, unreadable: int = 0
+) -> DeliveryReport:
+    """As ``deliver``, and again where a service does not answer or is not configured, for about ``budget`` ms."""
+    until, wait = clock() + budget, 1.0
+    while True:
+        try:
+            return deliver(changes, services, clock(), unreadable=unreadable)
+        except (Misconfigured, Unavailable) as problem:
+            if clock() + wait * SECOND > until:
+                raise
+            log.warning("historian.stopped", extra={"error": str(problem)})
+        services.wait(wait)
+        wait = min(2 * wait, _LONGEST_WAIT)
+
+
+def _deliver_to(
+    consume: Callable[[Sequence[_Change], HistorianContext], int | None],
+    changes: Sequence[_Change],
+    context: HistorianContext,
+    *,
+    room: int,
+) -> int:
+    """How many changes were set aside; at most ``room``."""
+    try:
+        return consume(changes, context) or 0
+    except (Misconfigured, Unavailable):
+        raise
+    except Exception as problem:
+        if len(changes) == 1:
+            if not room:
+                raise
+            log.exception("historian.set_aside", extra={"run_id": str(changes[0].ref), "consumer": _name(consume)})
+            set_aside(changes[0], _name(consume), problem, context)
+            return 1
+        log.warning("historian.halved", extra={"changes": len(changes), "error": repr(problem)})
+    middle, count = len(changes) // 2, 0
+    for half in (changes[:middle], changes[middle:]):
+        named = replace(context, batch=batch_name(half))
+        count += _deliver_to(consume, half, named, room=room - count)
+    return count
+
+
+def _name(consume: Callable[..., object]) -> str:
+    """The module of a consumer, such as ``pages``."""
+    return consume.__module__.rpartition(".")[2]

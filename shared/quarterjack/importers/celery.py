@@ -1,0 +1,221 @@
+"""Celery's beat schedule as schedules of jobs that call the same tasks.
+
+Celery's objects are recognised by their attributes, so Celery need not be installed unless the user's module imports it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import groupby
+from types import ModuleType
+from typing import Any
+
+from quarterjack.errors import ExpressionError, InvalidInput
+from quarterjack.importers import jobs_file
+from quarterjack.importers.report import Collector, ImportReport, NotMapped
+from quarterjack.importers.text import slug
+from quarterjack.timing.cron.fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldSpec, FieldToken, values
+from quarterjack.timing.moments import UNITS
+
+_SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
+_ZONES = ("timezone", "CELERY_TIMEZONE")
+_KEYS = ("task", "schedule", "args", "kwargs", "options", "relative", "name")
+_REMARKS = (
+    "a job calls its task directly, in Quarterjack's worker: say retry=Retry(…) in the jobs' file, autoretry_for has no effect",
+    "max_retries=3 of a task is Retry(max_attempts=4), which counts the first attempt",
+    "what beat missed while it was down runs once, late, if that is within 30 minutes",
+    "a rate counts from when its schedule is applied, and beat's from its last run",
+)
+_UNROUNDED = "it is not rounded to the unit; say from when: rate(…, from=2026-01-01T00:00:00Z)"
+_FIELDS: Mapping[str, FieldSpec] = {  # in the order of an expression
+    "minute": MINUTE,
+    "hour": HOUR,
+    "day_of_month": DAY,
+    "month_of_year": MONTH,
+    "day_of_week": WEEKDAY,
+}
+_RUN = 3  # values in a row that are shorter as a range
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeatConfig:
+    """The beat configuration of a module."""
+
+    entries: Mapping[str, Any]
+    zone: Any = None  # of its crontabs, a text or a tzinfo; None: UTC
+    app: str | None = None  # what the module calls Celery's app; None: it has none
+
+
+@dataclass
+class _Jobs:
+    tasks: dict[str, str] = field(default_factory=dict)  # names of tasks by jobs'
+    queues: set[str] = field(default_factory=set)
+
+
+def beat_of(module: ModuleType) -> BeatConfig:
+    """The beat schedule of a module: of its app, or a dict with one of the usual names. Raises InvalidInput if it has none, and whatever
+    the module's own code raises.
+    """
+    for name, value in vars(module).items():
+        conf = _conf(value)
+        if conf is not None:
+            return BeatConfig(entries=conf.beat_schedule, zone=getattr(conf, "timezone", None), app=name)
+    for name in _SCHEDULES:
+        found = getattr(module, name, None)
+        if isinstance(found, Mapping):
+            zone = next((getattr(module, word) for word in _ZONES if hasattr(module, word)), None)
+            return BeatConfig(entries=found, zone=zone)
+    remedy = f"name the module of your Celery app, or one with {' or '.join(_SCHEDULES[:3])}"
+    raise InvalidInput("module", module.__name__, "has no beat schedule", remedy)
+
+
+def _conf(value: object) -> Any:
+    """The complete configuration of an object that looks like a Celery app with a beat schedule."""
+    if not hasattr(type(value), "conf") or not hasattr(type(value), "tasks"):
+        return None
+    app: Any = value
+    for step in (getattr(getattr(app, "loader", None), "import_default_modules", None), getattr(app, "finalize", None)):
+        if callable(step):
+            step()  # tasks add themselves to the schedule here
+    conf = app.conf
+    return conf if isinstance(getattr(conf, "beat_schedule", None), Mapping) else None
+
+
+def read_beat(beat: BeatConfig, module: str, text: str, *, timezone: str | None = None) -> ImportReport:
+    """Convert a beat schedule. Raises InvalidInput if it is empty.
+
+    ``text`` is the module's source, for the line numbers; ``timezone`` replaces the app's.
+    """
+    found, jobs, lines = Collector(module), _Jobs(), _lines(text)
+    zone = timezone or str(beat.zone or "UTC")
+    for name, entry in beat.entries.items():
+        _entry(str(name), entry, lines.get(str(name), 0), zone, found, jobs)
+    if not found.lines:
+        raise InvalidInput("module", module, "has an empty beat schedule", "there is nothing to import")
+    return found.report(
+        f"a beat schedule of Celery, in {zone}",
+        slug(f"celery/{module}"),
+        _REMARKS,
+        lambda: jobs_file.for_tasks(module, beat.app, jobs.tasks, jobs.queues),
+    )
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Lines of the string literals of a module: an entry begins at the line of its key."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return {str(node.value): node.lineno for node in sorted(texts, key=lambda node: -node.lineno)}  # the first counts
+
+
+def _entry(name: str, entry: Any, line: int, zone: str, found: Collector, jobs: _Jobs) -> None:
+    task = entry.get("task") if isinstance(entry, Mapping) else None
+    if not isinstance(task, str) or "schedule" not in entry:
+        found.left(line, name, "it has no task and schedule")
+        return
+    notes, job = list[str](), slug(task)
+    while jobs.tasks.get(job, task) != task:  # names that differ only in characters that a job's name may not contain
+        job += "-2"
+    args, kwargs = list(entry.get("args") or ()), dict(entry.get("kwargs") or {})
+    try:
+        words = {
+            "job": job,
+            **times_of(entry["schedule"], notes),
+            "timezone": zone,
+            "payload": {**({"args": args} if args else {}), **({"kwargs": kwargs} if kwargs else {})} or None,
+            **_options(entry.get("options") or {}, notes),
+            "catch_up": "latest",
+        }
+    except NotMapped as problem:
+        found.left(line, f"{name}: {task}", str(problem))
+        return
+    if entry.get("relative"):
+        notes.append(f"relative: {_UNROUNDED}")
+    notes += [f"{key} is left out: nothing here corresponds to it" for key in entry if key not in _KEYS]
+    if found.entry(line, f"{name}: {task}", name, words, notes) is not None:
+        jobs.tasks[job] = task
+        jobs.queues |= {words["queue"]} if "queue" in words else set()
+
+
+def _options(options: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    words: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "queue" and value is not None:
+            words["queue"] = str(getattr(value, "name", value))
+            notes.append(
+                f"the queue {words['queue']} is one of Quarterjack's: the jobs' file declares it; size it there"
+            )
+        elif name == "expires" and isinstance(value, (int, float, timedelta)):
+            words["deadline"] = value.total_seconds() if isinstance(value, timedelta) else value
+        elif value is not None:
+            notes.append(f"options.{name} is left out: nothing here corresponds to it")
+    return words
+
+
+def times_of(schedule: Any, notes: list[str]) -> dict[str, Any]:
+    """Expression and rule of a schedule of Celery: a crontab, a timedelta, seconds. Raises NotMapped."""
+    if hasattr(schedule, "_orig_minute"):
+        return _crontab(schedule, notes)
+    if hasattr(schedule, "lat") and hasattr(schedule, "lon"):
+        raise NotMapped(
+            f"the sun's {getattr(schedule, 'event', 'event')}: no schedule follows it; let a daily job submit() it"
+        )
+    if getattr(schedule, "relative", False):
+        notes.append(f"relative=True: {_UNROUNDED}")
+    return {"expression": _rate(getattr(schedule, "run_every", schedule))}
+
+
+def _rate(every: Any) -> str:
+    if isinstance(every, (int, float)) and not isinstance(every, bool):
+        every = timedelta(seconds=every)
+    if not isinstance(every, timedelta):
+        raise NotMapped(
+            f"a schedule of the class {type(every).__name__}: write it as cron, a rate or a recurrence rule"
+        )
+    seconds, rest = divmod(every, timedelta(seconds=1))
+    if rest or seconds < 1:
+        raise NotMapped(f"every {every.total_seconds():g} s: a rate is a whole number of seconds")
+    unit, size = next((unit, size) for unit, size in UNITS.items() if seconds % size == 0)
+    return f"rate({seconds // size} {unit}{'s' if seconds > size else ''})"
+
+
+def _crontab(schedule: Any, notes: list[str]) -> dict[str, Any]:
+    texts = {name: _field(schedule, name, spec) for name, spec in _FIELDS.items()}
+    if getattr(schedule, "nowfun", None) is not None:
+        notes.append("its own clock (nowfun) is left out")
+    words: dict[str, Any] = {"expression": " ".join(texts.values())}
+    day, weekday = texts["day_of_month"], texts["day_of_week"]
+    if day[0] != "*" and weekday[0] != "*":
+        others = set(range(7)) - set(schedule.day_of_week)
+        words["expression"] = " ".join([*list(texts.values())[:4], "*"])
+        words["rule"] = {"exclude": [f"* * * * {_listed(others)}"]}
+    return words
+
+
+def _field(schedule: Any, name: str, spec: FieldSpec) -> str:
+    """A field: the original text if it has the same meaning here, else the list of values."""
+    wanted, text = set(getattr(schedule, name)), str(getattr(schedule, f"_orig_{name}"))
+    if text.split() != [text] or wanted == set(range(spec.low, spec.high + 1)):
+        return _listed(wanted, spec)
+    try:
+        found = values(FieldToken(text.upper(), 0, text), spec, lambda salt, width: 0)
+    except ExpressionError:
+        return _listed(wanted, spec)
+    same = {value % 7 if spec is WEEKDAY else value for value in range(64) if found >> value & 1} == wanted
+    return text if same else _listed(wanted, spec)
+
+
+def _listed(wanted: set[int], spec: FieldSpec = WEEKDAY) -> str:
+    """Values as a field: ``0-4,9``."""
+    if wanted == set(range(spec.low, spec.high + 1)):
+        return "*"
+    parts: list[str] = []
+    for _, pairs in groupby(enumerate(sorted(wanted)), lambda pair: pair[1] - pair[0]):
+        run = [value for _, value in pairs]
+        parts += [f"{run[0]}-{run[-1]}"] if len(run) >= _RUN else map(str, run)
+    return ",".join(parts)

@@ -1,0 +1,196 @@
+"""A crontab as schedules of a job that runs commands.
+
+Times have cron's meaning: two restricted day fields are combined with OR, and a fixed time that a clock change skips runs once. The
+environment that a crontab sets goes into each payload. The notes say what cron does around a command: mail, users, its environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quarterjack.arguments import MAX_DESCRIPTION
+from quarterjack.errors import InvalidInput
+from quarterjack.importers import jobs_file
+from quarterjack.importers.cronlines import CrontabEntry, CrontabForm, CrontabSetting, UnreadableLine, form_of, lines_of
+from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
+from quarterjack.importers.text import program_of, stem_of
+from quarterjack.timing.timetables import LONGEST as LONGEST_WINDOW
+
+_WORDS = {"@every_minute": "* * * * *", "@every_second": "rate(1 second)"}  # FreeBSD's
+_PERIODS = {"1": "@daily", "7": "@weekly", "30": "@monthly"}  # anacron's, in days
+_NEVER = {"@reboot": "runs when cron starts, which is at no time; start it with the worker or the machine (systemd)"}
+_RANDOM = re.compile(r"([0-9]*)~([0-9]*)")  # cronie: one value of a range, drawn when cron starts
+_OPEN_STEP = re.compile(r"(^|,)[0-9]+/[0-9]+")
+_SECRET = re.compile(r"PASS|SECRET|TOKEN|CREDENTIAL|API_?KEY", re.IGNORECASE)
+_NOT_MAPPED = {
+    **dict.fromkeys(("MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"), "it is about mail, and none is sent"),
+    **dict.fromkeys(
+        ("LOGNAME", "USER"), "cron does not let a crontab set it either: it is the user that the command runs as"
+    ),
+}
+_UTC = ("UTC", "Etc/UTC")
+_DAY = 86_400  # seconds
+_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))  # of the five fields
+
+
+@dataclass
+class _State:
+    """The settings in force at a line."""
+
+    zone: str
+    environment: dict[str, str] = field(default_factory=dict)
+    shell: str | None = None
+    delay: int = 0  # minutes
+    users: set[str] = field(default_factory=set)
+    mails: bool = False
+    zoned: bool = False
+
+
+def read_crontab(
+    text: str, source: str, *, timezone: str | None = None, form: CrontabForm | None = None, job: str = "command"
+) -> ImportReport:
+    """Convert a crontab; ``source`` is its name or path. Raises InvalidInput with line and remedy if the text is not a crontab.
+
+    ``timezone`` is the zone of its times (default UTC, with a remark), ``form`` its form (default: detected), and ``job`` the name of
+    the job that runs the commands.
+    """
+    form = form or form_of(text, source)
+    stem = stem_of(source, "crontab")
+    state, found = _State(timezone or "UTC"), Collector(source)
+    for line in lines_of(text, source, form=form):
+        if isinstance(line, CrontabSetting):
+            _setting(line, state, found)
+        elif isinstance(line, UnreadableLine):
+            found.left(line.number, line.text, line.why)
+        else:
+            _entry(line, f"{stem}/{program_of(line.command)}", job, form, state, found)
+    if not found.lines:
+        raise InvalidInput(source, text[:40], "has no line that asks for anything", "give a crontab: crontab -l > FILE")
+    owner, remarks = f"crontab/{stem}", _remarks(state, timezone, form)
+    return found.report(form.value, owner, remarks, lambda: jobs_file.for_commands(source, job))
+
+
+def _setting(line: CrontabSetting, state: _State, found: Collector) -> None:
+    try:
+        if line.name in _NOT_MAPPED:
+            raise NotMapped(_NOT_MAPPED[line.name])
+        note = _set(line.name, line.value, state)
+    except NotMapped as problem:
+        found.setting(line.number, line.text, Conversion.LEFT, str(problem))
+    else:
+        fit = Conversion.DIFFERS if note else Conversion.EXACT
+        found.setting(line.number, line.text, fit, *([note] if note else []))
+
+
+def _set(name: str, value: str, state: _State) -> str | None:
+    """Carry out a setting. Returns what differs from cron. Raises NotMapped."""
+    match name:
+        case "CRON_TZ":
+            state.zone, state.zoned = value, True
+        case "TZ":
+            state.environment[name] = value
+            return (
+                f"it is the commands' zone, as in Linux' cron; if it is to be that of the times too: --timezone {value}"
+            )
+        case "SHELL":
+            state.shell = None if value == "/bin/sh" else value
+        case "MAILTO":
+            state.mails = state.mails or bool(value)
+            if value:
+                return f"nothing is mailed to {value}: to be told of failures give the schedules on_failure: (an SNS topic)"
+        case "RANDOM_DELAY":
+            if not value.isdecimal() or int(value) * 60 > LONGEST_WINDOW:
+                raise NotMapped(f"it is not a number of minutes up to {LONGEST_WINDOW // 60}")
+            state.delay = int(value)
+            return "each fire has a delay of its own below it, the same at each computation; cron draws one for all"
+        case _:
+            state.environment[name] = value
+            if _SECRET.search(name):
+                return "it is kept in each payload as it is: let the job fetch secrets by name instead"
+    return None
+
+
+def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _State, found: Collector) -> None:
+    notes: list[str] = []
+    if line.when.lower() in _NEVER:
+        found.left(line.number, line.text, _NEVER[line.when.lower()])
+        return
+    if line.user:
+        state.users.add(line.user)
+    anacron = form is CrontabForm.ANACRON
+    expression = _period(line.when, notes) if anacron else _expression(line.when, notes)
+    payload = {
+        "command": line.command,
+        "shell": state.shell,
+        "environment": dict(state.environment),
+        "stdin": line.stdin,
+        "user": line.user,
+    }
+    if len(line.description) > MAX_DESCRIPTION:
+        notes.append(f"its comment has {len(line.description):,} characters, {MAX_DESCRIPTION:,} are kept")
+    words: Mapping[str, Any] = {
+        "job": job,
+        "expression": expression,
+        "timezone": state.zone,
+        "rule": {**_clocks(expression, state.zone), **({"window": state.delay * 60} if state.delay else {})},
+        "payload": {key: value for key, value in payload.items() if value},
+        "description": line.description[:MAX_DESCRIPTION],
+        **({"catch_up": "latest", "catch_up_window": _DAY} if anacron else {}),
+    }
+    found.entry(line.number, line.text, name, words, notes)
+
+
+def _expression(when: str, notes: list[str]) -> str:
+    if when.startswith("@"):
+        return _WORDS.get(when.lower(), when)
+    fields = when.split(" ")
+    fields[0] = fields[0].removeprefix("-")  # cronie: do not log
+    for position, text in enumerate(fields):
+        if _RANDOM.fullmatch(text):
+            (low, high), (least, most) = text.split("~"), _RANGES[position]
+            fields[position] = f"H({low or least}-{high or most})" if low or high else "H"
+            notes.append(f"{text} is one value that stays, chosen by the schedule's name; cron draws it when it starts")
+        if _OPEN_STEP.search(text):
+            notes.append(f"{text} is read as from there to the end of the field; not every cron does")
+    return " ".join(fields)
+
+
+def _period(period: str, notes: list[str]) -> str:
+    """The expression for anacron's period in days."""
+    notes.append("anacron waits for the machine to be up; here it is due by the clock, and late by a day at the most")
+    return _PERIODS.get(period, period if period.startswith("@") else f"rate({period} days)")
+
+
+def _clocks(expression: str, zone: str) -> dict[str, str]:
+    """The rule fields for the behaviour of Debian's cron when the clocks change.
+
+    There only a star at the beginning of minute or hour makes a wildcard; here a ``/`` anywhere in them does too.
+    """
+    fields = expression.split(" ")
+    if zone in _UTC or len(fields) != 5:
+        return {}
+    wild_here = re.search(r"[*/]", fields[0] + fields[1])
+    wild_there = fields[0][:1] == "*" or fields[1][:1] == "*"
+    return {"gap": "next_valid", "repeated": "first"} if wild_here and not wild_there else {}
+
+
+def _remarks(state: _State, timezone: str | None, form: CrontabForm) -> list[str]:
+    found = []
+    if timezone is None and not state.zoned:
+        found.append(
+            "no time zone is known: the times are read in UTC; cron reads them in its machine's: --timezone ZONE"
+        )
+    if state.users:
+        found.append(f"commands run as {', '.join(sorted(state.users))}: start the worker as root, or take user: out")
+    if not state.mails:
+        found.append("cron mails what a command prints; here the end of it is kept with the run, and logged")
+    if form is not CrontabForm.ANACRON:
+        found.append("a fire that was missed runs late, if that is within 30 minutes; cron forgets it (catch_up: none)")
+    return [
+        *found,
+        "a command gets the worker's environment beside what the crontab sets; cron's is bare",
+        "commands run where a worker process runs: start it where cron ran; for Lambda see what the job's file says",
+    ]

@@ -1,0 +1,140 @@
+"""Texts of sources: decode files, mark the JSON documents in them, and make names of them, equal at every import."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from quarterjack.apply.nodes import LARGEST
+from quarterjack.errors import InvalidInput
+from quarterjack.importers import inline
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # not tab and line feed; terminals interpret some of them
+_NOT_BLANK = re.compile(r"\S")
+_PAIR = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")  # JSON's way past U+FFFF
+STANDARD_INPUT = "standard input"  # name of the source that has none
+_LONGEST = 180  # characters: room for what makes a name unique
+_WORDS = 100  # of a command, in which its program is looked for
+_OTHERS = re.compile(r"[^A-Za-z0-9._:@/-]+")
+_SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")  # $(…), up to two deep
+_PIECES = re.compile(r"&&|\|\||[;|&(){}\n]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*")
+_SUFFIX = re.compile(r"(?<=.)\.(sh|bash|py|pl|php|rb|js|jar|cgi|exe)$")
+_ENDING = re.compile(r"(?<=.)\.(txt|cron|crontab|ya?ml|json)$", re.IGNORECASE)
+_KEYWORDS = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "for", "while", "case", "esac", "!", "in"})
+_GUARDS = frozenset(
+    {"test", "[", "[[", "cd", "command", "sleep", "export", "set", "umask", "ulimit", "true", ":", ".", "source"}
+    | {"exit", "which", "type", "unset", "trap", "mkdir", "read"}
+)
+_WRAPPERS = frozenset(
+    {"exec", "nice", "ionice", "sudo", "nohup", "time", "env", "setsid", "chronic", "chrt", "cronic", "systemd-cat"}
+)
+_INTERPRETERS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "python", "python2", "python3", "perl", "php", "ruby", "node", "java"}
+    | {"run-parts", "invoke-rc.d", "service", "Rscript", "lua"}
+)
+
+
+def text_of(data: bytes, source: str) -> str:
+    """The text of a file. Raises InvalidInput if it is too large, not UTF-8, or contains control characters."""
+    if len(data) > LARGEST:
+        raise InvalidInput(source, f"{len(data):,} bytes", "is too large", f"split it: {LARGEST:,} at the most")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as problem:
+        line = data[: problem.start].count(b"\n") + 1
+        remedy = f"convert it first: iconv -f latin1 -t utf-8 {source}" if b"\0" not in data else "give a text file"
+        raise InvalidInput(f"{source}:{line}", data[problem.start :][:1], "is not UTF-8", remedy) from None
+    control = _CONTROL.search(text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
+        raise InvalidInput(
+            f"{source}:{line}", control[0], "is not text", "give a text file, or take this character out"
+        )
+    return text
+
+
+def as_documents(text: str, source: str) -> str:
+    """The text with a document marker before each JSON value, line numbers kept. Other text is returned unchanged.
+
+    Raises InvalidInput with the line of a value that is not JSON.
+    """
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    decoder, end, parts = json.JSONDecoder(), 0, list[str]()
+    while (first := _NOT_BLANK.search(text, end)) is not None:
+        start = first.start()
+        gap = text[end:start]
+        try:
+            _, end = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as problem:
+            line = text.split("\n")[problem.lineno - 1].strip()
+            raise InvalidInput(
+                f"{source}:{problem.lineno}", line, f"is not JSON ({problem.msg})", "give what aws prints"
+            ) from None
+        except RecursionError:
+            raise InvalidInput(source, text[:40], "is too deep", "give what aws prints") from None
+        parts += [gap if gap.endswith("\n") or not parts else f"{gap}\n", "--- ", _PAIR.sub(_joined, text[start:end])]
+    return "".join(parts)
+
+
+def _joined(pair: re.Match[str]) -> str:
+    """The character of a surrogate pair: YAML has no surrogates."""
+    if pair[1]:
+        return pair[1]
+    return chr(0x10000 + (int(pair[2], 16) - 0xD800 << 10) + int(pair[3], 16) - 0xDC00)
+
+
+def stem_of(source: str, default: str) -> str:
+    """A file's name without folder and ending, as a name; ``default`` for what came from standard input."""
+    if source == STANDARD_INPUT:
+        return default
+    name = source.replace("\\", "/").rpartition("/")[2]
+    return slug(_ENDING.sub("", name))
+
+
+def slug(text: str) -> str:
+    """A text as a name: characters that a name may not contain become hyphens."""
+    return _OTHERS.sub("-", text).strip("-/")[:_LONGEST].strip("-/") or "schedule"
+
+
+def program_of(command: str) -> str:
+    """The main program of a shell line: the first one that is not a test or a wrapper. Code on it is named for what it calls.
+
+    >>> program_of("test -x /usr/bin/certbot && /usr/bin/certbot -q renew")
+    'certbot'
+    >>> program_of("cd /srv/app && ./manage.py clearsessions")
+    'manage'
+    >>> program_of("python3 -c 'from shop.tasks import purge; purge(days=7)'")
+    'purge'
+    """
+    pieces = _PIECES.split(_SUBSTITUTION.sub(" ", inline.replaced(command)))
+    found = next(filter(None, (_program(piece.split()[:_WORDS]) for piece in pieces)), None)
+    return found or inline.language_of(command) or "command"
+
+
+def _program(words: list[str]) -> str | None:
+    while words and (words[0] in _KEYWORDS or _ASSIGNMENT.fullmatch(words[0]) or _base(words[0]) in _WRAPPERS):
+        first = words.pop(0)
+        while _base(first) in _WRAPPERS and words and re.fullmatch(r"-.*|[0-9]+", words[0]):
+            words.pop(0)  # its options
+    if not words or _base(words[0]) in _GUARDS or not re.search(r"\w", words[0]):
+        return None
+    name = _base(words[0])
+    return _script(words[1:]) if name in _INTERPRETERS else slug(_SUFFIX.sub("", name))
+
+
+def _script(words: list[str]) -> str | None:
+    """What an interpreter runs; None for a text on its command line."""
+    for number, word in enumerate(words):
+        if word in ("-e", "-c", "-r"):
+            return None
+        if word == "-m":
+            return slug("".join(words[number + 1 : number + 2]))
+        if not word.startswith("-"):
+            return slug(_SUFFIX.sub("", _base(word)))
+    return None
+
+
+def _base(word: str) -> str:
+    return word.strip("'\"").rstrip("/").rpartition("/")[2]

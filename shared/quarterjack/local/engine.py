@@ -1,0 +1,199 @@
+"""The emulator process: MiniStack, with access control around its application and with some functions of it replaced.
+
+The emulator executes code on this machine (Lambda functions, and jobs through their queues), and a web page of any site may send
+requests to a port of loopback. So a request needs the access key of this start, and must not come from a web page. ``guarded`` wraps
+the whole ASGI application, so no route is left out. ``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only.
+
+Private functions of MiniStack's services are replaced in ``parse_once``, ``emulator_streams`` and ``emulator_queues``, and nowhere else.
+The first replaces ``_evaluate_condition`` of DynamoDB, which parses the key condition of a query once for each item of the partition. A
+tenant's schedules are one partition: with 10,000 of them a page of 100 took 0.2 s, nearly all of it parsing. The meaning of a condition
+stays MiniStack's, except for that of most queries, one key equal to a text. A release without these names is left as it is.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import re
+import sys
+from collections.abc import Awaitable, Callable, Collection
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from quarterjack.local.emulator_queues import play_fair_queues
+from quarterjack.local.emulator_streams import complete_streams
+from quarterjack.local.snapshots import Asgi, Scope, Snapshots
+
+KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
+
+FAIR_QUEUES = (
+    "FAIR_QUEUES"  # variable of ``LocalCloud``: "false" delivers by visible time alone, whoever's the messages are
+)
+UNREADABLE = 65  # exit code: the state that it was to go on from cannot be read
+
+_CREDENTIAL = re.compile(r"^AWS4-HMAC-SHA256\s+(?:.*,\s*)?Credential=([^/,\s]+)/")
+_REFUSED = "UnrecognizedClientException"
+_BY_KEY = "its access key is not that of this local cloud; use the `export` line that `quarterjack local` prints, or LocalCloud.environment"
+
+
+def authorization(key: str) -> dict[str, str]:
+    """The headers of an unsigned request with ``key``, for routes that belong to no service of AWS."""
+    return {"Authorization": f"AWS4-HMAC-SHA256 Credential={key}/-, SignedHeaders=host, Signature=-"}
+
+
+def guarded(app: Asgi, keys: Collection[str], is_issued: KeyCheck) -> Asgi:
+    """``app`` for requests with one of ``keys`` as access key or session token, or with a key for which ``is_issued``."""
+
+    async def application(scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Any]) -> None:
+        reason = None if scope["type"] == "lifespan" else refusal(scope, keys, is_issued)
+        if reason is None:
+            await app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await _forbid(scope, send, reason)
+
+    return application
+
+
+def refusal(scope: Scope, keys: Collection[str], is_issued: KeyCheck) -> str | None:
+    """Why a request is refused; None if it is not."""
+    headers = _headers(scope)
+    if "origin" in headers:
+        return "it has an Origin header: web pages have no access to this local cloud"
+    host = headers.get("host", "").partition(":")[0].lower()
+    if host not in ("127.0.0.1", "localhost"):  # a page whose name was rebound to loopback
+        return f"its Host is {host!r}; use 127.0.0.1 or localhost"
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    key = _access_key(headers, query)
+    token = headers.get("x-amz-security-token") or query.get("X-Amz-Security-Token", [None])[0]
+    given = (text.encode() for text in (key, token) if text is not None)
+    is_known = any(hmac.compare_digest(text, known.encode()) for text in given for known in keys)
+    return None if is_known or (key and is_issued(key, token)) else _BY_KEY
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _access_key(headers: dict[str, str], query: dict[str, list[str]]) -> str | None:
+    """The access key of a signed request, or of a presigned URL."""
+    found = _CREDENTIAL.match(headers.get("authorization", ""))
+    if found is not None:
+        return found.group(1)
+    given = query.get("X-Amz-Credential") or query.get("AWSAccessKeyId") or [""]
+    return given[0].partition("/")[0] or None
+
+
+async def _forbid(scope: Scope, send: Callable[..., Any], reason: str) -> None:
+    """Respond 403 in the format of the request's SDK: JSON or XML."""
+    headers, message = _headers(scope), f"refused: {reason}"
+    error = f"<Error><Code>{_REFUSED}</Code><Message>{escape(message)}</Message></Error>"
+    if "/s3/aws4_request" in headers.get("authorization", ""):  # its objects may be of any type
+        kind, body = "application/xml", error
+    elif "x-amz-target" in headers or "json" in headers.get("content-type", ""):
+        kind, body = "application/x-amz-json-1.0", json.dumps({"__type": _REFUSED, "message": message})
+    else:
+        kind, body = "text/xml", f"<ErrorResponse>{error}</ErrorResponse>"
+    length = str(len(body.encode()))
+    start = [(b"content-type", kind.encode()), (b"content-length", length.encode()), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 403, "headers": start})
+    await send({"type": "http.response.body", "body": body.encode()})
+
+
+_KEYS = "KeyConditionExpression"
+_MOST = 1_000  # conditions remembered: this package has a few dozen
+
+
+def parse_once(dynamodb: Any) -> None:
+    """Let MiniStack's module of DynamoDB remember the key conditions that it has checked."""
+    if not all(hasattr(dynamodb, name) for name in ("_evaluate_condition", "_tokenize", "_ExprEval")):
+        return
+    evaluate, parsed = dynamodb._evaluate_condition, dict[str, Any]()  # noqa: SLF001 (there is no other way in)
+
+    def remembering(expression: str, item: Any, values: Any, names: Any, slot: str = "ConditionExpression") -> Any:
+        if slot == _KEYS and expression in parsed:
+            tokens = parsed[expression]
+            equal = _is_equal(tokens, item, values, names)
+            return dynamodb._ExprEval(tokens, item, values, names).evaluate() if equal is None else equal  # noqa: SLF001 (the same)
+        result = evaluate(expression, item, values, names, slot=slot)
+        if slot == _KEYS and len(parsed) < _MOST:
+            parsed[expression] = dynamodb._tokenize(expression)  # noqa: SLF001 (the same)
+        return result
+
+    dynamodb._evaluate_condition = remembering  # noqa: SLF001 (the same)
+
+
+def _is_equal(tokens: Any, item: Any, values: Any, names: Any) -> bool | None:
+    """The value of the condition ``#key = :text``, which most queries have; None for another condition."""
+    if [token[0] for token in tokens[:-1]] != ["NAME_REF", "EQ", "VALUE_REF"]:  # the last one is the end
+        return None
+    name, wanted = tokens[0][1], values.get(tokens[2][1])
+    return bool(item.get(names.get(name)) == wanted) if isinstance(wanted, dict) and "S" in wanted else None
+
+
+def _is_issued(access_key: str, session_token: str | None) -> bool:
+    """Whether it is a key of an IAM user or of an assumed role. Keys that stand for an account are no secret."""
+    iam = import_module("ministack.core.iam_evaluator")
+    if iam.is_root_access_key(access_key):
+        return False
+    account = iam.find_iam_access_key_account(access_key)
+    return isinstance(iam.resolve_credential(access_key, account, session_token), iam.ResolvedCredential)
+
+
+def main() -> None:
+    """Run MiniStack for requests with the access key of this process's environment, or with keys that MiniStack issued.
+
+    MiniStack starts Lambda functions with the account's number as access key, which is no secret, and with the session token of this
+    process. So the access key becomes that token, too, unless MiniStack checks keys (AUTH=true): then functions have keys that it issued.
+    """
+    dynamodb = import_module("ministack.services.dynamodb")
+    parse_once(dynamodb)
+    complete_streams(dynamodb)
+    play_fair_queues(import_module("ministack.services.sqs"), fair=os.environ.get(FAIR_QUEUES) != "false")
+    emulator: Any = import_module("ministack.app")
+    key = os.environ["AWS_ACCESS_KEY_ID"]
+    if not emulator.AUTH:
+        os.environ["AWS_SESSION_TOKEN"] = key
+    emulator.app = guarded(_persisted(emulator), [key], _is_issued)
+    emulator.main()
+
+
+def _persisted(emulator: Any) -> Asgi:
+    """The application, with snapshots while it runs, if it keeps its state. A release without these names writes it at its end only."""
+    persistence: Any = import_module("ministack.core.persistence")
+    app: Asgi = emulator.app
+    is_known = hasattr(emulator, "_build_persistence_save_dict") and hasattr(persistence, "STATE_DIR")
+    if not (is_known and persistence.PERSIST_STATE):
+        return app
+    if hasattr(emulator, "load_state"):
+        emulator.load_state = _loaded_or_ended(emulator.load_state, Path(persistence.STATE_DIR))
+
+    def write(folder: Path) -> None:
+        persistence.STATE_DIR = str(folder)  # in the child alone
+        persistence.save_all(emulator._build_persistence_save_dict())  # noqa: SLF001 (there is no other way in)
+
+    return Snapshots(write, Path(persistence.STATE_DIR)).around(app)
+
+
+def _loaded_or_ended(load: Callable[[str], Any], folder: Path) -> Callable[[str], Any]:
+    """MiniStack begins empty where it cannot read a file, and its first snapshot would replace that file. So the process ends instead."""
+
+    def loaded(service: str) -> Any:
+        found, file = load(service), folder / f"{service}.json"
+        if not isinstance(found, dict) and file.exists():
+            sys.stderr.write(f"{file} cannot be read: it is damaged, or of another version\n")
+            sys.stderr.flush()
+            os._exit(UNREADABLE)  # without a last snapshot
+        return found
+
+    return loaded
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""A local session from start to summary: an installation, the examples, the live table, the verification at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import QuarterjackError
+from quarterjack.local.front_door import missing_module, open_front_door
+from quarterjack.local.installation import LocalInstallation, installation
+from quarterjack.local.session.examples import DemoPage, DemoProgram, schedule_examples
+from quarterjack.local.session.status import SessionStatus, line, live, summary
+from quarterjack.local.session.verifier import StartLog, VerifierReport, verify
+from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.sdk.views import Run
+from quarterjack.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
+from quarterjack.state.lease import SKEW, lease_end
+from quarterjack.terminal import in_one_line, printable
+
+DEMO = "quarterjack.local.session.demo_jobs"
+_POLL = 0.25  # seconds between reads of the logs
+_SETTLE = 15.0  # seconds after the end for the runs that were due before it to start and end
+_TAKE_OVER = (lease_end(0) + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one
+_PAGE = 500  # runs read at once
+_BEGINNING = """\
+Quarterjack runs on this machine. {end} with a summary. Its processes log to {folder}
+In another terminal, the SDK and the command line (`quarterjack schedules list`) talk to it after:
+
+  {exports}
+
+{served}
+"""
+_SERVED = """\
+In a browser: {url}/console/
+Its key, also for the HTTP API at {url}/v1/tenants/{tenant}: {key}"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions:
+    seconds: float | None = None  # end by itself after so long; None: at Ctrl-C
+    data: Path | None = None  # keep the state here
+    jobs: tuple[str, ...] = ()  # the user's own packages, besides the examples
+    examples: bool = True  # schedule the examples
+    tickers: int = 1
+    workers: int = 2
+    tenant: str = DEFAULT_TENANT
+    prefix: str = DEFAULT_PREFIX
+    history: bool = True
+    serves: bool = True  # the API and the console
+    port: int | None = None  # of both; None: the usual one, or any free one if that is taken
+
+
+def run(
+    options: LocalOptions, console: Console, stop: threading.Event, *, on_started: Callable[[], object] = lambda: None
+) -> int:
+    """Run a session until ``stop`` is set or its time is over. ``on_started`` is called once everything runs.
+
+    Raises UncleanSession if a fire was missing or double, and CloudDied, without a verdict, if the cloud ended by itself.
+    """
+    with (
+        installation(
+            data=options.data,
+            jobs=(*([DEMO] if options.examples else []), *options.jobs),
+            tickers=options.tickers,
+            workers=options.workers,
+            tenant=options.tenant,
+            prefix=options.prefix,
+            history=options.history,
+            stop=stop,
+        ) as running,
+        _page(options.data) as page,
+        _served(options, running.settings, console) as served,
+    ):
+        end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
+        text = _BEGINNING.format(end=end, folder=running.folder, exports=running.exports, served=served)
+        console.print(printable(text), soft_wrap=True, highlight=False)
+        running.wait_until_ready(stop)
+        session = LocalSession(running, console)
+        if options.examples and not stop.is_set():
+            session.schedule(page)
+        on_started()
+        session.follow(stop, options.seconds)
+        lasted = session.seconds
+        verdict = session.verdict(wait_for_one_offs=options.seconds is not None)
+        console.print("\n" + printable(summary(verdict, lasted)), highlight=False, markup=False, soft_wrap=True)
+        console.print("stopping …", style="dim")
+        if not verdict.clean:
+            raise UncleanSession(f"the logs of all processes are in {running.folder}")
+        return 0
+
+
+class UncleanSession(QuarterjackError):
+    """A fire was missing or double. The summary names the runs."""
+
+
+class LocalSession:
+    def __init__(self, running: LocalInstallation, console: Console) -> None:
+        self._running, self._console = running, console
+        self._scheduler = Scheduler(settings=running.settings)
+        self._starts, self._program = StartLog(), DemoProgram()
+        self._status = SessionStatus(self._scheduler, self._program.labels)
+        self._since = datetime.now(UTC)
+        self._patience = _SETTLE
+
+    @property
+    def seconds(self) -> float:
+        return (datetime.now(UTC) - self._since).total_seconds()
+
+    def schedule(self, page: DemoPage) -> None:
+        folder = self._running.folder
+        schedule_examples(self._scheduler, self._program, page=page.url, folder=folder, since=self._since)
+
+    def follow(self, stop: threading.Event, seconds: float | None) -> None:
+        """Show runs and schedules until ``stop`` is set or the time is over."""
+        with Live(console=self._console, auto_refresh=False) if self._console.is_terminal else nullcontext() as screen:
+            while not stop.is_set() and (seconds is None or self.seconds < seconds):
+                self._refresh(screen)
+                stop.wait(_POLL if seconds is None else min(_POLL, max(0.0, seconds - self.seconds)))
+
+    def verdict(self, *, wait_for_one_offs: bool) -> VerifierReport:
+        """Wait until the runs that are due by now have ended, one-offs too if told, then compare expected fires and runs."""
+        upto = datetime.now(UTC)
+        awaited = {run_id for watched in self._program.watched for run_id in watched.expected(upto)}
+        awaited |= set(self._program.labels) if wait_for_one_offs else set()
+        began = time.monotonic()
+        while not awaited <= self._starts.over and time.monotonic() - began < self._patience:
+            self._refresh(None)
+            self._running.watch.lost.wait(_POLL)
+        self._refresh(None)
+        runs = {watched.name: self._runs(watched.name, watched.since) for watched in self._program.watched}
+        one_offs = [(self._scheduler.get_run(run_id), end) for run_id, end in self._program.ends.items()]
+        return verify(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
+
+    def _refresh(self, screen: Live | None) -> None:
+        self._running.watch.check()  # first: without it the processes end, too
+        gone = self._running.processes.replace_ended()
+        events = list(self._running.follower.new())
+        for process, event in events:
+            self._starts.note(process, event)
+        ended = self._status.note(event for _, event in events)
+        for name in gone:
+            self._starts.crashed(name)
+            self._patience = _TAKE_OVER + _SETTLE
+            self._console.print(f"{name} ended and was started again")
+        now = datetime.now(UTC)
+        if screen is not None:
+            self._status.refresh(now)
+            screen.update(
+                live(self._status.rows.values(), now, more=self._status.more, width=self._console.width), refresh=True
+            )
+        elif not self._console.is_terminal:
+            for each in ended:
+                self._console.print(in_one_line(line(each)), highlight=False, markup=False, soft_wrap=True)
+
+    def _runs(self, name: str, after: datetime) -> list[Run]:
+        runs: list[Run] = []
+        cursor: str | None = None
+        while True:
+            page = self._scheduler.list_runs(name, after=after, limit=_PAGE, cursor=cursor)
+            runs += page.items
+            if (cursor := page.cursor) is None:
+                return runs
+
+
+@contextmanager
+def _served(options: LocalOptions, settings: Settings, console: Console) -> Iterator[str]:
+    """The API and the console for the time of the block, and what the beginning says of them."""
+
+    def on_failure(problem: str) -> None:
+        console.print(in_one_line(problem), style="red", highlight=False, markup=False)
+
+    missing = missing_module()
+    if not options.serves or missing is not None:
+        why = "--no-serve" if missing is None else f"{missing} is not installed; pip install 'quarterjack[web]'"
+        yield f"No console and no HTTP API: {why}"
+        return
+    with open_front_door(settings, options.port, on_failure) as address:
+        yield _SERVED.format(url=address.url, tenant=settings.tenant, key=address.key)
+
+
+@contextmanager
+def _page(data: Path | None) -> Iterator[DemoPage]:
+    """The page that an example checks, on the port of the last session with this data if that port is free."""
+    note = None if data is None else data / "page.port"
+    with DemoPage(int(note.read_text()) if note is not None and note.exists() else 0) as page:
+        if note is not None:
+            note.write_text(str(page.port))
+        yield page

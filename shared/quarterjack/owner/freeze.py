@@ -1,0 +1,46 @@
+"""Freeze and thaw a tenant. A call that would change nothing writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.schedule import Freeze, freeze_key
+from quarterjack.errors import Unavailable
+from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.context import FAR, FireContext
+
+
+def freeze(tenant: str, until: int, note: str | None, context: FireContext) -> None:
+    """Start no run of a tenant before ``until`` (UTC ms). Replaces another freeze. Raises Unavailable."""
+    present = _stored(tenant, context)
+    if present is None or (present.until, present.note) != (until, note):
+        wanted = Freeze(tenant=tenant, until=until, note=note, created_at=context.clock())
+        _write(wanted, AuditAct.FREEZE, present, context)
+
+
+def thaw(tenant: str, context: FireContext) -> None:
+    """End a tenant's freeze now, if there is one. Raises Unavailable."""
+    present, now = _stored(tenant, context), context.clock()
+    if present is not None and present.until > now:
+        _write(Freeze(tenant=tenant, until=now, created_at=now), AuditAct.THAW, present, context)
+
+
+def _stored(tenant: str, context: FireContext) -> Freeze | None:
+    key = freeze_key(tenant)
+    answer = context.services.schedules.revisions([key])
+    if key in answer.broken:  # it holds all starts back until it is replaced
+        return Freeze(tenant=tenant, until=FAR)
+    if key in answer.unanswered:
+        raise Unavailable(f"the freeze of {tenant!r} could not be read; call again")
+    return answer.frozen.get(tenant)
+
+
+def _write(wanted: Freeze, act: AuditAct, present: Freeze | None, context: FireContext) -> None:
+    """Write a freeze in place of the present one; the line tells since when that one, if it still holds, has held the runs."""
+    detail: dict[str, Any] = {"until": wanted.until}
+    if present is not None and 0 < present.created_at < wanted.created_at < present.until:
+        detail["since"] = present.created_at
+    line = line_of(act, wanted.tenant, context, reason=wanted.note, **detail)
+    context.services.schedules.freeze(replace(wanted, actor=actor_of(context)), line)

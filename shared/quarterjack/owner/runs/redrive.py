@@ -1,0 +1,338 @@
+"""List dead runs, replay a run as a new one-off with its job, payload and policies, redrive dead runs, each once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from quarterjack.concurrency.rate_limits import StopSignal, TokenBucket
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.message import INLINE_PAYLOAD
+from quarterjack.domain.names import RunRef, one_off_ref
+from quarterjack.domain.payload import size
+from quarterjack.domain.policies import Overrides
+from quarterjack.domain.run import FAILED, DeadRunRow, RunRow, RunState, dead_run_row, parse_dead_key
+from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.errors import AlreadyExists, Conflict, KeyReused, NotFound, QuarterjackError, Throttled, Unavailable
+from quarterjack.fires.acts import line_of
+from quarterjack.fires.context import FireContext, read_revision, run_must_exist
+from quarterjack.owner.limits import bounded
+from quarterjack.owner.quotas import put_payload
+from quarterjack.owner.runs.submit import SameTime, submit
+from quarterjack.ports.records import ReadBudget, RowPage
+from quarterjack.ports.services import Services
+from quarterjack.state.run_spec import own_overrides
+from quarterjack.state.transition import Absent, Compare, Condition, all_of
+
+Check = Callable[[RunRow], object]
+AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
+LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
+_UNITS = 150.0  # read units of one page of a listing: a day without dead runs takes one
+_ROWS = 250  # lines of one query where most may not match: about 30 units
+_REMOVED_AT_ONCE = 98  # lines: a transaction has 100 actions, and two are the audit's
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadRunFilter:
+    """Which dead runs; None matches all."""
+
+    after: int  # UTC ms: those that died later
+    upto: int  # UTC ms: and not later than this
+    job: str | None = None
+    schedule: str | None = None
+    error_type: str | None = None
+    redriven: bool = False  # also runs that were redriven already
+
+    @property
+    def clause(self) -> Condition | None:
+        """The condition on a line of the index."""
+        given = {"job": self.job, "schedule": self.schedule, "error_type": self.error_type}
+        parts: list[Condition] = [Compare(name, "=", value) for name, value in given.items() if value is not None]
+        if not self.redriven:
+            parts.append(Absent("redriven_as"))
+        return all_of(*parts) if parts else None
+
+
+def oldest(now: int, services: Services) -> int:
+    """No run that died earlier than this (UTC ms) is in the index."""
+    return now - services.retention - LETTERS
+
+
+def list_dead(tenant: str, wanted: DeadRunFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
+    """Dead runs, newest first; a cursor is the key of the last run, or how far back has been read. Raises Unavailable.
+
+    Reads day by day until it has cost enough, so a page may be short and not the last.
+    """
+    is_narrow = any(value is not None for value in (wanted.job, wanted.schedule, wanted.error_type))
+    found: list[DeadRunRow] = []
+    budget = ReadBudget(_UNITS)
+    queries = services.dead_index.pages(
+        tenant,
+        after=wanted.after,
+        upto=wanted.upto,
+        only=wanted.clause,
+        before=cursor,
+        rows=_ROWS if is_narrow else limit + 1,
+        on_read=budget.spend,
+    )
+    for lines, reached in queries:
+        found += lines
+        if len(found) > limit:
+            return RowPage(items=found[:limit], cursor=found[limit - 1].key)
+        if budget.is_over and parse_dead_key(reached)[0] > wanted.after:
+            return RowPage(items=found, cursor=reached)
+    return RowPage(items=found)
+
+
+def dead_runs(
+    tenant: str, wanted: DeadRunFilter, services: Services, *, before: str | None = None, page: int | None = None
+) -> Iterator[DeadRunRow]:
+    """Dead runs, newest first, read lazily; ``before`` is a key to go on from."""
+    index = services.dead_index
+    return index.read(tenant, after=wanted.after, upto=wanted.upto, only=wanted.clause, before=before, page=page)
+
+
+def purge(
+    tenant: str, wanted: DeadRunFilter, context: FireContext, *, dry_run: bool, limit: int | None, stop: StopSignal
+) -> int:
+    """Remove dead runs from the index; how many. Their rows stay in the ledger until the retention ends."""
+    lines, count = islice(dead_runs(tenant, wanted, context.services), limit), 0
+    while batch := list(islice(lines, _REMOVED_AT_ONCE)):
+        try:
+            count += len(batch) if dry_run else _remove(tenant, batch, context)
+        except Unavailable as problem:
+            said = f"{count} dead runs are purged, the next were not accepted; call again to go on: {problem}"
+            raise Unavailable(said) from problem
+        if stop.wait(0):
+            break
+    return count
+
+
+def purge_one(run: RunRow, context: FireContext, *, dry_run: bool) -> int:
+    """Remove the line of one run; 0 if it has none. Raises Conflict unless it failed for good."""
+    _must_have_failed(run, "no list has it, so it need not be removed")
+    line = dead_run_row(run)
+    end = line.ended_at
+    wanted = DeadRunFilter(after=end - 1, upto=end, job=run.job, redriven=True)
+    found = [one for one in dead_runs(run.ref.tenant, wanted, context.services) if one.key == line.key]
+    return len(found) if dry_run or not found else _remove(run.ref.tenant, found, context)
+
+
+def _must_have_failed(run: RunRow, remedy: str) -> None:
+    if run.state not in FAILED:
+        raise Conflict(f"run_id={str(run.ref)!r}: it is {run.state}, not DEAD, LOST or EXPIRED; {remedy}")
+
+
+def _remove(tenant: str, batch: Sequence[DeadRunRow], context: FireContext) -> int:
+    """Remove some from the index, with a line of the audit that names them; how many. Others may have removed some meanwhile."""
+    line = line_of(AuditAct.PURGE, tenant, context, runs=[str(dead.run) for dead in batch])
+    if context.services.dead_index.remove(batch, line):
+        return len(batch)
+    half = len(batch) // 2
+    return _remove(tenant, batch[:half], context) + _remove(tenant, batch[half:], context) if half else 0
+
+
+def replay(
+    original: RunRow,
+    ref: RunRef,
+    context: FireContext,
+    *,
+    payload: str | None = None,
+    check: Check = lambda run: None,
+    act: AuditAct = AuditAct.REPLAY,
+) -> RunRow:
+    """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
+
+    ``payload`` (JSON text) replaces the original's; ``check`` gets the new run before anything is written.
+
+    Raises what ``check`` raises, Conflict for a run that has not ended, NotFound if its payload has left
+    the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
+    """
+    wanted = _with_own_payload(plan(original, ref, context, payload=payload, check=check), context)
+    line = line_of(act, str(original.ref), context, replay=str(ref))
+    run = submit(replace(wanted, actor=line.actor), context, same_time=SameTime.ANY, line=line)
+    if run.replay_of != wanted.replay_of:
+        raise KeyReused(f"idempotency_key: run {ref} exists and is not a replay of {original.ref}; use another key")
+    return run
+
+
+def _with_own_payload(run: RunRow, context: FireContext) -> RunRow:
+    """A run whose payload, if it is large, is its own: the original's goes with that run, a schedule's with its schedule."""
+    text = run.payload if run.payload_ref is None else context.services.payloads.get(run.ref.tenant, run.payload_ref)
+    if text is None or (run.payload_ref is None and size(text) <= INLINE_PAYLOAD):
+        return run
+    return replace(run, payload=None, payload_ref=put_payload(run.ref, text, context))
+
+
+def plan(
+    original: RunRow,
+    ref: RunRef,
+    context: FireContext,
+    *,
+    payload: str | None = None,
+    check: Check = lambda run: None,
+) -> RunRow:
+    """The replay as it would be submitted. Raises as ``replay``; writes nothing."""
+    planned = _bounded(_planned(original, ref, context, payload), context)
+    check(planned)
+    return planned
+
+
+def _bounded(again: RunRow, context: FireContext) -> RunRow:
+    """With a priority that the tenant may use by now."""
+    policies = Overrides.parse(again.overrides)
+    if policies.priority is None:
+        return again
+    lowered = bounded(policies.priority, again.ref.tenant, context.services, context.clock())
+    return (
+        again
+        if lowered is policies.priority
+        else replace(again, overrides=replace(policies, priority=lowered).encode())
+    )
+
+
+def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: str | None) -> RunRow:
+    if not original.is_terminal:
+        raise Conflict(
+            f"run_id={str(original.ref)!r}: it is {original.state}, so it may still happen by itself; "
+            "replay it once it has ended, or cancel it first"
+        )
+    now = context.clock()
+    text, key = (original.payload, original.payload_ref) if payload is None else (payload, None)
+    again = RunRow(
+        ref=ref,
+        state=RunState.QUEUED,
+        revision=0,
+        job=original.job,
+        due=now,
+        not_before=now,
+        created_at=now,
+        payload=text,
+        payload_ref=key,
+        overrides=original.overrides,
+        queue=original.queue,
+        replay_of=str(original.ref),
+        scheduled_at=original.due if original.scheduled_at is None else original.scheduled_at,
+        timezone=original.timezone,
+    )
+    if original.ref.is_one_off:
+        return _check_payload(again)
+    definition = read_revision(
+        original.ref.owner, original.defined_by or original.revision, context.services
+    ).definition
+    if original.payload_beside or text is not None or key is not None:  # a trigger's or a backfill's own
+        _check_payload(again)
+    else:
+        text, key = definition.payload, definition.payload_ref
+    return replace(
+        again,
+        payload=text,
+        payload_ref=key,
+        overrides=own_overrides(definition.overrides, original.overrides).encode(),
+        queue=definition.options.queue,
+        timezone=definition.rule.timezone,
+    )
+
+
+def _check_payload(again: RunRow) -> RunRow:
+    """A large payload is stored beside its run's row, and expires within days of it, not at the same moment. Raises NotFound."""
+    if again.payload is None and again.payload_ref is None:
+        raise NotFound(f"run_id={again.replay_of!r}: its payload has left the ledger; pass payload=")
+    return again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redriving:
+    """How dead runs are redriven."""
+
+    context: FireContext
+    payload: str | None = None  # JSON text, instead of each run's own
+    check: Check = lambda run: None  # raises InvalidInput for a replay whose payload does not fit its job
+    begin: Callable[[], None] = lambda: None  # before each replay; raises Throttled
+    dry_run: bool = False  # check only, submit nothing
+    allow_repeat: bool = False  # LOST runs too, although their jobs may have done their work
+    rate: float = 50.0  # runs a second at the most
+    stop: StopSignal  # waits between two runs
+    on_progress: Callable[[int], object] = lambda handled: None  # gets the number of runs handled so far
+
+
+@dataclass(kw_only=True)
+class RedriveResult:
+    """The dead runs that were redriven."""
+
+    runs: list[DeadRunRow] = field(default_factory=list)  # each with the id of its replay, except on a dry run
+    failed: dict[str, str] = field(default_factory=dict)  # run id to the reason why the run cannot be replayed
+    cursor: str | None = None  # key of the last run that was handled; None: all were
+
+    @property
+    def handled(self) -> int:
+        return len(self.runs) + len(self.failed)
+
+
+def redrive_one(ref: RunRef, how: Redriving) -> DeadRunRow:
+    """Redrive one run. Raises NotFound, Conflict unless it failed for good, AlreadyExists if it was redriven with another payload."""
+    run = run_must_exist(ref, how.context.services.ledger.read(ref))
+    _must_have_failed(run, "replay_run() repeats any run that has ended")
+    return _redrive(dead_run_row(run), run, how)
+
+
+def redrive_all(
+    tenant: str, wanted: DeadRunFilter, how: Redriving, *, limit: int | None, cursor: str | None
+) -> RedriveResult:
+    """Redrive the wanted runs, newest first. A run that cannot be replayed stops no other. Ends where the tenant is throttled.
+
+    Raises Throttled before the first run, and Unavailable: call again to go on.
+
+    A replay that dies meanwhile is newer than all runs that are still to be redriven, so the same call does not redrive it.
+    """
+    done, last, pace = RedriveResult(), None, TokenBucket(how.rate, how.context.clock, how.stop)
+    for dead in dead_runs(tenant, wanted, how.context.services, before=cursor):
+        if last is not None and (done.handled == limit or not pace.go_on(wait=not how.dry_run)):
+            done.cursor = last.key
+            break
+        try:
+            run = run_must_exist(dead.run, how.context.services.ledger.read(dead.run))
+            done.runs.append(_redrive(dead, run, how))
+        except Throttled:
+            if last is None:
+                raise
+            done.cursor = last.key
+            break
+        except Unavailable as problem:
+            raise Unavailable(f"{len(done.runs)} runs are redriven; call again to go on: {problem}") from problem
+        except QuarterjackError as problem:
+            done.failed[str(dead.run)] = str(problem)
+        how.on_progress(done.handled)
+        last = dead
+    return done
+
+
+def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:
+    """Submit the replay of one run and mark the run's line in the index; the line."""
+    if run.state is RunState.LOST and not how.allow_repeat:
+        raise Conflict(
+            f"run_id={str(run.ref)!r}: it is LOST: it was to be run at most once, and nobody knows how far its job came; "
+            "pass allow_repeat=True to run it again all the same"
+        )
+    ref, index = replay_ref(run), how.context.services.dead_index
+    if how.dry_run:
+        plan(run, ref, how.context, payload=how.payload, check=how.check)
+        return dead
+    how.begin()
+    try:
+        again = replay(run, ref, how.context, payload=how.payload, check=how.check, act=AuditAct.REDRIVE)
+    except AlreadyExists as problem:
+        index.mark(dead, redriven_as=str(ref))
+        raise AlreadyExists(
+            f"run_id={str(run.ref)!r}: it was redriven already, with another payload, as {ref}; replay_run() repeats it anew"
+        ) from problem
+    index.mark(dead, redriven_as=str(again.ref))
+    return replace(dead, redriven_as=str(again.ref))
+
+
+def replay_ref(run: RunRow) -> RunRef:
+    """The id of the replay: the same for the same death."""
+    death = hashlib.sha256(f"{run.ref}#{run.fence}".encode()).hexdigest()
+    return one_off_ref(run.ref.tenant, f"redrive-{death[:32]}")

@@ -1,0 +1,185 @@
+"""Submit a run that belongs to no chain, now or later: a one-off, or a trigger of a schedule.
+
+The agenda entry is put first, then the run, then the message: after a crash between any two, the ticker finishes or drops the rest.
+
+    trigger     (record of the idempotency key ──►) entry ──► run ──► message
+
+A triggered run's key is its instant and a word, so it collides with no fire, and no chain claims it. It has the definition of the current
+revision. An update leaves it alone, like a one-off; a later pause or delete withdraws it unless it has started. A trigger after a pause
+runs, because the owner asked for it. The instant of an idempotency key is stored first, so that a repeated call, also after a crash of
+the first, has the same run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from quarterjack.domain.audit import AuditAct, AuditLineRow
+from quarterjack.domain.message import reading
+from quarterjack.domain.names import RunRef, aside_ref
+from quarterjack.domain.payload import is_same_content
+from quarterjack.domain.policies import Overrides, Priority
+from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
+from quarterjack.domain.schedule import Head
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import Conflict, KeyReused, QuarterjackError, Unavailable
+from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.claim import message_of, send
+from quarterjack.fires.context import LOOKAHEAD, FireContext
+from quarterjack.fires.join import join_full
+from quarterjack.owner.schedules.client_tokens import ScheduleCall
+from quarterjack.ports.records import Record
+from quarterjack.ports.services import Services
+
+log = logging.getLogger(__name__)
+
+Stored = tuple[str | None, str | None]  # a stored payload: its JSON text, or its key in the bucket
+StorePayload = Callable[[RunRef], Stored]  # stores a run's own payload
+_RACES = 3  # writes that another call with the same key may win
+_TOKEN = 32  # characters of the token in a triggered run's key
+ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
+
+
+class SameTime(Enum):
+    """What a call that finds a run by its key has to agree with. A run that was rescheduled is found whatever the call says."""
+
+    DUE = "due"  # the instant: the caller gave one
+    DELAY = "delay"  # the time from the submission to the due time: the caller gave that
+    ANY = "any"  # the key says it all
+
+
+def submit(
+    run: RunRow, context: FireContext, *, same_time: SameTime = SameTime.DUE, line: AuditLineRow | None = None
+) -> RunRow:
+    """Accept a run; returns the run in the ledger: this one, or the run that its key already has. ``line``: of a trigger or replay.
+
+    Raises KeyReused if that run has other content, or another time as far as ``same_time`` says; Unavailable.
+    """
+    services, clock = context.services, context.clock
+    entry = _put_entry(run, services, clock())
+    existing = services.ledger.submit(run, line)
+    if existing is not None:
+        services.usage.give_back_place(run.ref.tenant)
+        # The new entry is removed, unless it is the same entry with which that run still waits.
+        if existing.state not in WAITING or existing.not_before != run.not_before:
+            services.agenda.remove([entry])
+        compared = ("payload", "overrides", *(("job", "queue") if run.ref.is_one_off else ()))
+        other = [name for name in compared if getattr(existing, name) != getattr(run, name)]
+        if not is_same_content(existing.payload_ref, run.payload_ref):
+            other.append("payload_ref")
+        if other:
+            raise KeyReused(f"idempotency_key: run {run.ref} exists with another {other[0]}; use another key")
+        if not _is_same_time(existing, run, same_time):
+            raise KeyReused(f"idempotency_key: run {run.ref} exists with another {same_time.value}; use another key")
+        return existing
+    if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
+        _put_entry(run, services, clock())
+    if run.not_before <= clock() + LOOKAHEAD:
+        send_now(run, entry, context)
+    return run
+
+
+def _is_same_time(existing: RunRow, run: RunRow, compared: SameTime) -> bool:
+    if compared is SameTime.ANY or existing.revision:
+        return True
+    if compared is SameTime.DUE:
+        return existing.due == run.due
+    return existing.due - existing.created_at == run.due - run.created_at
+
+
+def entry_of(run: RunRow, services: Services, now: int) -> AgendaEntry:
+    """The entry with which a run waits. No two of a run that was rescheduled are equal, so removing one leaves the others."""
+    shard, identity = services.agenda.layout().shard_of(run.ref.owner), str(run.ref)
+    if run.ref.is_one_off and run.revision:
+        identity += f"#{run.revision}"
+    priority = Overrides.parse(run.overrides).priority or Priority.NORMAL
+    return AgendaEntry(
+        shard=shard,
+        due=run.not_before,
+        kind=EntryKind.RUN,
+        id=identity,
+        created_at=now,
+        queue=run.queue,
+        priority=priority,
+    )
+
+
+def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
+    entry = entry_of(run, services, now)
+    if entry.key not in services.agenda.put([entry]):
+        raise Unavailable(
+            "the agenda did not accept the run; nothing was submitted, try again with the same idempotency key"
+        )
+    return entry
+
+
+def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
+    """Send the message of a run that is due before the next tick, or put it in line.
+
+    If that fails, or its low lane is held back, the ticker sends it.
+    """
+    services, clock = context.services, context.clock
+    if context.keeps(entry):
+        return
+    try:
+        message = message_of(run, services, context.trace)
+        if message is None:
+            return
+        if join_full(run, message, services, clock) or send([message], services.work, clock)[0]:
+            services.agenda.remove([entry])
+    except QuarterjackError as problem:
+        log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerSpec:
+    """A request to trigger a schedule."""
+
+    token: str  # random text, for a trigger without a key
+    key: str | None = None  # its idempotency key
+    payload: Callable[[Head], StorePayload | None] = lambda head: None  # checks it; None: the run has the schedule's
+    overrides: str | None = None  # what it overrides of the schedule's policies: JSON text
+
+
+def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunRow:
+    """Run a schedule now. Raises NotFound, InvalidInput, AlreadyExists (its key has another payload), Conflict, Unavailable."""
+    head, now = call.read(context.services), context.clock()
+    store = spec.payload(head)
+    token = spec.token if spec.key is None else hashlib.sha256(spec.key.encode()).hexdigest()
+    at = now if spec.key is None else _instant_of(head, spec.key, token, context.services, now)
+    ref = aside_ref(head.owner, at, f"trigger-{token[:_TOKEN]}")
+    text, place = (None, None) if store is None else store(ref)
+    run = RunRow(
+        ref=ref,
+        state=RunState.QUEUED,
+        revision=head.revision,
+        job=head.job,
+        due=at,
+        not_before=at,
+        created_at=now,
+        payload=text,
+        payload_ref=place,
+        overrides=spec.overrides,
+        actor=actor_of(context),
+    )
+    return submit(run, context, line=line_of(AuditAct.TRIGGER, str(ref), context, key=spec.key))
+
+
+def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:
+    """The instant (UTC ms) of an idempotency key's run; the key is kept as long as the ledger keeps ended runs."""
+    place, version = f"~trigger~{token[:_TOKEN]}", 0
+    for _ in range(_RACES):  # the write first: most keys are new
+        expires = now + services.retention
+        record = Record(owner=head.owner, key=place, version=version + 1, body={"at": now}, expires=expires)
+        if services.records.write(record):
+            return now
+        there = services.records.read(head.owner, place)
+        if there is not None and (there.expires or 0) > now:
+            with reading(f"idempotency_key={key!r}", there.body):
+                return int(there.body["at"])
+        version = 0 if there is None else there.version
+    raise Conflict(f"idempotency_key={key!r}: others used it {_RACES} times meanwhile; try again")

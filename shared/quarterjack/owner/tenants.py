@@ -1,0 +1,143 @@
+"""Change the profile of a tenant: conditional on the version that was read, with the act's line. What changes nothing writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from quarterjack.domain.agenda_layout import AgendaLayout
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.tenants.editing import checked_profile
+from quarterjack.domain.tenants.limits import NO_LIMITS, TenantLimits
+from quarterjack.domain.tenants.profile import SHARED, TenantProfile, TenantState
+from quarterjack.errors import AlreadyExists, Conflict, InvalidInput
+from quarterjack.fires.acts import line_of
+from quarterjack.fires.context import FireContext
+
+_RACES = 5  # changes that others may make meanwhile
+_TOLD = ("jobs", "tier", "queue", "note", "limits")  # fields whose values the audit's line has
+
+Edit = Callable[[TenantProfile], TenantProfile]
+
+
+def create(profile: TenantProfile, context: FireContext) -> TenantProfile:
+    """Put the first profile of a tenant. Raises AlreadyExists, Unavailable."""
+    now, store = context.clock(), context.services.tenants
+    made = replace(checked_profile(profile), version=1, created_at=now, updated_at=now)
+    _check_tier(None, made, context)
+    line = line_of(AuditAct.CREATE_TENANT, profile.tenant, context, **_detail(None, made))
+    for _ in range(_RACES):
+        present = store.profile(profile.tenant)
+        if present is not None and present.is_erased:
+            raise AlreadyExists(f"tenant={profile.tenant!r} was erased: its name is not used again; choose another one")
+        if present is not None:
+            raise AlreadyExists(f"tenant={profile.tenant!r} has a profile already; change it with set")
+        if store.put(made, expected=0, line=line, layout=_layout(None, made, context)):
+            return made
+    raise _raced(profile.tenant)
+
+
+def change(
+    tenant: str,
+    act: AuditAct,
+    edit: Edit,
+    context: FireContext,
+    *,
+    expected: int | None = None,
+    reason: str | None = None,
+    **detail: Any,
+) -> TenantProfile:
+    """The profile after an edit; a tenant without one gets one. ``reason`` and ``detail`` are told in the audit's line; without
+    a reason, the caller's is.
+
+    Raises Conflict (it has not the version that the caller saw, or others keep changing it, or it is erased), Unavailable, and what
+    ``edit`` raises.
+    """
+    store = context.services.tenants
+    for _ in range(_RACES):
+        stored = store.profile(tenant)
+        present = stored or TenantProfile(tenant=tenant)
+        if expected is not None and present.version != expected:
+            raise Conflict(
+                f"expected_version={expected}: the profile of {tenant!r} has version {present.version} by now; "
+                "read it again, then decide"
+            )
+        if present.is_erased:
+            raise Conflict(f"tenant={tenant!r} is {present.state}: its profile does not change any more")
+        after, now = edit(present), context.clock()
+        if after == present:
+            return present
+        _check_tier(present, after, context)
+        made = replace(after, version=present.version + 1, created_at=present.created_at or now, updated_at=now)
+        line = line_of(act, tenant, context, reason=reason, **_detail(present, made), **detail)
+        if store.put(made, expected=present.version, line=line, layout=_layout(present, made, context)):
+            return made
+    raise _raced(tenant)
+
+
+def suspend(tenant: str, note: str | None, context: FireContext) -> TenantProfile:
+    """Accept and start nothing of a tenant. Raises InvalidInput for the installation, Conflict, Unavailable."""
+    if tenant.startswith(SHARED):
+        remedy = "suspend single tenants, or stop the workers"
+        raise InvalidInput("tenant", tenant, "cannot be suspended", remedy)
+
+    def edit(profile: TenantProfile) -> TenantProfile:
+        return replace(profile, state=TenantState.SUSPENDED, suspension_note=note or profile.suspension_note)
+
+    return change(tenant, AuditAct.SUSPEND_TENANT, edit, context, reason=note)
+
+
+def resume(tenant: str, context: FireContext) -> TenantProfile:
+    """End the suspension of a tenant, if it is suspended. Raises Conflict, Unavailable."""
+
+    def edit(profile: TenantProfile) -> TenantProfile:
+        return profile if profile.accepts else replace(profile, state=TenantState.ACTIVE, suspension_note=None)
+
+    return change(tenant, AuditAct.RESUME_TENANT, edit, context)
+
+
+def _raced(tenant: str) -> Conflict:
+    return Conflict(
+        f"tenant={tenant!r}: others changed its profile, or the layout of the agenda, {_RACES} times meanwhile; try again"
+    )
+
+
+def _check_tier(before: TenantProfile | None, after: TenantProfile, context: FireContext) -> None:
+    """Raises InvalidInput for a new tier without a profile, with which the tenant would have no limits by a slip of the pen."""
+    if after.tier is None or (before is not None and before.tier == after.tier):
+        return
+    name = f"{SHARED}{after.tier}"
+    if context.services.tenants.profile(name) is None:
+        remedy = f"give it one first: `quarterjack tenants create {name!r} --limit …`"
+        raise InvalidInput("tier", after.tier, "has no profile", remedy)
+
+
+def _layout(
+    before: TenantProfile | None, after: TenantProfile, context: FireContext
+) -> tuple[AgendaLayout, AgendaLayout] | None:
+    """The layout of the agenda before and after a change of a profile; None if it stays. Raises InvalidInput, Unavailable."""
+    limits = after.limits
+    had = NO_LIMITS if before is None else before.limits
+    if (had.weight, had.agenda_shards) == (limits.weight, limits.agenda_shards):
+        return None
+    present = context.services.agenda.layout(fresh=True)
+    layout = present.placed(after.tenant, limits.agenda_shards or 0, limits.weight or 1)
+    return None if layout == present else (present, layout)
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, TenantLimits):
+        return value.given()
+    return list(value) if isinstance(value, tuple) else value if value is not None else ""
+
+
+def _detail(before: TenantProfile | None, after: TenantProfile) -> dict[str, Any]:
+    """What an audit's line tells: the version, and the fields that differ, as they are by now."""
+    other = before or TenantProfile(tenant=after.tenant)
+    told: dict[str, Any] = {"profile": after.version}
+    for name in _TOLD:
+        value = getattr(after, name)
+        if value != getattr(other, name):
+            told[name] = _as_json(value)
+    return told

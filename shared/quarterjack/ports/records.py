@@ -1,0 +1,66 @@
+"""Records, and a page of a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from quarterjack.domain.audit import AuditLineRow
+
+OnRead = Callable[[float], object]  # gets the read units of a request
+
+
+@dataclass
+class ReadBudget:
+    """What one page of a listing may read: it ends after the request that reaches ``most``, with a cursor."""
+
+    most: float  # read units
+    units: float = 0.0  # so far
+
+    def spend(self, units: float) -> None:
+        """Count one request."""
+        self.units += units
+
+    @property
+    def is_over(self) -> bool:
+        return self.units >= self.most
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPage:
+    """Rows of a listing in a stable order."""
+
+    items: Sequence[Any]
+    cursor: str | None = None  # pass it to read the next page; None at the end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A small JSON document among an owner's runs; its version decides races."""
+
+    owner: str  # "tenant/name", or "tenant/~word" for a record of the tenant
+    key: str  # begins with "~": "~slot", "~backfill~id" …
+    version: int  # 1, 2, 3 …
+    body: Mapping[str, Any]  # JSON-able
+    expires: int | None = None  # UTC ms after which it may be deleted
+
+
+class Records(Protocol):
+    """State beside runs: the holder of a slot, the cursor of a backfill, the result of a client token."""
+
+    def read(self, owner: str, key: str) -> Record | None:
+        """One record; None if there is none."""
+
+    def write(self, record: Record, line: AuditLineRow | None = None, *, beside: Sequence[Record] = ()) -> bool:
+        """Put a record if the stored version is one less (version 1: if there is none). True as well if it is stored already.
+
+        With the ``line`` of an act, or with other records ``beside`` it, whose versions do not count, it is a transaction: False as
+        well if the record is stored already.
+        """
+
+    def remove(self, record: Record) -> bool:
+        """Delete a record if it still has this version. True as well if it is deleted already."""
+
+    def listed(self, owner: str, prefix: str) -> Iterator[Record]:
+        """The records whose keys begin with ``prefix``, in order of key."""

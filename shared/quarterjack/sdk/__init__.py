@@ -1,0 +1,1 @@
+"""The SDK in parts; ``quarterjack.Scheduler`` is all of them."""

@@ -1,0 +1,201 @@
+"""Return values of the SDK about workers and queues."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from quarterjack.domain.job_catalogue import CatalogueEntry
+from quarterjack.domain.message import GARBAGE
+from quarterjack.domain.policies import Delivery, Isolation, Priority, Retry, Start, parse_policies
+from quarterjack.domain.queue import DEFAULT_QUEUE, Stripe
+from quarterjack.domain.times import from_ms
+from quarterjack.errors import QuarterjackError
+from quarterjack.owner.queues import FoundQueue
+from quarterjack.sdk.views import Page, view_of
+from quarterjack.state.backpressure import QueueDepth
+from quarterjack.state.worker_record import RunAtHand, WorkerKind, WorkerRow, WorkerState
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerRun:
+    """A run that a worker has at hand, as of its last record."""
+
+    id: str  # pass it to get_run
+    job: str  # name of its job
+    started_at: datetime  # UTC: when its lease was taken
+    progress: float | None = None  # 0 to 1
+    stage: str | None = None  # that its job reported
+
+    def __str__(self) -> str:
+        return self.id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """A worker process, or an execution environment of a worker function, as of its last record."""
+
+    name: str  # of a process, as in ``Run.worker``; of an environment, its log stream
+    kind: WorkerKind  # "process" or "function"
+    state: WorkerState  # BUSY, IDLE, STOPPED (it left in order) or VANISHED (it has said nothing for a minute)
+    host: str  # host name, or name of the function
+    version: str  # of quarterjack
+    jobs_version: str | None  # of the package of its jobs, if that has one
+    queues: Mapping[str, int]  # that it receives from, with the number of stripes of each
+    concurrency: int | None  # runs at the same time; None: as many as Lambda gives it
+    jobs: Sequence[str]  # names of the jobs that it knows, as far as they are listed
+    more_jobs: int = 0  # number of those that are not
+    runs: Sequence[WorkerRun] = ()  # the tenant's runs at hand, as far as they are listed, the oldest first
+    unlisted: int = 0  # number of runs at hand, of any tenant, that are not
+    invocation: str | None = None  # of an environment: its last invocation, as in ``Run.worker``
+    started_at: datetime  # UTC
+    last_seen_at: datetime  # UTC
+    stopped_at: datetime | None = None  # UTC: when it left in order
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningPage(Page):
+    """Runs that are RUNNING; ``unlisted`` is the number of runs at hand, of any tenant, that no worker's record lists."""
+
+    unlisted: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueStripe:
+    """One of the SQS queues of a queue, with approximate numbers of messages; None: SQS did not answer."""
+
+    number: int  # 0, 1, 2 …
+    priority: Priority = Priority.NORMAL  # whose lane it belongs to: "high", "normal" or "low"
+    waiting: int | None  # for a worker
+    in_flight: int | None  # at a worker, or hidden until a retry or another look
+    delayed: int | None  # sent ahead of their time
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueView:
+    """A queue that exists, with the sums of its stripes; None: a stripe did not answer."""
+
+    name: str  # "default", or of a declared queue
+    waiting: int | None  # messages for a worker
+    in_flight: int | None  # at a worker, or hidden until a retry or another look
+    delayed: int | None  # sent ahead of their time
+    oldest_age: timedelta | None  # for which a due run has waited, at least; zero: none waits; None: unknown
+    held: bool | None  # whether the ticker holds it back now; None: unknown
+    held_since: datetime | None = None  # UTC
+    held_why: str | None = None  # "depth" or "age"
+    stripes: Sequence[QueueStripe] = ()  # in their order
+
+    @property
+    def depth(self) -> int | None:
+        """Messages that wait or are in flight."""
+        return None if self.waiting is None or self.in_flight is None else self.waiting + self.in_flight
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """A job that workers know, as those that came last publish it."""
+
+    name: str  # that schedules and submissions give
+    queue: str  # of its runs: "default", or a declared queue
+    delivery: Delivery  # "at_least_once", "exactly_once" or "at_most_once"
+    start: Start  # "prompt" or "exact"
+    priority: Priority  # "high", "normal" or "low"
+    retry: Retry
+    timeout: float | None  # seconds of one attempt
+    deadline: float | None  # seconds after the due time; after them no attempt starts
+    cancel_grace: float  # seconds that a cancelled job has to end
+    isolation: Isolation  # "thread" or "process"
+    payload_schema: Mapping[str, Any] | None = None  # JSON Schema of its payload: by hand, else of its type
+    by_name: bool = False  # no pattern in a tenant's profile allows it, only its name: a command, an open HTTP job
+    version: str | None = None  # of the package of these workers' jobs, if that has one
+    last_seen_at: datetime  # UTC: when a worker last said that it knows it; up to two hours old while one lives
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def job_views(entries: Iterable[CatalogueEntry]) -> Iterator[JobView]:
+    """Without jobs whose policies this release cannot read, which are logged: a worker of a later one may have published them."""
+    for entry in entries:
+        try:
+            yield job_view(entry)
+        except (QuarterjackError, *GARBAGE) as problem:
+            log.error("jobs.job_unreadable", extra={"job": entry.job.name, "error": str(problem)})
+
+
+def job_view(entry: CatalogueEntry) -> JobView:
+    job = entry.job
+    return view_of(
+        JobView,
+        parse_policies(job.policies),
+        name=job.name,
+        queue=job.queue or DEFAULT_QUEUE,
+        payload_schema=job.shown_schema,
+        by_name=job.by_name,
+        version=entry.version,
+        last_seen_at=from_ms(entry.seen_at),
+    )
+
+
+def is_wanted(row: WorkerRow, queue: str | None, job: str | None, *, stopped: bool) -> bool:
+    if row.stopped_at is not None and not stopped:
+        return False
+    if queue is not None and queue not in row.identity.queues:
+        return False
+    return job is None or row.identity.jobs.knows(job) is not False
+
+
+def worker_view(row: WorkerRow, state: WorkerState, runs: Iterable[RunAtHand], jobs: Sequence[str]) -> Worker:
+    """A worker as a caller sees it, with those of its runs and its jobs that the caller may see."""
+    identity = row.identity
+    return view_of(
+        Worker,
+        identity,
+        state=state,
+        jobs=tuple(jobs),
+        more_jobs=identity.jobs.count - len(identity.jobs.names),
+        runs=[_run(run) for run in runs],
+        unlisted=row.at_hand - len(row.runs),
+        invocation=row.invocation,
+        last_seen_at=from_ms(row.seen_at),
+        stopped_at=None if row.stopped_at is None else from_ms(row.stopped_at),
+    )
+
+
+def _run(run: RunAtHand) -> WorkerRun:
+    return view_of(WorkerRun, run, id=str(run.ref))
+
+
+def queue_view(found: FoundQueue) -> QueueView:
+    holds = found.holds
+    now = None if holds is None else holds.now
+    stripes = [_stripe(stripe, depth) for stripe, depth in found.stripes.items()]
+    return QueueView(
+        name=found.name or DEFAULT_QUEUE,
+        waiting=_sum([stripe.waiting for stripe in stripes]),
+        in_flight=_sum([stripe.in_flight for stripe in stripes]),
+        delayed=_sum([stripe.delayed for stripe in stripes]),
+        oldest_age=None if found.oldest is None else timedelta(milliseconds=found.oldest),
+        held=None if holds is None else now is not None,
+        held_since=None if now is None else from_ms(now.since),
+        held_why=None if holds is None or now is None else holds.why,
+        stripes=stripes,
+    )
+
+
+def _stripe(stripe: Stripe, depth: QueueDepth | None) -> QueueStripe:
+    place: Any = {"number": stripe.number, "priority": stripe.priority}
+    if depth is None:
+        return QueueStripe(**place, waiting=None, in_flight=None, delayed=None)
+    return QueueStripe(**place, waiting=depth.waiting, in_flight=depth.at_hand, delayed=depth.delayed)
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    """None if one is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

@@ -1,0 +1,217 @@
+"""SDK methods for runs: submit, get, wait, cancel, reschedule, retry."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from quarterjack.arguments import due_time
+from quarterjack.domain.job import Context
+from quarterjack.domain.names import check_flag, check_name, one_off_ref, schedule_owner
+from quarterjack.domain.policies import SHORTEST, DeliveryWord, PriorityWord, Retry, StartWord, check_seconds, overrides
+from quarterjack.domain.run import WAITING, RunState
+from quarterjack.domain.run import RunRow as LedgerRun
+from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.limits import RateWord
+from quarterjack.domain.times import to_ms
+from quarterjack.errors import InvalidInput, NotFinished, NotFound
+from quarterjack.fires.withdraw import held_leases, wait_for_held
+from quarterjack.owner.runs import cancel as cancelling
+from quarterjack.owner.runs import reschedule as rescheduling
+from quarterjack.owner.runs import submit as submitting
+from quarterjack.owner.runs.submit import SameTime
+from quarterjack.sdk.base import NONE, SchedulerBase
+from quarterjack.sdk.views import Run
+
+_T = TypeVar("_T")
+
+
+class RunMethods(SchedulerBase):
+    def submit(
+        self,
+        job: str | Callable[[Context, _T], object],
+        payload: _T = NONE,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        idempotency_key: str | None = None,
+        delivery: DeliveryWord | None = None,
+        start: StartWord | None = None,
+        priority: PriorityWord | None = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        queue: str | None = None,
+    ) -> Run:
+        """Run a job once: now, at ``run_at`` (aware), or after ``delay`` (seconds or timedelta), in ``queue`` (default: its job's).
+
+        ``job`` is its name, or its function: then a type checker compares ``payload`` with the function's annotation. ``payload`` is any
+        JSON value, or what the job's payload is annotated with: an instance of a dataclass, a Pydantic model.
+
+        >>> from dataclasses import dataclass
+        >>> from datetime import UTC, datetime
+        >>> from quarterjack import Context, Registry
+        >>> from quarterjack.testing import Harness
+        >>> jobs = Registry()
+        >>> @dataclass
+        ... class Letter:
+        ...     to: str
+        ...     copies: int = 1
+        >>> @jobs.job("letters.print")
+        ... def print_letter(ctx: Context, payload: Letter) -> str:
+        ...     return f"{payload.copies} for {payload.to}"
+        >>> harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
+        >>> run = harness.scheduler.submit(print_letter, Letter("Ada"), delay=60)
+        >>> [run.result for run in harness.advance(minutes=1)]
+        ['1 for Ada']
+        >>> harness.scheduler.submit("letters.print", {"to": "Ada", "copies": "two"})
+        Traceback (most recent call last):
+        quarterjack.errors.InvalidInput: payload.copies='two': does not fit 'letters.print'; give a valid integer
+
+        With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
+        Raises InvalidInput, KeyReused (the key has another job, payload, policy, queue, ``run_at`` or ``delay``), Unavailable (try again).
+        """
+        now = self._clock()
+        due = due_time(run_at, delay, now)
+        given = overrides(
+            delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
+        )
+        run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
+        self._permit(Verb.SUBMIT, self._named_job(job))
+        name = self._job_name(job)
+        policies, queue_name = self._with_job_words(name, given), self._queue_name(name, queue)
+        pending, one_off = self._checked(name, payload), one_off_ref(self.tenant, run_id)
+        self._may_run(name)
+        self._take(RateWord.RUNS)
+        text, ref = pending.of_run(one_off)
+        run = LedgerRun(
+            ref=one_off,
+            state=RunState.QUEUED,
+            revision=0,
+            job=name,
+            due=due,
+            not_before=due,
+            created_at=now,
+            payload=text,
+            payload_ref=ref,
+            overrides=policies.encode(),
+            actor=self._caller.actor,
+            queue=queue_name,
+        )
+        same_time = SameTime.DELAY if run_at is None else SameTime.DUE
+        return self._run_view(submitting.submit(run, self._context, same_time=same_time))
+
+    def get_run(self, run_id: str) -> Run:
+        """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound.
+
+        A payload or result that is not in the bucket any more is None. ``waits_because`` is set for a run that waits although no worker
+        has ever known its job, or its tenant is suspended or may not run it.
+        """
+        run = self._read(run_id, Verb.READ_RUNS)
+        may_see = self._may(Verb.READ_PAYLOADS, run.job)
+        beside = self._services.ledger.beside(run.ref)
+        result = beside.result if run.result_ref == "beside" else run.result
+        if may_see and run.result_ref not in (None, "beside"):
+            result = self._stored(str(run.result_ref))
+        payload = None if run.payload_ref is None or not may_see else self._stored(run.payload_ref)
+        waits = self._waits_because(run.job) if run.state in WAITING else None
+        return self._run_view(
+            run, now=self._clock(), payload=payload, result=result, beside=beside, waits_because=waits
+        )
+
+    def _stored(self, key: str) -> str | None:
+        try:
+            return self._services.payloads.get(self.tenant, key)
+        except NotFound:
+            return None
+
+    def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
+        """Wait until a run has ended, for at most ``timeout`` seconds. Raises NotFinished, NotFound.
+
+        Reads the ledger after 50 ms, then at growing intervals of at most 5 s. Raises InvalidInput for a timeout of 0 or over 14 days.
+        """
+        waiter = threading.Event()
+        for pause in self._pauses_until_ended(run_id, timeout):
+            waiter.wait(pause)
+        return self.get_run(run_id)
+
+    def _pauses_until_ended(self, run_id: str, timeout: float) -> Iterator[float]:
+        """Seconds to wait before the run is read again, until it has ended. Raises as ``wait_for``."""
+        seconds = check_seconds("timeout", timeout, SHORTEST)
+        if seconds is None:
+            raise InvalidInput("timeout", timeout, "is not a number of seconds", "use 0.001 to 1,209,600 (14 days)")
+        pause, give_up = 0.05, time.monotonic() + seconds
+        while not (run := self._read(run_id, Verb.READ_RUNS)).is_terminal:
+            left = give_up - time.monotonic()
+            if left <= 0:
+                raise NotFinished(
+                    f"run_id={run_id!r}: still {run.state} after {seconds:g} s; wait longer, or read it later"
+                )
+            yield min(pause, left)
+            pause = min(pause * 1.5, 5.0)
+
+    def cancel_run(self, run_id: str) -> Run:
+        """Cancel a run. A waiting run never starts; a running job sees ``ctx.cancelled`` at its worker's next heartbeat.
+
+        Returns the run: CANCELLED, RUNNING with ``cancel_requested``, or ended before. Raises InvalidInput, NotFound.
+        """
+        return self._run_view(cancelling.cancel_run(self._read(run_id, Verb.CANCEL), self._context))
+
+    def cancel_runs(
+        self,
+        name: str,
+        *,
+        between: tuple[datetime, datetime],
+        dry_run: bool = False,
+        on_progress: Callable[[int], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> int:
+        """Cancel the runs of a schedule with fires in ``(between[0], between[1]]`` that have not ended. Returns their number.
+
+        Later fires still start: to stop these, too, pause the schedule first. ``on_progress`` is called after each run with the
+        number so far; ``stop`` ends the call early, and the same call continues.
+        """
+        self._permit_schedule(Verb.CANCEL, name)
+        owner, services = schedule_owner(self.tenant, check_name(name)), self._services
+        if not isinstance(between, (tuple, list)) or len(between) != 2:
+            raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
+        after, upto = (to_ms(moment, f"between[{place}]") for place, moment in enumerate(between))
+        check_flag("dry_run", dry_run)
+        count, held, context = 0, list[LedgerRun](), self._context
+        for run in services.ledger.window(owner, after=after, upto=upto):
+            if stop is not None and stop.is_set():
+                break
+            if not run.is_terminal and self._may(Verb.CANCEL, run.job):
+                count += 1
+                if not dry_run:
+                    held += held_leases([cancelling.end_run(run, context)], self._clock())
+                if on_progress is not None:
+                    on_progress(count)
+        wait_for_held(held, services)
+        return count
+
+    def reschedule(self, run_id: str, *, at: datetime | None = None, delay: float | timedelta | None = None) -> Run:
+        """Move a one-off that has not begun to another time: ``at`` (aware), or ``delay`` (seconds or timedelta) from now.
+
+        Its deadline moves with it. A call that repeats ``at`` changes nothing. Raises InvalidInput (also for a run of a schedule),
+        NotFound, Conflict (it has begun or ended), Unavailable (try again).
+        """
+        self._permit_some(Verb.RESCHEDULE)
+        if at is None and delay is None:
+            raise InvalidInput("at", at, "says no time", "give at, an aware datetime, or delay, seconds from now")
+        due = due_time(at, delay, self._clock(), "at")
+        run = self._read(run_id, Verb.RESCHEDULE)
+        self._may_run(run.job)
+        self._take(RateWord.CHANGES)
+        return self._run_view(rescheduling.reschedule_run(run, due, self._context))
+
+    def retry_run(self, run_id: str) -> Run:
+        """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
+        run = self._read(run_id, Verb.RETRY)
+        self._may_run(run.job)
+        self._take(RateWord.RUNS, place=False)  # it has one
+        return self._run_view(cancelling.hasten_run(run, self._context))

@@ -1,0 +1,169 @@
+"""Transitions of runs that have not started: taken over, revived, refused, rescheduled, queued for their turn or skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Unpack
+
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.state.lease import abandoned
+from quarterjack.state.transition import (
+    NEVER_LEASED,
+    NOT_CANCELLED,
+    READY,
+    REFUSED_UNSTARTED,
+    Absent,
+    Change,
+    Compare,
+    Condition,
+    EndWords,
+    Transition,
+    all_of,
+    any_of,
+    due,
+    ending,
+    in_state,
+    of_backfill,
+    same_revision,
+    up_to_revision,
+)
+
+OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")  # attributes that only a backfill's claim sets
+_NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted", "lined_up_at"))
+
+
+def take_over(
+    *, revision: int, job: str, not_before: int, now: int, seen: RunState, backfill: str | None = None
+) -> Transition:
+    """A revision claims a fire that an older revision, or under this revision a ``backfill``, claimed and never started.
+
+    ``seen`` is the state that was read: QUEUED, or the state of a run that a change of its schedule or a stop of the backfill refused.
+    A run that its owner cancelled stays cancelled.
+    """
+    waiting = NEVER_LEASED if seen is RunState.QUEUED else REFUSED_UNSTARTED
+    older = Compare("rev", "<", revision)
+    of_other = older if backfill is None else all_of(same_revision(revision), Compare("backfill", "=", backfill))
+    return Transition(
+        name="take_over",
+        to=RunState.QUEUED,
+        guard=all_of(of_other, waiting),
+        changes={
+            "state": RunState.QUEUED,
+            "rev": revision,
+            "job": job,
+            "not_before": not_before,
+            "created_at": now,
+            **_NOT_ENDED,
+            **dict.fromkeys(OF_BACKFILL),
+        },
+        already=all_of(same_revision(revision), NEVER_LEASED, Absent("backfill")),
+    )
+
+
+def revive(*, claim: RunRow) -> Transition:
+    """A backfill claims, under the schedule's current revision, a fire whose run was refused before it started."""
+    return Transition(
+        name="revive",
+        to=RunState.QUEUED,
+        guard=all_of(up_to_revision(claim.revision), REFUSED_UNSTARTED),
+        changes={
+            "state": RunState.QUEUED,
+            "rev": claim.revision,
+            "job": claim.job,
+            "not_before": claim.not_before,
+            "created_at": claim.created_at,
+            **{name: getattr(claim, name) for name in OF_BACKFILL},
+            **_NOT_ENDED,
+        },
+        already=all_of(same_revision(claim.revision), NEVER_LEASED, Compare("backfill", "=", claim.backfill or "")),
+    )
+
+
+def refuse(*, to: RunState, revision: int, **end: Unpack[EndWords]) -> Transition:
+    """A change of the schedule makes a never leased run of a revision up to ``revision`` SUPERSEDED or CANCELLED."""
+    return ending("refuse", to, all_of(NEVER_LEASED, up_to_revision(revision)), more={"unstarted": True}, **end)
+
+
+def take_back(*, revision: int, instant: int, **end: Unpack[EndWords]) -> Transition:
+    """A stop before its ``instant`` makes a fire that was leased early CANCELLED: its job has not begun.
+
+    Either its worker released it before the job began, or its worker crashed in the first attempt.
+    """
+    unbegun = all_of(in_state(RunState.RETRYING), Absent("started_at"))
+    crashed = all_of(abandoned(end["now"]), Compare("leased_at", "=", instant), Compare("attempt", "=", 1))
+    guard = all_of(up_to_revision(revision), any_of(unbegun, crashed))
+    return ending("take_back", RunState.CANCELLED, guard, more={"started_at": None}, **end)
+
+
+def reschedule(*, revision: int, due: int) -> Transition:
+    """A one-off that was never leased moves to another time (UTC ms): ``revision`` is the one that was read.
+
+    Its revision grows, so that whatever refers to the old time is refused: leases, expiries, messages.
+    """
+    return Transition(
+        name="reschedule",
+        to=None,
+        guard=all_of(NEVER_LEASED, same_revision(revision)),
+        changes={"due": due, "not_before": due, "rev": revision + 1},
+        already=all_of(same_revision(revision + 1), Compare("due", "=", due)),
+    )
+
+
+def line_up(*, revision: int, reason: str, now: int) -> Transition:
+    """A run that finds no free slot of its schedule waits for its turn from ``now`` on (UTC ms); ``reason`` names the holders."""
+    return Transition(
+        name="line_up",
+        to=None,
+        guard=all_of(NEVER_LEASED, same_revision(revision)),
+        changes={"reason": reason, "lined_up_at": now},
+        already=all_of(NEVER_LEASED, Compare("reason", "=", reason)),
+    )
+
+
+def pass_over(*, to: RunState, revision: int, **end: Unpack[EndWords]) -> Transition:
+    """The schedule's overlap policy makes a run that never started SKIPPED, or CANCELLED in favour of a later run."""
+    return ending("pass_over", to, all_of(NEVER_LEASED, same_revision(revision)), **end)
+
+
+def give_up(*, revision: int, backfill: str | None = None, **end: Unpack[EndWords]) -> Transition:
+    """A waiting run is DEAD without a further attempt: no worker knows its job, or what defines it is gone."""
+    return ending("give_up", RunState.DEAD, all_of(READY, same_revision(revision), of_backfill(backfill)), **end)
+
+
+def skip(*, queued: bool, revision: int, act: str, **end: Unpack[EndWords]) -> Transition:
+    """The owner, or the catch-up policy, skips a fire of a revision up to ``revision`` that never started.
+
+    ``queued``: the run is QUEUED; otherwise a change of its schedule refused it. ``act`` identifies the call.
+    """
+    guard = all_of(up_to_revision(revision), NEVER_LEASED if queued else REFUSED_UNSTARTED)
+    already = all_of(in_state(RunState.SKIPPED), Compare("act", "=", act))
+    return ending("skip", RunState.SKIPPED, guard, more={"unstarted": None, "act": act}, already=already, **end)
+
+
+def recount(*, skipped: int, until: int, seen_skipped: int, seen_until: int) -> Transition:
+    """The row of skipped missed fires gets another number of fires than ``seen``: a fire was claimed, or more were missed."""
+    return Transition(
+        name="recount",
+        to=None,
+        guard=_counts(seen_skipped, seen_until),
+        changes={"skipped": skipped, "skipped_until": until},
+        already=_counts(skipped, until),
+    )
+
+
+def _counts(skipped: int, until: int) -> Condition:
+    return all_of(in_state(RunState.SKIPPED), Compare("skipped", "=", skipped), Compare("skipped_until", "=", until))
+
+
+def shadow(*, revision: int, now: int, expires: int, backfill: str | None = None) -> Transition:
+    """A worker could lease the run now, but its schedule is in shadow mode: no job starts, only the lateness is recorded."""
+    return ending(
+        "shadow",
+        RunState.SHADOWED,
+        all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, NEVER_LEASED),
+        now=now,
+        expires=expires,
+        reason="shadow",
+        more={"started_at": now},
+        already=all_of(in_state(RunState.SHADOWED), Compare("started_at", "=", now)),
+    )

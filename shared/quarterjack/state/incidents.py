@@ -1,0 +1,163 @@
+"""Incidents: the effect of a failed, a successful or a missing run on its schedule, and the notices for its owner. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from quarterjack.domain.notice import Notice, NoticeKind
+from quarterjack.domain.options import Options
+from quarterjack.domain.run import DeadRunRow, RunRow
+from quarterjack.domain.schedule import Head, ScheduleState
+from quarterjack.domain.times import from_ms
+from quarterjack.state.tenants.breaker import OpenPeriod, breaker_of
+
+
+def target(kind: NoticeKind, options: Options) -> str | None:
+    """The receiver of a notice: the ARN of an SNS topic or ``job:NAME``; None: no notice is sent."""
+    return options.on_recovery if kind is NoticeKind.RECOVERY else options.on_failure
+
+
+def notice_of(
+    event: IncidentEvent,
+    head: Head,
+    *,
+    dead: DeadRunRow | None = None,
+    success: RunRow | None = None,
+    held: Sequence[OpenPeriod] = (),
+) -> Notice:
+    """The notice of an event. ``dead`` is the run that failed, ``success`` the run that succeeded, if there is one.
+
+    ``held``: when circuit breakers kept runs from starting that were expected to succeed.
+    """
+    by_breaker = "; ".join(map(_open, held)) or None
+    failed, succeeded = (None, success) if event.kind is NoticeKind.RECOVERY else (dead, None)
+    return Notice(
+        kind=event.kind,
+        tenant=head.tenant,
+        schedule=head.name,
+        job=head.job,
+        incident=event.incident,
+        began=_when(began(event.incident)),
+        at=_when(event.at),
+        count=event.count,
+        text=_sentence(event, head, failed, by_breaker),
+        run=str(succeeded.ref) if succeeded else str(failed.run) if failed else None,
+        state=str(succeeded.state) if succeeded else str(failed.state) if failed else None,
+        reason=failed.reason if failed else by_breaker,
+        error_type=failed.error_type if failed else None,
+        error=failed.error if failed else None,
+    )
+
+
+def _sentence(event: IncidentEvent, head: Head, failed: DeadRunRow | None, by_breaker: str | None) -> str:
+    match event.kind:
+        case NoticeKind.RECOVERY:
+            return f"{head.owner} has recovered: a run succeeded at {_when(event.at)}."
+        case NoticeKind.NO_SUCCESS:
+            held = "" if by_breaker is None else f" Its runs were held: {by_breaker}."
+            return f"{head.owner} had no success in time: one was expected by {_when(event.at)}.{held}"
+        case NoticeKind.PAUSED:
+            return f"{head.owner} is paused, because {event.count} of its runs in a row failed for good{_why(failed)}"
+        case NoticeKind.FAILURE:
+            return f"{head.owner} fails: a run of job {head.job!r} failed for good{_why(failed)}"
+
+
+def _open(period: OpenPeriod) -> str:
+    of = f"{breaker_of(period.job)} was open from {_when(period.since)}"
+    return f"{of} on" if period.until is None else f"{of} to {_when(period.until)}"
+
+
+def _why(failed: DeadRunRow | None) -> str:
+    if failed is None:
+        return "."
+    error = f": {failed.error_type}: {failed.error}" if failed.error_type else ""
+    return f" ({failed.reason}){error}"
+
+
+def _when(ms: int) -> str:
+    return from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class IncidentEvent:
+    """An event of which the owner may be notified."""
+
+    kind: NoticeKind
+    incident: str  # its id: the kind of its first event, and when it began (UTC ms)
+    at: int  # UTC ms
+    count: int  # consecutive runs that had failed for good by then
+
+
+@dataclass(frozen=True)
+class IncidentDecision:
+    """The new head, and the events of the change, in order."""
+
+    head: Head
+    events: tuple[IncidentEvent, ...] = ()
+
+
+def began(incident: str) -> int:
+    """When an incident began (UTC ms)."""
+    return int(incident.rpartition("-")[2])
+
+
+def failing_since(head: Head) -> int:
+    """A success ends the incident if it ended later than this (UTC ms)."""
+    return max(head.failed_at or 0, 0 if head.incident is None else began(head.incident))
+
+
+def after_success(head: Head, ended_at: int) -> IncidentDecision:
+    if ended_at <= failing_since(head):
+        return IncidentDecision(head)
+    known = head.incident
+    over = () if known is None else (IncidentEvent(NoticeKind.RECOVERY, known, ended_at, head.failing),)
+    return IncidentDecision(replace(head, failing=0, incident=None), over)
+
+
+def after_failure(head: Head, dead: DeadRunRow, *, success: int | None, most: int | None) -> IncidentDecision:
+    """A run failed for good. ``success``: UTC ms of the last known success; ``most``: pause after so many failures."""
+    if success is None:
+        return _failed(head, dead, most)
+    if success <= dead.ended_at:
+        before = after_success(head, success)
+        failed = _failed(before.head, dead, most)
+        return IncidentDecision(failed.head, (*before.events, *failed.events))
+    if success <= failing_since(head):
+        return IncidentDecision(head)  # an incident of the past, which ended before the open one began
+    failed = _failed(head, dead, None)  # the incident is over already: failure and recovery are notified
+    after = after_success(failed.head, success)
+    return IncidentDecision(after.head, (*failed.events, *after.events))
+
+
+def _failed(head: Head, dead: DeadRunRow, most: int | None) -> IncidentDecision:
+    """Count one more failure. A failure that is older than the last, of an incident that is over, changes nothing."""
+    known = head.failed_at or 0
+    if dead.ended_at < known and head.failing == 0:
+        return IncidentDecision(head)
+    after = replace(head, failing=head.failing + 1)
+    if dead.ended_at >= known:
+        after = replace(after, failed_at=dead.ended_at, failed_run=str(dead.run))
+    kinds = []
+    if head.incident is None:
+        after = replace(after, incident=f"{NoticeKind.FAILURE}-{dead.ended_at}")
+        kinds.append(NoticeKind.FAILURE)
+    if most is not None and after.failing >= most and head.state is ScheduleState.ACTIVE:
+        note = f"paused by itself: {after.failing} in a row failed for good, at last {dead.run}"
+        after = replace(after, state=ScheduleState.PAUSED, note=note, resume_at=None)
+        kinds.append(NoticeKind.PAUSED)
+    events = (IncidentEvent(kind, after.incident or "", dead.ended_at, after.failing) for kind in kinds)
+    return IncidentDecision(after, tuple(events))
+
+
+def without_success(head: Head, at: int) -> IncidentDecision:
+    """No run had succeeded in time by ``at`` (UTC ms); an open incident has been notified already."""
+    if head.incident is not None:
+        return IncidentDecision(head)
+    event = IncidentEvent(NoticeKind.NO_SUCCESS, f"{NoticeKind.NO_SUCCESS}-{at}", at, head.failing)
+    return IncidentDecision(replace(head, incident=event.incident), (event,))
+
+
+def resumed(head: Head) -> Head:
+    """The head of a resumed schedule: its failures are counted from 0 again. An incident goes on until a run succeeds."""
+    return replace(head, failing=0)

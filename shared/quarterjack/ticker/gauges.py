@@ -1,0 +1,63 @@
+"""Gauges: once in five minutes, what waits in the queues, and which leases have passed without anybody taking their runs over.
+
+Leases are sampled: the runs that the records of workers name which fell silent, at most MOST of them. So a lease counts from a minute and a
+half after its worker died, while the worker's record is there, and none counts in an installation without history, which has no records.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+from quarterjack.domain.queue import Stripe
+from quarterjack.domain.times import MINUTE
+from quarterjack.errors import QuarterjackError
+from quarterjack.owner.workers import read_workers
+from quarterjack.ports.services import Services
+from quarterjack.state.backpressure import QueueDepth
+from quarterjack.state.worker_record import SILENT, RunAtHand, is_left_behind
+
+log = logging.getLogger(__name__)
+
+EVERY = 5  # minutes
+MOST = 100  # runs whose rows are read: one batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauges:
+    """What was measured; None where a service did not answer."""
+
+    depths: Mapping[Stripe, QueueDepth | None] = field(default_factory=dict)  # of all SQS queues of work
+    ready: int | None = None  # messages that wait in all queues
+    expired: int | None = None  # leases of the sample
+
+
+def is_measured(now: int) -> bool:
+    """Whether the tick of this minute measures."""
+    return now // MINUTE % EVERY == 0
+
+
+def measure(services: Services, now: int) -> Gauges:
+    """Measure. Raises nothing: what cannot be measured is left out."""
+    depths: Mapping[Stripe, QueueDepth | None] = {}
+    ready = expired = None
+    try:
+        depths = services.work.survey()
+        ready = sum(depth.waiting for depth in depths.values() if depth is not None)
+    except QuarterjackError as problem:
+        log.warning("gauges.queues_not_read", extra={"error": str(problem)})
+    try:
+        expired = _expired(services, now)
+    except QuarterjackError as problem:
+        log.warning("gauges.leases_not_read", extra={"error": str(problem)})
+    return Gauges(depths=depths, ready=ready, expired=expired)
+
+
+def _expired(services: Services, now: int) -> int:
+    """The runs of silent workers that are still as these had them, and whose leases are over."""
+    silent = (row.runs for row in read_workers(services, now) if now - row.seen_at > SILENT)
+    sample: Sequence[RunAtHand] = list(islice(chain.from_iterable(silent), MOST))
+    found = services.ledger.look(list({run.ref for run in sample})).found if sample else {}
+    return len({run.ref for run in sample if is_left_behind(run, found.get(run.ref), now)})

@@ -1,0 +1,305 @@
+"""One tick: go through the agenda's shards and handle the entries that are due within the look-ahead, by their kind."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from quarterjack import tracing
+from quarterjack.concurrency.rate_limits import SOON, WriteBudget
+from quarterjack.domain.queue import DEFAULT_QUEUE
+from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunState
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
+from quarterjack.fires.backpressure import BackpressureCheck
+from quarterjack.fires.breakers import BreakerCheck
+from quarterjack.fires.chain import advance_chains
+from quarterjack.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
+from quarterjack.fires.join import LineCheck
+from quarterjack.fires.lines import look_at_line
+from quarterjack.fires.marks import TickMarks
+from quarterjack.owner.backfill.control import look_after
+from quarterjack.owner.schedules.stop import end_pause
+from quarterjack.ports.agenda import DuePage
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.ending import lose
+from quarterjack.state.lease import SKEW, takeable_at
+from quarterjack.state.refusal import vanished
+from quarterjack.ticker.fan_out import FanOutConfig, ShardQueue
+from quarterjack.ticker.gauges import is_measured
+from quarterjack.ticker.run_timers import send_waiting_run, send_waiting_runs
+from quarterjack.undertaker.incidents import notify
+from quarterjack.undertaker.success_watch import watch_success
+from quarterjack.worker.admission.refused import record, report
+from quarterjack.worker.admission.slot import look_at
+
+log = logging.getLogger(__name__)
+
+# Handles one entry and counts what it did; returns whether the entry may be deleted.
+Timer = Callable[[AgendaEntry, FireContext, TickCounts], bool]
+
+
+def dispatch(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts:
+    """Handle entries of any kinds. An entry stays unless all of its work was done."""
+    chains = [entry for entry in entries if entry.kind is EntryKind.CHAIN]
+    counts = advance_chains(chains, context) if chains else TickCounts()
+    counts.entries = len(entries)
+    others = [entry for entry in entries if entry.kind is not EntryKind.CHAIN]
+    runs = [entry for entry in others if entry.kind is EntryKind.RUN]
+    done = send_waiting_runs(runs, context, counts) if len(runs) > 1 else frozenset()
+    timers = [entry for entry in others if entry.key not in done]
+    # The notice of an incident goes before the timer that looks for its end.
+    timers.sort(key=lambda entry: entry.kind is not EntryKind.NOTICE)
+    for entry in timers:
+        _run_timer(entry, context, counts)
+    return counts
+
+
+def _run_timer(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> None:
+    """Handle one timer. A failure is counted on its entry, which moves aside in the end, and stops no other entry."""
+    try:
+        done = TIMERS[entry.kind](entry, context, counts)
+    except Exception as problem:  # noqa: BLE001 (no other entry stops)
+        counts.failed_at(entry, problem)
+        return
+    if done:
+        counts.remove([entry], context.services)
+    else:
+        counts.left += 1
+
+
+def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """Declare an at-most-once run LOST that is RUNNING past its lease; check a live one again at the end of its lease."""
+    services, clock = context.services, context.clock
+    now, token = clock(), entry.id.rpartition("#")[2]
+    run = services.ledger.read(entry.run)
+    if run is not None and run.state is RunState.LOST:  # its dead letter may not have been sent
+        report(run, services)
+        return True
+    if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
+        lease_may_follow = (run is None or run.state in WAITING) and now < entry.due + 2 * SKEW
+        return not lease_may_follow
+    if now < entry.due:
+        return False
+    moved = services.ledger.move(run.ref, lose(now=now, expires=now + services.retention, token=token))
+    if moved.applied and moved.run is not None:
+        counts.lost += 1
+        log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
+        last = vanished(run, now)
+        if last is not None:
+            record(replace(last, next_attempt_at=None), services.ledger)
+        report(moved.run, services)
+        return True
+    until = takeable_at((moved.run or run).lease_until or 0)
+    return postpone(entry, max(until, now + SECOND), services)
+
+
+TIMERS: dict[EntryKind, Timer] = {
+    EntryKind.RUN: send_waiting_run,
+    EntryKind.WATCH: _watch,
+    EntryKind.RESUME: end_pause,
+    EntryKind.BACKFILL: look_after,
+    EntryKind.SLOT: look_at,
+    EntryKind.LINE: look_at_line,
+    EntryKind.NOTICE: notify,
+    EntryKind.EXPECT: watch_success,
+}
+
+
+LOCK = 50 * SECOND  # the shard of a crashed ticker waits this long; the look-ahead covers it
+MAX_FAILURES = 10  # failures of its own after which an entry moves aside
+
+
+@dataclass(kw_only=True)
+class TickReport:
+    """Counts of one tick, for the metrics."""
+
+    now: int  # UTC ms at its start
+    shards: int = 0  # read
+    locked: int = 0  # left to another ticker
+    unavailable: int = 0  # shards that could not be read to the end
+    groups: int = 0  # groups of shards handed over to other invocations
+    stopped: bool = False  # out of time before the end; the rest is still in the agenda
+    behind: int = 0  # ms between the oldest entry past its time and now, of those that do not fail by themselves
+    held: list[str] = field(default_factory=list)  # queues whose entries are held back
+    broken: list[str] = field(default_factory=list)  # tenants of which an open circuit breaker held entries back
+    # ms since the oldest ready entry of a shard (first) and queue was due; measured once in five minutes.
+    ages: dict[tuple[int, str], int] = field(default_factory=dict)
+    throttled: int = 0  # items that were throttled and retried more slowly
+    handled: TickCounts = field(default_factory=TickCounts)
+
+
+def tick(
+    services: Services,
+    *,
+    clock: Clock,
+    holder: str,
+    budget: int = 50 * SECOND,
+    trace: str | None = None,
+    spread: FanOutConfig | None = None,
+) -> TickReport:
+    """One tick over all shards, or over the group that ``spread`` names, within ``budget`` ms.
+
+    ``holder`` names this ticker in the shards' locks. Raises InvalidInput for a shard that does not exist.
+    """
+    spread = spread or FanOutConfig()
+    report, throttled_before = TickReport(now=clock()), spread.stats.throttled
+    count = services.agenda.layout(fresh=True).shards
+    if any(shard >= count for shard in spread.only or ()):
+        raise InvalidInput("shards", spread.only, f"is beyond the agenda's {count}", "let the ticker cut its groups")
+    first = report.now // MINUTE % count  # so that a tick that runs out of time does not always starve the same shards
+    shards = (*range(first, count), *range(first)) if spread.only is None else spread.only
+    deadline = report.now + budget
+    write_budget = WriteBudget(spread.writes, start=report.now, budget=budget, wait=spread.wait)
+    queue = ShardQueue(shards, spread, write_budget)
+    with tracing.span("tick", trace):
+        carried = tracing.header() or trace
+        marks, pressure = TickMarks(services), BackpressureCheck(services, clock)
+        breakers = BreakerCheck(services, clock, marks)
+        context = FireContext(
+            services=services,
+            clock=clock,
+            trace=carried,
+            write_budget=write_budget,
+            most=breakers.most,
+            upto=pressure.upto,
+            was_held=breakers.has_held,
+            divert=LineCheck(services, clock, marks).divert,
+        )
+        one = _Tick(context, pressure, breakers, report, queue, deadline=deadline, holder=holder)
+        queue.go_through(one.run_shard)
+    report.groups, report.throttled = queue.handed, spread.stats.throttled - throttled_before
+    report.held, report.broken = pressure.held, breakers.tenants
+    return report
+
+
+class _Tick:
+    """One tick in one process: its threads share the report."""
+
+    def __init__(
+        self,
+        context: FireContext,
+        pressure: BackpressureCheck,
+        breakers: BreakerCheck,
+        report: TickReport,
+        queue: ShardQueue,
+        *,
+        deadline: int,
+        holder: str,
+    ) -> None:
+        self._context, self._report, self._queue = context, report, queue
+        self._pressure, self._breakers = pressure, breakers
+        self._services, self._clock = context.services, context.clock
+        self._deadline, self._holder = deadline, holder
+        self._lock = threading.Lock()  # of the report
+
+    def run_shard(self, shard: int) -> bool:
+        """Handle one shard under its lock, if anything is due in it. A failing shard stops no other. False: time is up."""
+        if self._is_over():
+            return False
+        report = self._report
+        try:
+            first = self._page(shard, None)
+            with self._lock:
+                report.shards += 1
+            due = first.entries or first.last is not None
+            if due and self._take(shard) and self._drain(shard, first):
+                self._services.agenda.unlock(shard, holder=self._holder)
+        except Misconfigured:
+            raise  # every shard would fail
+        except Exception as problem:  # noqa: BLE001 (any failure: it is this shard's own)
+            with self._lock:
+                report.unavailable += 1
+            log.warning("tick.shard_failed", extra={"shard": shard, "error": f"{type(problem).__name__}: {problem}"})
+        return True
+
+    def _is_over(self) -> bool:
+        over = self._clock() >= self._deadline
+        self._report.stopped = self._report.stopped or over
+        return over
+
+    def _take(self, shard: int) -> bool:
+        """Take or renew the shard's lock; False while another ticker has it."""
+        now = self._clock()
+        taken = self._services.agenda.lock(shard, holder=self._holder, now=now, until=now + LOCK)
+        if not taken:
+            with self._lock:
+                self._report.locked += 1
+        return taken
+
+    def _page(self, shard: int, after: str | None) -> DuePage:
+        """The due entries that neither backpressure nor an open breaker holds back."""
+        found = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
+        page = replace(found, entries=self._breakers.admit(self._pressure.admit(found.entries)))
+        with self._lock:
+            self._report.handled.held += len(found.entries) - len(page.entries)
+            if after is None and is_measured(self._report.now):
+                self._measure_ages(shard, found.entries)
+            in_time = (entry for entry in page.entries if not entry.failures and self._pressure.upto(entry) is None)
+            oldest = next(in_time, None)
+            if oldest is not None:
+                self._report.behind = max(self._report.behind, self._report.now - oldest.due)
+        for key in page.newer:
+            log.warning("entry.left", extra={"entry": key, "error": "it is of a later release"})
+        for key in page.broken:
+            log.error("entry.unreadable", extra={"shard": shard, "entry": key})
+        soon = bool(page.entries) and page.entries[0].due < self._clock() + SOON
+        self._queue.seen(len(page.entries), more=page.last is not None, soon=soon)
+        return page
+
+    def _measure_ages(self, shard: int, entries: Sequence[AgendaEntry]) -> None:
+        for entry in entries:
+            if entry.due < self._report.now:
+                self._report.ages.setdefault((shard, entry.queue or DEFAULT_QUEUE), self._report.now - entry.due)
+
+    def _drain(self, shard: int, page: DuePage) -> bool:
+        """Handle all due entries; again from the start while chains were cut, so that a backlog drains within the tick.
+
+        False if another ticker has taken the shard's lock, because this one stalled.
+        """
+        failed: set[str] = set()
+        cut, renew = False, self._clock() + LOCK // 2
+        while True:
+            entries = [e for e in page.entries if e.key not in failed]
+            by_rank = groupby(sorted(entries, key=_rank), key=_rank)  # the most urgent first, and of equal ones by time
+            for place, (_, urgent) in enumerate(by_rank):
+                if place and self._is_over():
+                    return True
+                handled = dispatch(list(urgent), self._context)
+                failed |= {entry.key for entry, _ in handled.failures}
+                _count_failures(handled, self._services, self._clock)
+                cut = cut or handled.cut > 0
+                with self._lock:
+                    self._report.handled.add(handled)
+            if (page.last is None and not cut) or self._is_over():
+                return True
+            if self._clock() >= renew:
+                if not self._take(shard):
+                    return False
+                renew = self._clock() + LOCK // 2
+            if page.last is None:
+                cut = False
+            page = self._page(shard, page.last)
+
+
+def _rank(entry: AgendaEntry) -> int:
+    return entry.priority.rank
+
+
+def _count_failures(handled: TickCounts, services: Services, clock: Clock) -> None:
+    """Count failures on their entries; after MAX_FAILURES an entry moves aside, with an alarm."""
+    for entry, problem in handled.failures:
+        handled.failed += 1
+        reason = f"{type(problem).__name__}: {problem}"
+        try:
+            count = services.agenda.fail(entry)
+            log.error("entry.failed", extra={"entry": entry.key, "failures": count, "error": reason})
+            if count >= MAX_FAILURES:
+                services.agenda.quarantine(entry, reason=reason, now=clock())
+                handled.quarantined += 1
+                log.error("entry.quarantined", extra={"entry": entry.key})
+        except QuarterjackError as refused:  # a malformed item, whose failures cannot be counted
+            log.error("entry.not_counted", extra={"entry": entry.key, "error": str(refused)})

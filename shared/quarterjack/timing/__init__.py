@@ -1,0 +1,28 @@
+"""Time, and nothing else: expressions, calendars, DST policy, what is due. No clock, no AWS, no randomness.
+
+Inside, instants are UTC milliseconds; expressions work in whole seconds.
+"""
+
+from quarterjack.timing.describe import Explanation, PreviewRow, around_changes, explain, rows, rule_words
+from quarterjack.timing.rule import Rule, from_json, next_fires, pin, rule_fires, timetable
+from quarterjack.timing.timetables import Timetable, fires, previous
+from quarterjack.timing.zones.zone import zone
+
+__all__ = [
+    "Explanation",
+    "PreviewRow",
+    "Rule",
+    "Timetable",
+    "around_changes",
+    "explain",
+    "fires",
+    "from_json",
+    "next_fires",
+    "pin",
+    "previous",
+    "rows",
+    "rule_fires",
+    "rule_words",
+    "timetable",
+    "zone",
+]

@@ -1,0 +1,167 @@
+"""Cron expressions: five fields, six with seconds first, the ``@`` names, and the AWS dialect ``cron(…)``."""
+
+from __future__ import annotations
+
+import re
+
+from quarterjack.timing.cron import fields
+from quarterjack.timing.cron.fields import FieldSpec, FieldToken, HashValue
+from quarterjack.timing.cron.pattern import CronPattern, Days, TimesOfDay, lengths, listed, lowest
+
+NAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_WORD = re.compile(r"\S+")
+_AWS = re.compile(r"\s*cron\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
+_DATE = re.compile(r"(?P<last>L)(?:-(?P<back>[0-9]{1,2}))?|(?P<workday>LW|WL)|(?P<near>[0-9]{1,2})W")
+_NTH = re.compile(r"(?P<day>[A-Z0-9]+)(?:#(?P<nth>[0-9])|(?P<last>L))")
+_ON_THE_MINUTE = FieldToken("0", 0, "")  # the seconds of an expression with five fields
+_EVERY_DAY = Days(dates=fields.DAY.every, weekdays=fields.WEEKDAY.every)
+
+
+def is_aws(expression: str) -> bool:
+    return _AWS.fullmatch(expression) is not None
+
+
+def plain(expression: str) -> str:
+    """The fields alone, in capitals: names and ``cron(…)`` resolved."""
+    aws = _AWS.fullmatch(expression)
+    text = aws[1] if aws else NAMES.get(expression.strip().lower(), expression)
+    return " ".join(text.split()).upper()
+
+
+def parse_cron(expression: str, hash_value: HashValue) -> CronPattern:
+    """Parse five or six fields, an ``@`` name or ``cron(…)``. Raises ``ExpressionError``, also if no day ever matches."""
+    aws = _AWS.fullmatch(expression)
+    if aws:
+        return _aws(_tokens(aws[1], aws.start(1), expression), hash_value)
+    named = expression.strip().lower()
+    if named.startswith("@"):
+        if named not in NAMES:
+            FieldToken(named, expression.find("@"), expression).fail(
+                f"{named!r} is not a known name", "write one of " + ", ".join(NAMES)
+            )
+        return parse_cron(NAMES[named], hash_value)
+    tokens = _tokens(expression, 0, expression)
+    if len(tokens) == 5:
+        tokens.insert(0, _ON_THE_MINUTE)
+    if len(tokens) != 6:
+        problem = f"a cron expression has 5 fields, or 6 with seconds first, not {len(tokens)}"
+        remedy = "write 'minute hour day-of-month month day-of-week', rate(5 minutes) or at(2026-12-24T18:00:00)"
+        FieldToken(expression, 0, expression).fail(problem, remedy)
+    *first, weekday = tokens
+    return _pattern(first, weekday, fields.WEEKDAY, None, hash_value)
+
+
+def _tokens(text: str, start: int, expression: str) -> list[FieldToken]:
+    return [FieldToken(found[0].upper(), start + found.start(), expression) for found in _WORD.finditer(text)]
+
+
+def _aws(tokens: list[FieldToken], hash_value: HashValue) -> CronPattern:
+    """Minute, hour, day of month, month, day of week (1 = Sunday), year; one of the two days is ``?``."""
+    whole = FieldToken("", 0, tokens[0].expression if tokens else "cron()")
+    if len(tokens) != 6:
+        whole.fail(
+            f"cron(…) has 6 fields, not {len(tokens)}", "write cron(minute hour day-of-month month day-of-week year)"
+        )
+    minute, hour, day, month, weekday, year = tokens
+    if (day.text == "?") == (weekday.text == "?"):
+        problem = "in cron(…) exactly one of the two day fields is '?'"
+        weekday.fail(problem, "put '?' into the one that you do not use")
+    first = [_ON_THE_MINUTE, minute, hour, day, month]
+    return _pattern(first, weekday, fields.AWS_WEEKDAY, year, hash_value)
+
+
+def _pattern(
+    first: list[FieldToken], weekday: FieldToken, week: FieldSpec, year: FieldToken | None, hash_value: HashValue
+) -> CronPattern:
+    second, minute, hour, day, month = first
+    clock = minute.text + hour.text
+    pattern = CronPattern(
+        clock=TimesOfDay(
+            hours=fields.values(hour, fields.HOUR, hash_value),
+            minutes=fields.values(minute, fields.MINUTE, hash_value),
+            seconds=fields.values(second, fields.SECOND, hash_value),
+        ),
+        days=_days(day, weekday, week, hash_value),
+        months=fields.values(month, fields.MONTH, hash_value),
+        years=() if year is None or year.text == "*" else tuple(listed(fields.values(year, fields.YEAR, hash_value))),
+        fixed="*" not in clock and "/" not in clock,
+        to_the_second=second is not _ON_THE_MINUTE,
+    )
+    _must_occur(pattern, day, month)
+    return pattern
+
+
+def _days(day: FieldToken, weekday: FieldToken, week: FieldSpec, hash_value: HashValue) -> Days:
+    if day.text in "*?" and weekday.text in "*?":
+        return _EVERY_DAY
+    dates, from_end, nearest, last_workday = _dates(day, hash_value)
+    weekdays, nth = _weekdays(weekday, week, hash_value)
+    either = day.text[0] not in "*?" and weekday.text[0] not in "*?"  # as in Debian: only fields without a leading star
+    return Days(dates, from_end, nearest, last_workday, weekdays, nth, either)
+
+
+def _dates(day: FieldToken, hash_value: HashValue) -> tuple[int, int, int, bool]:
+    if "L" not in day.text and "W" not in day.text:
+        return fields.values(day, fields.DAY, hash_value), 0, 0, False
+    dates = from_end = nearest = 0
+    last_workday = False
+    for item in day.split(","):
+        found = _DATE.fullmatch(item.text)
+        if found is None:
+            dates |= fields.item(item, fields.DAY, hash_value)
+        elif found["near"]:
+            nearest |= 1 << fields.number(item, fields.DAY, found["near"])
+        elif found["last"]:
+            back = int(found["back"] or 0)
+            if back > 30:
+                item.fail(f"no month has a day {back} days before its last", "give L-1 to L-30")
+            from_end |= 1 << back
+        else:
+            last_workday = True
+    return dates, from_end, nearest, last_workday
+
+
+def _weekdays(weekday: FieldToken, week: FieldSpec, hash_value: HashValue) -> tuple[int, tuple[tuple[int, int], ...]]:
+    plain, nth = 0, []
+    for item in weekday.split(","):
+        found = _NTH.fullmatch(item.text)
+        if found:
+            which = int(found["nth"] or 0)
+            if found["nth"] and not 1 <= which <= 5:
+                item.fail(f"no month has a weekday number {which}", "give #1 to #5, or L for the last: 5L")
+            nth.append(((fields.number(item, week, found["day"]) - week.low) % 7, which))
+        elif item.text == "L":
+            if week is fields.WEEKDAY:
+                item.fail(
+                    "'L' alone is not a day of the week",
+                    "for the last Friday of the month write 5L; for Saturday write 6",
+                )
+            plain |= 1 << 6  # in the AWS dialect the week ends on Saturday
+        else:
+            plain |= fields.item(item, week, hash_value) >> week.low
+    return (plain | plain >> 7) & fields.WEEKDAY.every, tuple(nth)
+
+
+def _must_occur(pattern: CronPattern, day: FieldToken, month: FieldToken) -> None:
+    """Refuse an expression that matches no day of any year."""
+    days, months = pattern.days, listed(pattern.months)
+    if pattern.years:
+        if not any(pattern.matching(year, number) for year in pattern.years for number in months):
+            day.fail("no day of these years and months matches", "check day, month and year together")
+    elif days.plain:
+        longest = max(lengths(number)[-1] for number in months)
+        wrong = lowest(days.dates)
+        if wrong > longest and not (days.either and days.weekdays):
+            where = ",".join(map(str, months))
+            day.fail(f"day-of-month {wrong} never occurs in month {where}", f"did you mean {longest}?")
+    elif not any(days.of(first, length) for number in months for length in lengths(number) for first in range(7)):
+        problem = f"{day.text} with this day-of-week never occurs in month {month.text}"
+        day.fail(problem, "check the day fields and the month together")

@@ -1,0 +1,201 @@
+"""Reads recurrence rules (RFC 5545): lines of DTSTART, RRULE, RDATE and EXDATE.
+
+A rule that the RFC forbids is refused here, with the position of its fault, before any occurrence is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from quarterjack.timing.cron.fields import FieldToken
+from quarterjack.timing.moments import CENTURY, Moment, moment_of
+from quarterjack.timing.zones import zone as zones
+
+MOST = 1000  # occurrences that COUNT may ask for: they are counted one by one
+FREQUENCIES = {
+    "YEARLY": 366 * 86400,
+    "MONTHLY": 31 * 86400,
+    "WEEKLY": 7 * 86400,
+    "DAILY": 86400,
+    "HOURLY": 3600,
+    "MINUTELY": 60,
+    "SECONDLY": 1,
+}
+WEEKDAYS = {name: n for n, name in enumerate(["MO", "TU", "WE", "TH", "FR", "SA", "SU"])}
+_START = re.compile(r"\s*(DTSTART|RRULE|RDATE|EXDATE|EXRULE|FREQ=)", re.IGNORECASE)
+_LINE = re.compile(r"(?P<name>[A-Z]+)(?P<parameters>(?:;[^:;]+)*):(?P<value>.*)", re.IGNORECASE)
+_STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
+_SIGNED = re.compile(r"[+-]?[0-9]{1,9}")
+_DAY = re.compile(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
+_RANGES = {  # part: lowest, highest, whether it may count from the end
+    "BYSECOND": (0, 59, False),
+    "BYMINUTE": (0, 59, False),
+    "BYHOUR": (0, 23, False),
+    "BYMONTHDAY": (1, 31, True),
+    "BYYEARDAY": (1, 366, True),
+    "BYWEEKNO": (1, 53, True),
+    "BYMONTH": (1, 12, False),
+    "BYSETPOS": (1, 366, True),
+}
+_ONLY_WITH = {"BYWEEKNO": ("YEARLY",), "BYYEARDAY": ("YEARLY", "HOURLY", "MINUTELY", "SECONDLY")}
+_PARTS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_RANGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Recur:
+    """One RRULE as written."""
+
+    freq: str
+    interval: int = 1
+    count: int | None = None
+    until: Moment | None = None
+    week_start: int = 0  # Monday is 0
+    days: tuple[tuple[int, int], ...] = ()  # (weekday, which of its period; 0: each)
+    by: dict[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrences:
+    start: Moment | None  # DTSTART
+    rules: tuple[tuple[FieldToken, Recur], ...]
+    added: tuple[Moment, ...]  # RDATE
+    removed: tuple[Moment, ...]  # EXDATE
+
+
+def is_rrule(expression: str) -> bool:
+    return _START.match(expression) is not None
+
+
+def parse_rrule(expression: str) -> Recurrences:
+    """Parse lines separated by white space; a bare ``FREQ=…`` is an RRULE."""
+    start: Moment | None = None
+    dated = False  # DTSTART is a date without a time
+    rules: list[tuple[FieldToken, Recur]] = []
+    dates: dict[str, list[Moment]] = {"RDATE": [], "EXDATE": []}
+    for found in re.finditer(r"\S+", expression):
+        line = FieldToken(found[0], found.start(), expression)
+        name, parameters, value = _property(line)
+        if name == "RRULE" and not parameters:
+            rules.append((value, _recur(value)))
+        elif name == "DTSTART" and start is None:
+            start, dated = _stamp(value, _zone(line, parameters)), "T" not in value.text.upper()
+        elif name in dates:
+            dates[name] += [_stamp(date, _zone(line, parameters)) for date in value.split(",")]
+        else:
+            line.fail(f"{line.text[:20]!r} cannot stand here", "give one DTSTART, then RRULE, RDATE and EXDATE lines")
+    if not rules and not dates["RDATE"] and start is None:
+        FieldToken(expression, 0, expression).fail("nothing recurs here", "add an RRULE or a DTSTART")
+    for part in (part for token, _ in rules for part in token.split(";")):
+        name, _, until = part.text.upper().partition("=")
+        if name == "UNTIL" and ("T" in until) is dated:
+            problem = "UNTIL has a time, but DTSTART is a date" if dated else "UNTIL is a date, but DTSTART has a time"
+            part.fail(problem, "write UNTIL=20261224" if dated else "write UNTIL=20261224T235959")
+    return Recurrences(start, tuple(rules), tuple(dates["RDATE"]), tuple(dates["EXDATE"]))
+
+
+def _property(line: FieldToken) -> tuple[str, list[str], FieldToken]:
+    if line.text.upper().startswith("FREQ="):
+        return "RRULE", [], line
+    found = _LINE.fullmatch(line.text)
+    if found is None:
+        line.fail(f"{line.text[:20]!r} is not a line of a recurrence rule", "write RRULE:FREQ=DAILY;INTERVAL=2")
+    value = FieldToken(found["value"], line.position + found.start("value"), line.expression)
+    return found["name"].upper(), found["parameters"].split(";")[1:], value
+
+
+def _zone(line: FieldToken, parameters: list[str]) -> str | None:
+    """The zone of a TZID parameter."""
+    zone = None
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.upper() == "TZID":
+            zones.check_name(value)
+            zone = value
+        elif name.upper() != "VALUE" or value.upper() not in ("DATE", "DATE-TIME"):
+            line.fail(f"the parameter {parameter!r} is not supported", "use TZID=, VALUE=DATE or VALUE=DATE-TIME")
+    return zone
+
+
+def _stamp(token: FieldToken, zone: str | None) -> Moment:
+    found = _STAMP.fullmatch(token.text.upper())
+    if found is None:
+        token.fail(f"{token.text!r} is not a date or date-time", "write 20261224, 20261224T180000 or 20261224T180000Z")
+    year, month, day, hour, minute, second, utc = found.groups()
+    text = f"{year}-{month}-{day}T{hour or '00'}:{minute or '00'}:{second or '00'}"
+    return moment_of(token, text, "UTC" if utc else zone)
+
+
+def _recur(token: FieldToken) -> Recur:
+    parts: dict[str, FieldToken] = {}
+    for part in token.split(";"):
+        name, equals, value = part.text.upper().partition("=")
+        if name not in _PARTS or not equals or name in parts:
+            part.fail(f"{part.text!r} cannot stand here", "give each part once: " + ", ".join(_PARTS))
+        parts[name] = FieldToken(value, part.position + len(name) + 1, part.expression)
+    freq = parts.get("FREQ")
+    if freq is None or freq.text not in FREQUENCIES:
+        (freq or token).fail(
+            "the frequency is missing or unknown", "begin with FREQ= and one of " + ", ".join(FREQUENCIES)
+        )
+    start = parts.get("WKST")
+    if start and start.text not in WEEKDAYS:
+        start.fail(f"{start.text!r} is not a weekday", "give MO, TU … SU")
+    by = {name: _numbers(parts[name], name) for name in _RANGES if name in parts}
+    days = _days(parts["BYDAY"]) if "BYDAY" in parts else ()
+    _check_combination(parts, freq.text, by, days)
+    return Recur(
+        freq=freq.text,
+        interval=_integer(parts["INTERVAL"], 1, CENTURY // FREQUENCIES[freq.text]) if "INTERVAL" in parts else 1,
+        count=_integer(parts["COUNT"], 1, MOST) if "COUNT" in parts else None,
+        until=_stamp(parts["UNTIL"], None) if "UNTIL" in parts else None,
+        week_start=WEEKDAYS[start.text] if start else 0,
+        days=days,
+        by=by,
+    )
+
+
+def _check_combination(
+    parts: dict[str, FieldToken], freq: str, by: dict[str, tuple[int, ...]], days: tuple[tuple[int, int], ...]
+) -> None:
+    if "COUNT" in parts and "UNTIL" in parts:
+        parts["COUNT"].fail("COUNT and UNTIL exclude each other", "keep one of the two")
+    for name, allowed in _ONLY_WITH.items():
+        if name in by and freq not in allowed:
+            parts[name].fail(f"{name} has no meaning with FREQ={freq}", "use it with FREQ=" + " or ".join(allowed))
+    if "BYMONTHDAY" in by and freq == "WEEKLY":
+        parts["BYMONTHDAY"].fail("BYMONTHDAY has no meaning with FREQ=WEEKLY", "use FREQ=MONTHLY or FREQ=DAILY")
+    if any(which for _, which in days) and (freq not in ("MONTHLY", "YEARLY") or "BYWEEKNO" in by):
+        parts["BYDAY"].fail(
+            "a numbered weekday needs months or years to count in", "use FREQ=MONTHLY or FREQ=YEARLY, without BYWEEKNO"
+        )
+    if "BYSETPOS" in by and len(by) == 1 and not days:
+        parts["BYSETPOS"].fail("BYSETPOS picks from a set, and there is none", "add another BY part, for example BYDAY")
+
+
+def _integer(token: FieldToken, low: int, high: int) -> int:
+    if not _SIGNED.fullmatch(token.text) or not low <= int(token.text) <= high:
+        token.fail(f"{token.text!r} is not a whole number from {low} to {high}", f"give {low} to {high}")
+    return int(token.text)
+
+
+def _numbers(token: FieldToken, name: str) -> tuple[int, ...]:
+    low, high, from_end = _RANGES[name]
+    found = set()
+    for part in token.split(","):
+        value = _integer(part, -high if from_end else low, high)
+        if from_end and value == 0:
+            part.fail(f"{name} counts from 1, or from -1 backwards", f"give 1 to {high} or -1 to -{high}")
+        found.add(value)
+    return tuple(sorted(found))
+
+
+def _days(token: FieldToken) -> tuple[tuple[int, int], ...]:
+    found = set()
+    for part in token.split(","):
+        day = _DAY.fullmatch(part.text)
+        which = int(day[1] or 0) if day else 0
+        if day is None or not -53 <= which <= 53 or (day[1] and which == 0):
+            part.fail(f"{part.text!r} is not a weekday", "give MO, TU … SU, perhaps numbered: 1MO, -1FR")
+        found.add((WEEKDAYS[day[2]], which))
+    return tuple(sorted(found))

@@ -1,0 +1,155 @@
+"""The option ``expect_success_within``, and the end of an incident: three timers that look for a success in the ledger.
+
+    entry id         is put                              checks
+    tenant/name      with the revision that expects it   whether a run succeeded in time; again that long after the last success
+    … #incident      with the incident                   whether it is over; each time twice as long after its beginning
+    … #run           by a worker, after a success        whether that success ended the incident
+
+While no incident is open, a success writes nothing. A worker may not change a schedule, so it only puts the third entry; if the worker
+dies before, or had read the revision before the incident began, the second timer finds the success. All three end an incident by the
+same transaction, conditional on the head, so its recovery is notified once.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
+from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
+from quarterjack.domain.times import HOUR, MINUTE
+from quarterjack.errors import QuarterjackError
+from quarterjack.fires.breakers import read_breakers
+from quarterjack.fires.context import FireContext, TickCounts, postpone, revision_of
+from quarterjack.ports.schedules import IncidentChange
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.incidents import after_success, began, failing_since, without_success
+from quarterjack.state.tenants.breaker import OpenPeriod
+from quarterjack.undertaker.incidents import incident_change, is_counted, notify
+
+log = logging.getLogger(__name__)
+
+OVERLAP = HOUR  # a run that was due so long before an incident began may be the success that ends it
+
+
+def report_success(message: Message, revision: Revision, services: Services, clock: Clock) -> None:
+    """After the message's run succeeded, whose schedule was failing when it began: put an entry for the ticker."""
+    if message.backfill is not None:
+        return
+    now = clock()
+    due = now - now % MINUTE  # repeated calls put one entry
+    entry = AgendaEntry(shard=revision.shard, due=due, kind=EntryKind.EXPECT, id=str(message.run), created_at=now)
+    try:
+        services.agenda.put([entry])
+    except QuarterjackError as problem:
+        log.warning("incident.success_not_reported", extra={"run_id": str(message.run), "error": str(problem)})
+
+
+def watch_success(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """The three timers. True when the entry may go."""
+    services, clock = context.services, context.clock
+    if entry.due > clock():
+        return False
+    owner, _, about = entry.id.partition("#")
+    tenant, _, name = owner.partition("/")
+    head = services.schedules.head(tenant, name)
+    if head is None or head.state is ScheduleState.DELETED:
+        return True
+    if not about:
+        return _in_time(entry, head, context, counts)
+    if head.incident is None:
+        return True
+    if about[0].isdecimal():
+        run = services.ledger.read(RunRef(owner, about))
+        return run is None or run.state is not RunState.SUCCEEDED or _over(head, run, context, counts)
+    return head.incident != about or _is_over(entry, head, context, counts)
+
+
+def _is_over(entry: AgendaEntry, head: Head, context: FireContext, counts: TickCounts) -> bool:
+    """Look for the success that ends an open incident; if there is none, look again later."""
+    since, now = failing_since(head), context.clock()
+    for run in context.services.ledger.succeeded(head.owner, after=since - OVERLAP, upto=now):
+        if is_counted(run) and (run.ended_at or 0) > since:
+            return _over(head, run, context, counts)
+    age = max(now - began(head.incident or ""), MINUTE)
+    return age > context.services.retention or postpone(entry, now + age, context.services)
+
+
+def _over(head: Head, success: RunRow, context: FireContext, counts: TickCounts) -> bool:
+    """End the incident, unless the success came before its last failure. False: the head has moved, look again."""
+    decision = after_success(head, success.ended_at or 0)
+    if decision.head == head:
+        return True
+    revision, now = revision_of(head, context.services), context.clock()
+    change = incident_change(head, decision, revision, now, context.services, success=success)
+    if not context.services.schedules.note(change):
+        return False
+    _notify_now(change, context, counts)
+    counts.recovered += 1
+    log.info("schedule.recovered", extra={"tenant": head.tenant, "schedule": head.name, "run_id": str(success.ref)})
+    return True
+
+
+def _notify_now(change: IncidentChange, context: FireContext, counts: TickCounts) -> None:
+    """Send the notices of a change that was just written; if that fails, the next tick does it."""
+    for entry in change.entries:
+        if entry.kind is not EntryKind.NOTICE:
+            continue
+        try:
+            if notify(entry, context, counts):
+                counts.remove([entry], context.services)
+        except Exception as problem:  # noqa: BLE001 (any failure: the entry is in the agenda)
+            log.warning("notice.left_to_tick", extra={"entry": entry.key, "error": str(problem)})
+
+
+def _in_time(entry: AgendaEntry, head: Head, context: FireContext, counts: TickCounts) -> bool:
+    """Whether a run succeeded in time; if not, an incident begins. A paused schedule is not checked; resuming it restarts the time."""
+    if head.state is not ScheduleState.ACTIVE:
+        return True
+    revision, now = revision_of(head, context.services), context.clock()
+    within = revision.success_within
+    if within is None:
+        return True
+    if head.incident is not None:
+        return postpone(entry, now + within, context.services)
+    runs = context.services.ledger.succeeded(head.owner, after=now - 2 * within, upto=now)
+    last = next((run.ended_at for run in runs if is_counted(run)), None) or _expected_since(
+        head, revision, context.services
+    )
+    if last + within > now:
+        return postpone(entry, last + within, context.services)
+    decision = without_success(head, last + within)
+    held = _breakers_between(head, last, now, context.services)
+    change = incident_change(head, decision, revision, now, context.services, held=held)
+    later = replace(entry, due=now + within, failures=0)
+    if not context.services.schedules.note(replace(change, entries=[*change.entries, later])):
+        return False
+    _notify_now(change, context, counts)
+    counts.incidents += 1
+    ids = {"tenant": head.tenant, "schedule": head.name, "incident": decision.head.incident}
+    log.warning("schedule.no_success", extra=ids)
+    return True
+
+
+def _breakers_between(head: Head, since: int, until: int, services: Services) -> list[OpenPeriod]:
+    """When circuit breakers held the schedule's runs between two instants (UTC ms); unknown is none: the notice goes out."""
+    try:
+        return read_breakers(head.tenant, services)[0].between(head.job, since, until)
+    except QuarterjackError as problem:
+        log.warning("breaker.unread", extra={"tenant": head.tenant, "error": str(problem)})
+        return []
+
+
+def _expected_since(head: Head, revision: Revision, services: Services) -> int:
+    """Since when (UTC ms) a success is expected without a pause in between."""
+    since = revision.active_from
+    for earlier in services.schedules.history(head.owner):
+        if earlier.number == revision.number:
+            continue
+        rested = earlier.closed_by is not ClosedBy.REPLACED or earlier.active_from < head.created_at
+        if rested or earlier.success_within is None:
+            break
+        since = earlier.active_from
+    return max(since, head.created_at)

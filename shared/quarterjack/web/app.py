@@ -1,0 +1,150 @@
+"""The HTTP API as one ASGI application: to serve on its own, or to mount into a FastAPI, Starlette or Django application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import Response
+
+from quarterjack.domain.names import check_tenant
+from quarterjack.ports.services import Services
+from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.sdk.tenants.tenants import Tenants
+from quarterjack.settings import Settings
+from quarterjack.version import VERSION
+from quarterjack.web.actors import Access, closed
+from quarterjack.web.authentication import ApiKeyAccess, first_of, gateway_access
+from quarterjack.web.calls import FrontDoor
+from quarterjack.web.guard import MAX_BODY, Guard, GuardOptions
+from quarterjack.web.limits import RequestLimit
+from quarterjack.web.problems import Problem, add_handlers
+from quarterjack.web.routes import (
+    dead,
+    declarations,
+    forecasts,
+    installation,
+    operators,
+    runs,
+    schedule_acts,
+    schedule_runs,
+    schedules,
+)
+from quarterjack.web.routes.routing import name_of_route
+from quarterjack.web.shapes import json_bytes
+
+_ROUTERS = (schedules, forecasts, schedule_acts, schedule_runs, runs, dead, declarations, installation, operators)
+_ABOUT = (
+    "A job scheduler: run this job at that time, once, and tell me what happened. "
+    "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "
+    "Every error is a problem document (RFC 9457) with `code`, and where an argument is wrong with `field`, `value` and `remedy`."
+)
+PAGES = "/console"  # where ``quarterjack.console`` mounts its pages
+SchedulerOf = Callable[[str], Scheduler]
+
+
+def create_app(
+    scheduler: Scheduler | SchedulerOf,
+    *,
+    access: Access = closed,
+    hosts: Collection[str] | None = None,
+    rate: float | None = 100.0,
+    burst: int = 200,
+    longest: float = 20.0,
+    max_body: int = MAX_BODY,
+    tenants: Tenants | None = None,
+    settings: Settings | None = None,
+) -> FastAPI:
+    """The API over a Scheduler, whose tenant is that of each request's address.
+
+    ``scheduler`` may be a function from a tenant to its Scheduler. ``access`` tells who sends a request, or None: nobody is let in
+    without it. ``hosts`` are the names by which the server may be asked; None: any. ``rate`` (None: no limit)
+    and ``burst`` are requests a second, and at once, of one actor in this process. ``longest``: seconds of a long poll, and of work on
+    many. ``max_body``: bytes. ``tenants`` (default: those of the ``scheduler``, unless it is a function) and ``settings`` of the
+    installation are for operators: the profiles of tenants, and the doctor.
+    """
+    app = routed(GuardOptions(hosts=hosts, max_body=max_body, forms_below=PAGES))
+    app.state.front = FrontDoor(
+        scheduler_of=_by_tenant(scheduler),
+        access=access,
+        limit=None if rate is None else RequestLimit(rate, burst, time.monotonic),
+        longest=longest,
+        tenants=tenants or _tenants_of(scheduler),
+        settings=settings,
+    )
+    return app
+
+
+def routed(options: GuardOptions) -> FastAPI:
+    """An application with all routes. The ``front`` in its state is yet to be set."""
+    app = FastAPI(
+        title="Quarterjack",
+        version=VERSION,
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=name_of_route,
+    )
+    for module in _ROUTERS:
+        app.router.routes.extend(module.router.routes)
+    _add_open_routes(app)
+    add_handlers(app)
+    app.add_middleware(Guard, options=options)
+    return app
+
+
+def create_gateway_app(services: Services, *, also: Access = closed) -> FastAPI:
+    """The API as it is deployed, behind API Gateway: for API keys, for whom the gateway's authoriser let in, and for whom ``also`` finds.
+
+    Operators are not served: the function's role may not change what tenants are.
+    """
+    scheduler = Scheduler(services=services)
+    of_tenant = _by_tenant(scheduler)
+    return create_app(of_tenant, access=first_of(ApiKeyAccess(scheduler), gateway_access, also))
+
+
+def _add_open_routes(app: FastAPI) -> None:
+    """The routes that anybody may ask: they say nothing about an installation."""
+    document: list[bytes] = []
+
+    @app.get("/healthz", tags=["server"], responses={"default": {"description": "a problem"}})
+    def health() -> Mapping[str, str]:
+        """Whether the server answers. It asks no table."""
+        return {"status": "ok", "version": VERSION}
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def openapi() -> Response:
+        if not document:
+            document.append(json_bytes(openapi_document(app)))
+        return Response(document[0], media_type="application/json")
+
+
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of an application."""
+    found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas["Problem"] = {name: value for name, value in made.items() if name != "$defs"}
+    found["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    for path, operations in found["paths"].items():
+        if path.startswith("/v1/"):
+            for operation in operations.values():
+                operation["security"] = [{"bearer": []}]
+    return found
+
+
+def _by_tenant(scheduler: Scheduler | SchedulerOf) -> SchedulerOf:
+    if not isinstance(scheduler, Scheduler):
+        return scheduler
+    return lambda tenant: scheduler._copy(tenant=check_tenant(tenant))  # noqa: SLF001 (it shares all connections)
+
+
+def _tenants_of(scheduler: Scheduler | SchedulerOf) -> Tenants | None:
+    if not isinstance(scheduler, Scheduler):
+        return None
+    return Tenants(services=scheduler._services, clock=scheduler._clock, via="api")  # noqa: SLF001 (as above)

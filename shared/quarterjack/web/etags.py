@@ -1,0 +1,109 @@
+"""Entity tags of schedules: ``"r<revision>-<hash>"``.
+
+The hash also covers tags and description. It is compared before a change, whose transaction then compares the version of the
+schedule that was read: if that has changed meanwhile, be it by an incident alone, the tag is compared again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from quarterjack.errors import Conflict
+from quarterjack.sdk.schedule_views import Schedule
+from quarterjack.web.problems import RefusedRequest
+from quarterjack.web.shapes import json_bytes
+from quarterjack.web.views import schedule_document
+
+Done = TypeVar("Done")
+_NEVER = 0  # a version that no schedule has: it changes nothing, but a call that is repeated with its key gets its first answer
+RACES = 8  # changes by others that one may meet
+
+_TAG = re.compile(r'(?:W/)?"[^"]*"')
+_LIST = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
+_OURS = re.compile(r'"r([1-9][0-9]{0,14})(?:-([0-9a-f]{16}))?"')
+
+
+def etag_of(document: Mapping[str, Any]) -> str:
+    """The strong tag of a schedule's document."""
+    return f'"r{document["revision"]}-{hashlib.sha256(json_bytes(document)).hexdigest()[:16]}"'
+
+
+def match(if_match: str | None, read: Callable[[], Schedule], act: Callable[[int | Schedule | None], Done]) -> Done:
+    """Carry out ``act`` with what it has to expect: a revision, the schedule that was read, or None for whichever is current.
+
+    ``"r5"`` is for revision 5, whatever its tags; ``*`` means that the schedule exists; of several tags one has to be current.
+    Raises RefusedRequest if another one is current, and what ``read`` and ``act`` raise.
+    """
+    tags = tags_of(if_match)
+    if not tags:
+        return act(None)
+    if tags == ["*"]:
+        read()
+        return act(None)
+    given = tags[0] if len(tags) == 1 else _current_of(tags, read())
+    found = _OURS.fullmatch(given)
+    if found is None:
+        raise no_tag("schedule", if_match, 'send the ETag of a GET, e.g. "r5"')
+    if found[2] is None:
+        return act(int(found[1]))
+    current = ""
+
+    def matching() -> Schedule:
+        nonlocal current
+        present = read()
+        current = etag_of(schedule_document(present))
+        return present if current == given else replace(present, revision=int(found[1]), version=_NEVER)
+
+    try:
+        return persist(matching, act)
+    except Conflict:
+        if current == given:
+            raise
+        raise RefusedRequest(
+            412, f"you saw {given}, but {current} is current", "read it again", field="If-Match", value=given
+        ) from None
+
+
+def tags_of(if_match: str | None) -> list[str]:
+    """The tags of the header, without those that are weak, which match nothing; ``["*"]`` for any. None given: empty.
+
+    Raises RefusedRequest for what is no list of tags.
+    """
+    given = "" if if_match is None else if_match.strip()
+    if given in ("", "*"):
+        return [given] if given else []
+    if _LIST.fullmatch(given) is None:
+        raise no_tag("resource", given, 'send the ETag of a GET, e.g. "r5"')
+    tags = [found[0] for found in _TAG.finditer(given) if not found[0].startswith("W/")]
+    if not tags:
+        raise no_tag("resource", given, "send a strong ETag, without W/")
+    return tags
+
+
+def no_tag(what: str, if_match: str | None, remedy: str) -> RefusedRequest:
+    """The refusal of a header that has no tag of ours."""
+    said = f"If-Match: {str(if_match)[:80]!r} is not the tag of a {what}"
+    return RefusedRequest(412, said, remedy, field="If-Match", value=if_match)
+
+
+def _current_of(tags: Sequence[str], present: Schedule) -> str:
+    """The tag that is current, or else the first."""
+    current = etag_of(schedule_document(present))
+    return next((tag for tag in tags if tag in (current, f'"r{present.revision}"')), tags[0])
+
+
+def persist(read: Callable[[], Schedule], act: Callable[[Schedule], Done]) -> Done:
+    """Change what was read, and read it again while others change it first. Raises Conflict if it has another reason, or after RACES."""
+    seen = read()
+    for _ in range(RACES):
+        try:
+            return act(seen)
+        except Conflict:
+            before, seen = seen, read()
+            if seen.version == before.version:
+                raise
+    return act(seen)

@@ -1,0 +1,142 @@
+"""Parts of requests: moments, tags, and the definition of a schedule with the schema of files of declarations."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from quarterjack.apply import schema
+from quarterjack.domain.schedule import Declaration
+from quarterjack.web.urls import cursor_of_url
+
+NAME = r"^[A-Za-z0-9._:@/-]{1,200}$"  # of schedules, jobs and keys
+MOST_ITEMS = 1_000  # of a page
+
+
+def _moment(value: Any) -> Any:
+    """A text as a moment. The SDK refuses one without an offset."""
+    if isinstance(value, datetime) or value is None:
+        return value
+    try:
+        if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\d[Tt ]", value):
+            return datetime.fromisoformat(value.upper())
+    except ValueError:
+        pass
+    raise ValueError("a date and time with an offset, e.g. 2026-12-24T18:00:00Z (in an address, write + as %2B)")
+
+
+Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+Flag = Annotated[bool, Field(strict=True)]
+Whole = Annotated[int, Field(strict=True)]
+Seconds = Annotated[float, Field(strict=True)]
+Payload = Annotated[Any, Field(description="any JSON value up to 256 KB, with at most 64 levels")]
+Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS, description="most items of the page")]
+
+
+class ApiBody(BaseModel):
+    """A body: a name that it does not know is refused."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """The fields that the request has, of all or of these names. What it leaves out, the SDK decides."""
+        return {name: getattr(self, name) for name in self.model_fields_set if not names or name in names}
+
+
+class ApiQuery(ApiBody):
+    """The query of an address."""
+
+
+class PageQuery(ApiQuery):
+    """The query of a listing."""
+
+    limit: Limit = 100
+    cursor: str | None = Field(None, description="of the page before")
+
+    def arguments(self) -> dict[str, Any]:
+        """As keywords of the SDK."""
+        found = self.given()
+        if "cursor" in found:
+            found["cursor"] = cursor_of_url(found["cursor"])
+        if found.get("tag") is not None:
+            found["tag"] = tag_of(found["tag"])
+        return found
+
+
+def tag_of(text: str) -> tuple[str, str] | str:
+    """A tag in an address: ``key=value``, or a key for any value."""
+    key, separator, value = text.partition("=")
+    return (key, value) if separator else key
+
+
+def _definition_schema() -> dict[str, Any]:
+    """The schema of one schedule in a file of declarations."""
+    found: dict[str, Any] = json.loads(schema.published())["properties"]["schedules"]["additionalProperties"]
+    del found["properties"]["paused"]  # which has routes of its own
+    return found
+
+
+DEFINITION: Mapping[str, Any] = _definition_schema()
+EXAMPLE: Mapping[str, Any] = {
+    "job": "reports.nightly",
+    "expression": "30 2 * * MON-FRI",
+    "timezone": "Europe/Berlin",
+    "payload": {"region": "eu"},
+    "tags": {"team": "billing"},
+    "retry": {"max_attempts": 5, "base": 30},
+    "overlap": "skip",
+}
+_NAMED = {"name": {"type": "string", "pattern": NAME, "description": "unique within the tenant"}}
+
+Definition = Annotated[
+    dict[str, Any], WithJsonSchema({**DEFINITION, "title": "Definition", "examples": [dict(EXAMPLE)]})
+]
+NamedDefinition = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            **DEFINITION,
+            "title": "NamedDefinition",
+            "properties": _NAMED | DEFINITION["properties"],
+            "required": ["name", *DEFINITION["required"]],
+            "examples": [{"name": "reports/nightly", **EXAMPLE}],
+        }
+    ),
+]
+Patch = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "title": "Patch",
+            "description": "a JSON merge patch (RFC 7396)",
+            "examples": [{"timezone": "Europe/Paris"}],
+        }
+    ),
+]
+
+
+def merged(present: Any, patch: Any) -> Any:
+    """A JSON merge patch applied (RFC 7396): null removes, objects are merged, everything else replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    found = dict(present) if isinstance(present, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = merged(found.get(name), value)
+    return found
+
+
+def definition_arguments(found: Declaration) -> dict[str, Any]:
+    """A declaration as keywords of create_schedule and upsert_schedule."""
+    policies = {word: value for word, value in vars(found.overrides).items() if value is not None}
+    options = {word: getattr(found.options, word) for word in found.options.as_dict()}
+    about: dict[str, Any] = {"description": found.description, "tags": found.tags, "payload": json.loads(found.payload)}
+    return {"job": found.job, "expression": found.rule, **about, **policies, **options}

@@ -1,0 +1,130 @@
+"""Dead runs, and acts on many: redrive, purge, bulk. Each takes a filter; what takes longer than a request goes on with a cursor."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Query as InQuery
+from pydantic import Field
+from starlette.responses import Response
+
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.web import views
+from quarterjack.web.calls import Call, IdempotencyKey, header_named
+from quarterjack.web.fields import NAME, ApiBody, Flag, Moment, PageQuery, Payload, Whole, tag_of
+from quarterjack.web.routes.routing import answers, routes_of
+from quarterjack.web.urls import cursor_of_url, run_of_url
+
+router = routes_of("many")
+
+
+class DeadQuery(PageQuery):
+    """Conditions, all of which must hold."""
+
+    job: str | None = Field(None, pattern=NAME)
+    schedule: str | None = Field(None, pattern=NAME)
+    since: Moment | None = Field(None, description="of their end; left out: 24 hours before until")
+    until: Moment | None = None
+    error_type: str | None = Field(None, description="class of the exception")
+    include_redriven: bool = False
+
+
+class DeadFilter(ApiBody):
+    """Which dead runs; at least one condition is needed."""
+
+    job: str | None = Field(None, pattern=NAME)
+    schedule: str | None = Field(None, pattern=NAME, examples=["reports/nightly"])
+    until: Moment | None = None
+    error_type: str | None = None
+
+
+class RedriveRequest(DeadFilter):
+    """Which dead runs to repeat: one, by its `url_id`, or all that meet the conditions."""
+
+    run: str | None = Field(None, description="the `url_id` of one run")
+    since: Moment | None = None
+    payload: Payload = Field(None, description="instead of their own")
+    allow_repeat: Flag = Field(False, description="also LOST runs, which may have done their work")
+    dry_run: Flag = False
+    limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
+    cursor: str | None = Field(None, description="of the answer before")
+
+
+class PurgeRequest(DeadFilter):
+    """Which dead runs to take off the list: one, by its `url_id`, or all that meet the conditions."""
+
+    run: str | None = Field(None, description="the `url_id` of one run")
+    since: Moment | None = None
+    limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
+
+    dry_run: Flag = False
+
+
+class ScheduleFilter(ApiBody):
+    """Conditions on schedules, all of which must hold; at least one is needed."""
+
+    prefix: str | None = Field(None, pattern=NAME)
+    contains: str | None = Field(None, pattern=NAME, description="part of the name")
+    state: ScheduleState | None = None
+    job: str | None = Field(None, pattern=NAME)
+    tag: str | None = Field(None, description="`key=value`, or `key` for any value", examples=["team=billing"])
+    failing: Flag | None = None
+    managed_by: str | None = Field(None, pattern=NAME)
+    names: list[str] | None = Field(
+        None, min_length=1, max_length=1_000, description="only these, as far as they exist"
+    )
+
+
+class BulkRequest(ApiBody):
+    """What to do to every schedule that meets the conditions."""
+
+    action: Literal["pause", "resume", "delete", "retag", "trigger"] = Field(examples=["pause"])
+    filter: ScheduleFilter = Field(examples=[{"tag": "team=billing"}])
+    note: str | None = Field(None, description="of pause")
+    until: Moment | None = Field(None, description="of pause")
+    drain: Flag = Field(False, description="of pause and delete")
+    tags: dict[str, str | None] | None = Field(None, description="of retag: null removes a tag")
+    payload: Payload = Field(None, description="of trigger")
+    dry_run: Flag = False
+    cursor: str | None = Field(None, description="of the answer before")
+
+
+@router.get("/dead", responses=answers(views.DEAD_RUNS))
+def list_dead(call: Call, query: Annotated[DeadQuery, InQuery()]) -> Response:
+    """Runs that failed for good (DEAD, LOST, EXPIRED), newest first."""
+    page = call.scheduler.list_dead(**query.arguments())
+    return call.answer(views.page_document(page, searched_to=page.searched_to))
+
+
+@router.post("/dead/redrive", responses=answers(views.REDRIVEN.model))
+def redrive(call: Call, body: RedriveRequest) -> Response:
+    """Repeat dead runs. While the answer has a cursor, send the request again with it: no run is repeated twice."""
+    given = body.given()
+    run, given["cursor"] = given.pop("run", None), cursor_of_url(given.get("cursor"))
+    with call.in_time() as stop:
+        done = call.scheduler.redrive(None if run is None else run_of_url(run), stop=stop, **given)
+    return call.answer(done)
+
+
+@router.post("/dead/purge", responses=answers(views.Count))
+def purge(call: Call, body: PurgeRequest) -> Response:
+    """Take dead runs off the list, also redriven ones. The runs stay in the ledger. Many take several requests: until the count is 0."""
+    given = body.given()
+    run = given.pop("run", None)
+    with call.in_time() as stop:
+        count = call.scheduler.purge(None if run is None else run_of_url(run), stop=stop, **given)
+    return call.answer({"count": count})
+
+
+@router.post("/bulk", responses=answers(views.BULK.model))
+def bulk(call: Call, body: BulkRequest, key: IdempotencyKey = None) -> Response:
+    """Pause, resume, delete, retag or trigger many schedules. While the answer has a cursor, send the request again with it."""
+    given: dict[str, Any] = body.given() | body.filter.given()
+    del given["filter"]
+    given["cursor"] = cursor_of_url(given.get("cursor"))
+    if given.get("tag") is not None:
+        given["tag"] = tag_of(given["tag"])
+    given = {name: value for name, value in given.items() if value is not None or name not in ("prefix", "contains")}
+    token: dict[str, Any] = {"client_token": key} if key is not None else {}
+    with call.in_time() as stop, header_named("client_token", "Idempotency-Key"):
+        return call.answer(call.scheduler.bulk(stop=stop, **given, **token))

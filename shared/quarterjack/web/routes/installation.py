@@ -1,0 +1,135 @@
+"""What all tenants share, and what is of the tenant as a whole: queues, workers, jobs, audit, statistics, freeze."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated, Literal
+
+from fastapi import Query as InQuery
+from pydantic import Field
+from starlette.responses import Response
+
+from quarterjack.domain.audit import AuditAct
+from quarterjack.web import views
+from quarterjack.web.calls import Call
+from quarterjack.web.fields import NAME, ApiBody, ApiQuery, Moment, PageQuery
+from quarterjack.web.routes.routing import answers, routes_of
+from quarterjack.web.urls import run_of_url
+
+router = routes_of("installation")
+
+
+class WorkersQuery(PageQuery):
+    """Which workers."""
+
+    queue: str | None = Field(None, pattern=NAME, description="that it receives from")
+    job: str | None = Field(None, pattern=NAME, description="that it knows, or may know")
+    stopped: bool = Field(False, description="with those that left in order")
+
+
+class AuditQuery(PageQuery):
+    """Which acts."""
+
+    schedule: str | None = Field(None, pattern=NAME)
+    actor: str | None = Field(None, description="as the application gives it, or as a line shows it")
+    act: AuditAct | None = None
+    run: str | None = Field(None, description="the `url_id` of a run")
+    call: str | None = Field(None, description="id of a call whose acts are wanted")
+    since: Moment | None = Field(None, description="left out: the last 30 days")
+    until: Moment | None = None
+
+
+class TenantStatsQuery(ApiQuery):
+    """Counted by what, of which days."""
+
+    by: Literal["job", "schedule"] = "job"
+    job: str | None = Field(None, pattern=NAME)
+    schedule: str | None = Field(None, pattern=NAME)
+    since: Moment | None = Field(None, description="left out: six days ago")
+    until: Moment | None = Field(None, description="left out: today")
+
+
+class OutcomesQuery(ApiQuery):
+    """Of which hours."""
+
+    hours: int = Field(24, ge=1, le=168, description="up to now, the present one included")
+
+
+class FreezeRequest(ApiBody):
+    """Until when, and why."""
+
+    until: Moment = Field(description="at most 400 days ahead", examples=["2030-12-24T18:00:00Z"])
+    note: str | None = None
+
+
+@router.get("/queues", responses=answers(views.items_model(views.QUEUE.model)))
+def list_queues(call: Call) -> Response:
+    """The queues, with what waits in each and whether the ticker holds them back."""
+    return call.answer({"items": call.scheduler.queues()})
+
+
+@router.get("/workers", responses=answers(views.WORKERS))
+def list_workers(call: Call, query: Annotated[WorkersQuery, InQuery()]) -> Response:
+    """The worker processes and functions, each with the tenant's runs that it has at hand."""
+    return call.answer(views.page_document(call.scheduler.workers(**query.arguments())))
+
+
+@router.get("/jobs", responses=answers(views.items_model(views.JOB.model)))
+def list_jobs(call: Call) -> Response:
+    """The jobs that workers know, with their policies and the schema of their payloads."""
+    return call.answer({"items": call.scheduler.jobs()})
+
+
+@router.get("/audit", responses=answers(views.AUDIT))
+def list_audit(call: Call, query: Annotated[AuditQuery, InQuery()]) -> Response:
+    """Who did what, newest first. A page may be short, or empty, and not the last."""
+    given = query.arguments()
+    if given.get("run") is not None:
+        given["run"] = run_of_url(given["run"])
+    given = {"run_id" if name == "run" else name: value for name, value in given.items()}
+    page = call.scheduler.audit(**given)
+    return call.answer(views.page_document(page, searched_to=page.searched_to))
+
+
+@router.get("/stats", responses=answers(views.items_model(views.DAY_STATS.model)))
+def get_stats(call: Call, query: Annotated[TenantStatsQuery, InQuery()]) -> Response:
+    """Counts and times of ended runs by job or schedule, day by day, the latest first."""
+    return call.answer({"items": call.scheduler.stats(**query.given())})
+
+
+@router.get("/outcomes", responses=answers(views.HOURLY.model))
+def get_outcomes(call: Call, query: Annotated[OutcomesQuery, InQuery()]) -> Response:
+    """What became of the runs that ended in the latest hours, and in the last 60 minutes."""
+    return call.answer(call.scheduler.hourly_outcomes(query.hours))
+
+
+@router.get("/ticker", responses=answers(views.TICKER.model))
+def get_ticker(call: Call) -> Response:
+    """Whether the ticker of the installation runs and keeps up."""
+    return call.answer(call.scheduler.ticker())
+
+
+@router.get("/holds", responses=answers(views.HOLDS.model))
+def get_holds(call: Call) -> Response:
+    """What keeps all runs of the tenant from starting, and why."""
+    return call.answer(call.scheduler.holds())
+
+
+@router.get("/freeze", responses=answers(views.Frozen))
+def get_freeze(call: Call) -> Response:
+    """The end of the freeze, if there is one."""
+    return call.answer({"until": call.scheduler.frozen()})
+
+
+@router.put("/freeze", responses=answers(views.Frozen))
+def freeze(call: Call, body: FreezeRequest) -> Response:
+    """Start no run of this tenant before a time. Running attempts continue; runs that become due start afterwards."""
+    call.scheduler.freeze(body.until, note=body.note)
+    return call.answer({"until": body.until.astimezone(UTC)})
+
+
+@router.delete("/freeze", status_code=204, response_class=Response)
+def thaw(call: Call) -> Response:
+    """End the freeze now, if there is one."""
+    call.scheduler.thaw()
+    return Response(status_code=204)

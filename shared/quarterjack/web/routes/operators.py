@@ -1,0 +1,249 @@
+"""For operators: the profiles of tenants and their grants, and the doctor."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from fastapi import Path
+from fastapi import Query as InQuery
+from pydantic import BaseModel, Field, StrictFloat, StrictInt, StrictStr
+from starlette.responses import Response
+
+from quarterjack.domain.tenants.profile import Grant
+from quarterjack.sdk.tenants.breaking import BreakerView
+from quarterjack.sdk.tenants.figures import TenantFigures
+from quarterjack.sdk.tenants.keys import KeyView, NewKey
+from quarterjack.sdk.tenants.tenant_views import Tenant
+from quarterjack.web import views
+from quarterjack.web.calls import Holder, IfMatch, LetIn, Operation, OperatorCall
+from quarterjack.web.etags import no_tag, tags_of
+from quarterjack.web.fields import NAME, ApiBody, ApiQuery, Moment
+from quarterjack.web.problems import RefusedRequest
+from quarterjack.web.routes.routing import answers, routes_of
+from quarterjack.web.shapes import shape
+from quarterjack.web.urls import name_in_url
+
+router = routes_of("operators", "/v1")
+TENANT = shape(Tenant)
+GRANT = shape(Grant)
+BREAKER = shape(BreakerView)
+FIGURES = shape(TenantFigures)
+KEY, NEW_KEY = shape(KeyView), shape(NewKey)
+_TAG = re.compile(r'"v([0-9]{1,15})"')
+_JOBS: Any = Field(
+    None, description="names and patterns of jobs; null: those of the installation", examples=[["report.*"]]
+)
+
+
+class ProfileRequest(ApiBody):
+    """What a tenant may run."""
+
+    jobs: list[str] | None = _JOBS
+    tier: str | None = Field(None, pattern=NAME, description="whose jobs, queue and limits count where it has none")
+    queue: str | None = Field(None, pattern=NAME, description="of runs for which neither job nor caller names one")
+    note: str | None = Field(None, description="whose it is")
+    limits: dict[str, StrictInt | StrictFloat | StrictStr | None] = Field(
+        {},
+        description="numbers by name, of highest_priority a word; null: the installation's",
+        examples=[{"runs_per_second": 10}],
+    )
+
+
+class NewTenant(ProfileRequest):
+    """A tenant, and what it may run."""
+
+    tenant: str = Field(examples=["acme"])
+
+
+class ProfileChange(ProfileRequest):
+    """What changes of a profile; what is left out stays, and null is the default of the installation."""
+
+    add_jobs: list[str] = Field([], description="instead of jobs: beside those that it has")
+    remove_jobs: list[str] = Field([], description="instead of jobs: of those that it has")
+
+
+class FiguresQuery(ApiQuery):
+    """Of which time."""
+
+    minutes: int = Field(5, ge=1, le=60, description="the last ones")
+
+
+class SuspendRequest(ApiBody):
+    """Why."""
+
+    note: str | None = Field(None, description="wherever runs wait for it", examples=["unpaid since March"])
+
+
+class GrantRequest(ApiBody):
+    """Who may do what."""
+
+    to: str = Field(description="a principal or a pattern of principals", examples=["app:alice@acme"])
+    can: list[str] = Field(description="roles and verbs", examples=[["operator"]])
+    jobs: list[str] = Field(["*"], description="names and patterns of the jobs that it is limited to")
+
+
+class RevokeRequest(ApiBody):
+    """What is taken away."""
+
+    to: str = Field(description="as it was granted", examples=["app:alice@acme"])
+    can: list[str] | None = Field(None, description="left out: all")
+    jobs: list[str] | None = Field(None, description="left out: with any jobs")
+
+
+@router.get("/tenants", responses=answers(views.items_model(TENANT.model)))
+def list_tenants(call: Operation) -> Response:
+    """All profiles, by name, those of the installation and of tiers first. A tenant without a profile is not among them."""
+    return call.answer({"items": call.tenants.list()})
+
+
+@router.post("/tenants", status_code=201, responses=answers(TENANT.model, 201, "created"))
+def create_tenant(call: Operation, body: NewTenant) -> Response:
+    """Give a tenant a profile."""
+    given = body.given()
+    made = call.tenants.create(given.pop("tenant"), **given)
+    return _answer(call, made, 201, Location=f"{call.request.url.path}/{name_in_url(made.name)}")
+
+
+@router.get("/tenants/{tenant}", responses=answers(TENANT.model))
+def get_tenant(call: Operation, tenant: Holder) -> Response:
+    """The profile of a tenant."""
+    return _answer(call, call.tenants.get(tenant))
+
+
+@router.get("/tenants/{tenant}/figures", responses=answers(FIGURES.model))
+def tenant_figures(call: Operation, tenant: Holder, query: Annotated[FiguresQuery, InQuery()]) -> Response:
+    """Rate, lateness, failures and backlog of the last minutes, and what is left of the limits. Nothing is written for it."""
+    return call.answer(call.tenants.figures(tenant, minutes=query.minutes))
+
+
+@router.patch("/tenants/{tenant}", responses=answers(TENANT.model))
+def set_tenant(call: Operation, tenant: Holder, body: ProfileChange, if_match: IfMatch = None) -> Response:
+    """Change a profile; a tenant without one gets one."""
+    return _answer(call, call.tenants.set(tenant, **body.given(), expected_version=_expected(call, tenant, if_match)))
+
+
+@router.post("/tenants/{tenant}/suspend", responses=answers(TENANT.model))
+def suspend_tenant(call: Operation, tenant: Holder, body: SuspendRequest | None = None) -> Response:
+    """Accept no work of a tenant any more, and start none. Running attempts continue; what is due meanwhile waits."""
+    return _answer(call, call.tenants.suspend(tenant, note=None if body is None else body.note))
+
+
+@router.post("/tenants/{tenant}/resume", responses=answers(TENANT.model))
+def resume_tenant(call: Operation, tenant: Holder) -> Response:
+    """End the suspension of a tenant."""
+    return _answer(call, call.tenants.resume(tenant))
+
+
+@router.post("/tenants/{tenant}/grants", responses=answers(TENANT.model))
+def grant(call: Operation, tenant: Holder, body: GrantRequest) -> Response:
+    """Let a principal do something for a tenant, or for every tenant."""
+    return _answer(call, call.tenants.grant(tenant, body.to, body.can, jobs=body.jobs))
+
+
+@router.post("/tenants/{tenant}/grants/revoke", responses=answers(TENANT.model))
+def revoke(call: Operation, tenant: Holder, body: RevokeRequest) -> Response:
+    """Take grants of a principal away."""
+    return _answer(call, call.tenants.revoke(tenant, body.to, can=body.can, jobs=body.jobs))
+
+
+class NewKeyRequest(ApiBody):
+    """Who may do what by a new key."""
+
+    name: str = Field(description="who uses it: the audit has its acts as `key:<name>`", examples=["crm"])
+    can: list[str] = Field(description="roles and verbs", examples=[["submit"]])
+    jobs: list[str] = Field(["*"], description="names and patterns of the jobs that it is limited to")
+    expires_at: Moment | None = Field(None, description="left out: it does not expire")
+
+
+@router.get("/tenants/{tenant}/keys", responses=answers(views.items_model(KEY.model)))
+def list_keys(call: Operation, tenant: Holder) -> Response:
+    """The API keys of a tenant, by name, without their texts."""
+    return call.answer({"items": call.tenants.keys(tenant)})
+
+
+@router.post("/tenants/{tenant}/keys", status_code=201, responses=answers(NEW_KEY.model, 201, "created"))
+def create_key(call: Operation, tenant: Holder, body: NewKeyRequest) -> Response:
+    """Make an API key. The answer has its text, which is stored nowhere."""
+    given = body.given()
+    return call.answer(call.tenants.create_key(tenant, given.pop("name"), given.pop("can"), **given), 201)
+
+
+@router.delete("/tenants/{tenant}/keys/{key}", responses=answers(KEY.model))
+def revoke_key(
+    call: Operation, tenant: Holder, key: Annotated[str, Path(description="the `id` of the key", examples=["crm.1"])]
+) -> Response:
+    """Remove an API key: within 5 s no process takes it any more."""
+    return call.answer(call.tenants.revoke_key(tenant, key))
+
+
+class ResetRequest(ApiBody):
+    """Which breakers are closed."""
+
+    job: str | None = Field(None, description="left out: all of the tenant", examples=["report.daily"])
+
+
+class ClosedBreakers(BaseModel):
+    """Those that were open."""
+
+    items: list[str]
+
+
+@router.get("/tenants/{tenant}/breakers", responses=answers(views.items_model(BREAKER.model)))
+def list_breakers(call: Operation, tenant: Holder) -> Response:
+    """The circuit breakers of a tenant that are open or count failures, by job."""
+    return call.answer({"items": call.tenants.breakers(tenant)})
+
+
+@router.post("/tenants/{tenant}/breakers/reset", responses=answers(ClosedBreakers))
+def reset_breaker(call: Operation, tenant: Holder, body: ResetRequest | None = None) -> Response:
+    """Close the breaker of a job, or all of a tenant: what waits starts within three minutes."""
+    return call.answer({"items": list(call.tenants.reset_breaker(tenant, None if body is None else body.job))})
+
+
+class DoctorFinding(BaseModel):
+    """What one check found."""
+
+    check: str
+    verdict: Literal["ok", "warn", "fail"]
+    what: str
+    remedy: str | None = Field(description="null if it is ok")
+
+
+class Findings(BaseModel):
+    """What the doctor found."""
+
+    items: list[DoctorFinding]
+
+
+@router.get("/doctor", responses=answers(Findings))
+def doctor(call: Operation) -> Response:
+    """Check the installation, from the server: each problem with its remedy. Writes nothing."""
+    call.tenants.check_operator()
+    if call.settings is None:
+        remedy = "ask the server's operator to pass settings= to create_app"
+        raise RefusedRequest(404, "this server was not told the settings of its installation", remedy)
+    from quarterjack.doctor import run_checks  # noqa: PLC0415 (it loads boto3)
+
+    return call.answer({"items": list(run_checks(call.settings))})
+
+
+def _answer(call: LetIn, tenant: Tenant, status: int = 200, **headers: str) -> Response:
+    return call.answer(tenant, status, ETag=f'"v{tenant.version}"', **headers)
+
+
+def _expected(call: OperatorCall, tenant: str, if_match: str | None) -> int | None:
+    """The version that a change is for: of several tags the one that is current. Raises RefusedRequest."""
+    tags = tags_of(if_match)
+    if not tags:
+        return None
+    if tags == ["*"]:
+        call.tenants.get(tenant)  # raises NotFound: there is nothing to match
+        return None
+    versions = [int(found[1]) for tag in tags if (found := _TAG.fullmatch(tag))]
+    if not versions:
+        raise no_tag("tenant", if_match, "send the ETag of a GET")
+    if len(versions) == 1:
+        return versions[0]
+    current = call.tenants.get(tenant).version
+    return current if current in versions else versions[0]

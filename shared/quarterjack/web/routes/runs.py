@@ -1,0 +1,181 @@
+"""Runs: submit, find, read, wait; cancel, retry, replay, reschedule."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import Query as InQuery
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from quarterjack.apply.fields import RETRY
+from quarterjack.domain.history.entry import RunKind
+from quarterjack.domain.policies import Delivery, Priority, Retry, Start
+from quarterjack.domain.run import RunState
+from quarterjack.errors import InvalidInput, NotFinished
+from quarterjack.web import views
+from quarterjack.web.calls import ApiCall, Call, IdempotencyKey, RunId, header_named
+from quarterjack.web.fields import DEFINITION, NAME, ApiBody, ApiQuery, Moment, PageQuery, Payload, Seconds
+from quarterjack.web.routes.routing import answers, routes_of
+from quarterjack.web.urls import run_in_url
+
+router = routes_of("runs")
+_NEXT = 3.0  # seconds between two looks of a long poll, at most
+
+
+class SubmitRequest(ApiBody):
+    """What to run, when, and under which policies."""
+
+    job: str = Field(pattern=NAME, examples=["reports.nightly"])
+    payload: Payload = Field(None, examples=[{"region": "eu"}])
+    run_at: Moment | None = Field(None, description="left out: now")
+    delay: Seconds | None = Field(None, ge=0, description="seconds from now, instead of run_at")
+    delivery: Delivery | None = None
+    start: Start | None = None
+    priority: Priority | None = Field(None, description="left out: the job's")
+    retry: dict[str, Any] | None = Field(None, json_schema_extra={**DEFINITION["properties"]["retry"]})
+    timeout: Seconds | None = Field(None, gt=0, description="seconds of one attempt")
+    deadline: Seconds | None = Field(None, gt=0, description="seconds after the due time; then no attempt starts")
+    queue: str | None = Field(None, pattern=NAME, description="left out: the job's")
+
+
+class RunsQuery(PageQuery):
+    """Conditions, all of which must hold."""
+
+    state: list[RunState] | None = Field(None, description="one or several")
+    failed: bool = Field(False, description="DEAD, LOST and EXPIRED ones")
+    job: str | None = Field(None, pattern=NAME)
+    prefix: str | None = Field(None, pattern=NAME, description="of the schedule's name")
+    tag: str | None = Field(None, description="`key=value`, or `key` for any value")
+    error_type: str | None = Field(None, description="class of the exception")
+    kind: list[RunKind] | None = Field(None, description="one or several")
+    since: Moment | None = Field(None, description="of the end of ended runs; of others, when they are due")
+    until: Moment | None = Field(None, description="likewise")
+
+
+class WaitQuery(ApiQuery):
+    """Whether to wait."""
+
+    wait: float = Field(0, ge=0, le=20, description="seconds to wait for the run's end")
+
+
+class ReplayRequest(ApiBody):
+    """What to repeat it with."""
+
+    payload: Payload = Field(None, description="instead of the original's", examples=[{"region": "us"}])
+
+
+class RescheduleRequest(ApiBody):
+    """When."""
+
+    at: Moment | None = Field(None, examples=["2030-12-24T18:00:00Z"])
+    delay: Seconds | None = Field(None, ge=0, description="seconds from now, instead of at")
+
+
+@router.post("/runs", status_code=201, responses=answers(views.RUN.model, 201, "submitted, or found by its key"))
+def submit(call: Call, body: SubmitRequest, key: IdempotencyKey = None) -> Response:
+    """Run a job once: now, at a time, or after a delay."""
+    given = body.given()
+    if given.get("retry") is not None:
+        given["retry"] = _retry(given["retry"])
+    with header_named("idempotency_key", "Idempotency-Key"):
+        run = call.scheduler.submit(**given, idempotency_key=key)
+    return call.answer(run, 201, Location=call.address("runs", run_in_url(run.id)))
+
+
+@router.get("/runs", responses=answers(views.RUNS))
+def list_runs(call: Call, query: Annotated[RunsQuery, InQuery()]) -> Response:
+    """Runs of all schedules and one-offs: those that have not ended first, then ended ones, newest first.
+
+    Their payloads, results, error texts, actors, progress, workers and the times of their leases are null here: ask for the run.
+
+    A page ends after its limit or some read units, so it may be short, even empty, and not the last.
+    """
+    page = call.scheduler.list_runs(**query.arguments())
+    return call.answer(views.page_document(page, searched_to=page.searched_to))
+
+
+@router.get("/runs/{run}", responses=answers(views.RUN.model))
+async def get_run(call: Call, run: RunId, query: Annotated[WaitQuery, InQuery()]) -> Response:
+    """A run. With `wait`, as soon as it has ended, or as it is after so many seconds. Waiting takes no thread."""
+    seconds = min(query.wait, call.longest)
+    if seconds:
+        await _ended(call, run, seconds)
+    return call.answer(await run_in_threadpool(call.scheduler.get_run, run))
+
+
+@router.get("/runs/{run}/transitions", responses=answers(views.items_model(views.TRANSITION.model)))
+def list_transitions(call: Call, run: RunId) -> Response:
+    """Its transitions, oldest first, from the archive."""
+    return call.answer({"items": call.scheduler.transitions(run)})
+
+
+@router.get("/runs/{run}/logs", responses=answers(views.LOG_LINES))
+def list_run_logs(call: Call, run: RunId, query: Annotated[PageQuery, InQuery()]) -> Response:
+    """Its log lines, oldest first: of its job's loggers, and Quarterjack's own about it.
+
+    A page ends after its limit, a megabyte or some requests, so it may be short, even empty, and not the last.
+    """
+    page = call.scheduler.run_logs(run, **query.arguments())
+    more = {"searched_to": page.searched_to, "sources": page.sources, "missing": page.missing}
+    return call.answer(views.page_document(page, **more))
+
+
+@router.get("/runs/{run}/why", responses=answers(views.ANSWER.model))
+def why_run(call: Call, run: RunId) -> Response:
+    """Why it ran, ran late, or did not run."""
+    return call.answer(call.scheduler.why_run(run))
+
+
+@router.post("/runs/{run}/cancel", responses=answers(views.RUN.model))
+def cancel_run(call: Call, run: RunId) -> Response:
+    """Cancel a run: one that waits never starts, a running job sees it at its worker's next heartbeat."""
+    return call.answer(call.scheduler.cancel_run(run))
+
+
+@router.post("/runs/{run}/retry", responses=answers(views.RUN.model))
+def retry_run(call: Call, run: RunId) -> Response:
+    """Start the next attempt of a waiting run now."""
+    return call.answer(call.scheduler.retry_run(run))
+
+
+@router.post("/runs/{run}/replay", status_code=201, responses=answers(views.RUN.model, 201, "submitted"))
+def replay_run(call: Call, run: RunId, body: ReplayRequest | None = None, key: IdempotencyKey = None) -> Response:
+    """Repeat an ended run as a new one-off."""
+    given = (body or ReplayRequest.model_validate({})).given()
+    with header_named("idempotency_key", "Idempotency-Key"):
+        done = call.scheduler.replay_run(run, **given, idempotency_key=key)
+    return call.answer(done, 201, Location=call.address("runs", run_in_url(done.id)))
+
+
+@router.post("/runs/{run}/reschedule", responses=answers(views.RUN.model))
+def reschedule_run(call: Call, run: RunId, body: RescheduleRequest) -> Response:
+    """Move a one-off that has not begun to another time."""
+    return call.answer(call.scheduler.reschedule(run, **body.given()))
+
+
+async def _ended(call: ApiCall, run: str, seconds: float) -> None:
+    """Return when a run has ended, or after so many seconds. Raises NotFound."""
+    pauses = call.scheduler._pauses_until_ended(run, seconds)  # noqa: SLF001 (as AsyncScheduler does)
+    with suppress(NotFinished):
+        async for pause in _in_threads(pauses):
+            await asyncio.sleep(min(pause, _NEXT))
+
+
+async def _in_threads(items: Iterator[float]) -> AsyncIterator[float]:
+    while (item := await run_in_threadpool(next, items, None)) is not None:
+        yield item
+
+
+def _retry(words: dict[str, Any]) -> Retry:
+    for word in words:
+        if word not in RETRY:
+            raise InvalidInput(f"retry.{word}", "…", "is not known here", f"use some of {', '.join(RETRY)}")
+    try:
+        return Retry(**words)
+    except InvalidInput as problem:
+        raise problem.about(f"retry.{problem.field}") from None

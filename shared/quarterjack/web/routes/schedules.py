@@ -1,0 +1,210 @@
+"""Schedules as resources: list, create, read, replace, change, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from fastapi import Header
+from fastapi import Query as InQuery
+from pydantic import Field
+from starlette.responses import Response
+
+from quarterjack.apply.fields import read_words
+from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.tenants.access import Verb
+from quarterjack.errors import Conflict, Forbidden, InvalidInput, NotFound
+from quarterjack.sdk.schedule_views import Schedule, Upserted
+from quarterjack.web import views
+from quarterjack.web.calls import ApiCall, Call, IdempotencyKey, IfMatch, ScheduleName, header_named
+from quarterjack.web.etags import Done, etag_of, match, persist
+from quarterjack.web.fields import (
+    NAME,
+    ApiQuery,
+    Definition,
+    NamedDefinition,
+    PageQuery,
+    Patch,
+    definition_arguments,
+    merged,
+)
+from quarterjack.web.routes.routing import answers, routes_of
+from quarterjack.web.urls import name_in_url
+
+router = routes_of("schedules")
+
+
+class ScheduleQuery(PageQuery):
+    """Conditions, all of which must hold."""
+
+    prefix: str | None = Field(None, pattern=NAME, description="of the name")
+    contains: str | None = Field(None, pattern=NAME, description="part of the name")
+    state: ScheduleState | None = Field(None, description="left out: any but DELETED")
+    job: str | None = Field(None, pattern=NAME)
+    tag: str | None = Field(None, description="`key=value`, or `key` for any value")
+    failing: bool | None = Field(None, description="whether an incident is open")
+    managed_by: str | None = Field(None, pattern=NAME, description="the package or file that declares it")
+    next_fires: int = Field(0, ge=0, le=10, description="how many next fires each schedule is listed with")
+
+
+class DeleteQuery(ApiQuery):
+    """How to delete."""
+
+    drain: bool = Field(False, description="runs that are already due still start")
+
+
+@router.get("/schedules", responses=answers(views.SCHEDULES))
+def list_schedules(call: Call, query: Annotated[ScheduleQuery, InQuery()]) -> Response:
+    """Schedules that meet all conditions, sorted by name. A page may be short, even empty, and not the last."""
+    page = call.scheduler.list_schedules(**query.arguments())
+    return call.answer(views.page_document(page, searched_name=page.searched_name))
+
+
+@router.post("/schedules", status_code=201, responses=answers(views.ScheduleDocument, 201, "created"))
+def create_schedule(call: Call, body: NamedDefinition, key: IdempotencyKey = None) -> Response:
+    """Create a schedule. Its first fire may be due a few seconds from now."""
+    words = dict(body)
+    name = words.pop("name", None)
+    if name is None:
+        raise InvalidInput("name", name, "is missing", "give the schedule a name")
+    with header_named("client_token", "Idempotency-Key"):
+        made = call.scheduler.create_schedule(name, **_arguments(name, words), client_token=key)
+    return as_it_is(call, made, 201)
+
+
+@router.get("/schedules/{name}", responses=answers(views.ScheduleDocument))
+def get_schedule(
+    call: Call,
+    name: ScheduleName,
+    if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="the ETag that you have")] = None,
+) -> Response:
+    """A schedule with its definition. What moves by itself is in its status."""
+    document = _document(call, name)
+    tag = etag_of(document)
+    if if_none_match is not None and tag in [one.strip().removeprefix("W/") for one in if_none_match.split(",")]:
+        return Response(status_code=304, headers={"ETag": tag})
+    return call.answer(document, ETag=tag)
+
+
+@router.put("/schedules/{name}", responses=answers(views.ScheduleDocument, s201="created"))
+def put_schedule(
+    call: Call,
+    name: ScheduleName,
+    body: Definition,
+    if_match: IfMatch = None,
+    if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="`*`: only create it")] = None,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Create a schedule, or give it this definition: what is left out has its default. A paused one stays paused."""
+    arguments = _arguments(name, body)
+    with header_named("client_token", "Idempotency-Key"):
+        if if_none_match is not None and if_none_match.strip() == "*":
+            return as_it_is(call, call.scheduler.create_schedule(name, **arguments, client_token=key), 201)
+        done = if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.upsert_schedule(name, **arguments, expected_revision=seen, client_token=key),
+        )
+    return as_it_is(call, done.schedule, 201 if done.change == "created" else 200)
+
+
+@router.patch(
+    "/schedules/{name}",
+    responses=answers(views.ScheduleDocument),
+    openapi_extra={
+        "requestBody": {
+            "content": {
+                "application/merge-patch+json": {
+                    "schema": {
+                        "title": "ScheduleMergePatch",
+                        "type": "object",
+                        "examples": [{"payload": {"region": "us"}}],
+                    }
+                }
+            }
+        }
+    },
+)
+def patch_schedule(call: Call, name: ScheduleName, body: Patch, if_match: IfMatch = None) -> Response:
+    """Change the definition by a JSON merge patch (RFC 7396): null removes a field, which then has its default.
+
+    Without `If-Match` it is merged into whichever definition is current.
+    """
+
+    def merge(present: Schedule) -> Upserted:
+        _check_mergeable(present, body)
+        arguments = _arguments(name, merged(views.schedule_document(present)["definition"], body))
+        return call.scheduler.upsert_schedule(name, **arguments, expected_revision=present)
+
+    def begin(seen: int | Schedule | None) -> Upserted:
+        if isinstance(seen, Schedule):
+            return merge(seen)
+        return persist(lambda: _at(seen, call.scheduler.get_schedule(name)), merge)
+
+    return as_it_is(call, if_matching(call, name, if_match, begin).schedule, 200)
+
+
+def _at(revision: int | None, present: Schedule) -> Schedule:
+    if revision not in (None, present.revision):
+        raise Conflict(f"you saw revision {revision}, but revision {present.revision} is current; read it again")
+    return present
+
+
+@router.delete("/schedules/{name}", status_code=204, response_class=Response)
+def delete_schedule(
+    call: Call,
+    name: ScheduleName,
+    query: Annotated[DeleteQuery, InQuery()],
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Delete a schedule; its runs stay readable. After the answer none of its runs starts."""
+    with header_named("client_token", "Idempotency-Key"):
+        if_matching(
+            call,
+            name,
+            if_match,
+            lambda seen: call.scheduler.delete_schedule(
+                name, drain=query.drain, expected_revision=seen, client_token=key
+            ),
+        )
+    return Response(status_code=204)
+
+
+def _arguments(name: str, words: Mapping[str, Any]) -> dict[str, Any]:
+    """The words of a definition as keywords of create and upsert. Raises InvalidInput with the path of the word."""
+    if "paused" in words:
+        raise InvalidInput(
+            "paused", words["paused"], "is not a word of a definition here", "POST to …/pause or …/resume"
+        )
+    return definition_arguments(read_words(name, words, "the body"))
+
+
+def _document(call: ApiCall, name: str) -> dict[str, Any]:
+    return views.schedule_document(call.scheduler.get_schedule(name))
+
+
+def _check_mergeable(present: Schedule, patch: Any) -> None:
+    """Raises Forbidden if a patch would have to be merged into a payload that the caller may not see."""
+    given = patch.get("payload", {}) if isinstance(patch, Mapping) else None
+    if present.masked and isinstance(given, Mapping):
+        remedy = "ask for read-payloads, or PUT the whole definition"
+        problem = f"name={present.name!r}: you may not read its payload, so it cannot be kept; {remedy}"
+        raise Forbidden(problem, verb=Verb.READ_PAYLOADS, tenant=present.tenant, job=present.job)
+
+
+def as_it_is(call: ApiCall, done: Schedule, status: int = 200) -> Response:
+    """The answer to a change: the schedule as it is now, or what the change returned to a caller who may not read schedules."""
+    where = {"Location": call.address("schedules", name_in_url(done.name))} if status == 201 else {}
+    try:
+        may_read = call.scheduler._may(Verb.READ_SCHEDULES, done.job)  # noqa: SLF001 (no denied act: it was not asked for)
+        document = _document(call, done.name) if may_read else views.schedule_document(done)
+    except NotFound:  # deleted meanwhile: the change was made
+        return call.answer(views.schedule_document(done), status)
+    return call.answer(document, status, ETag=etag_of(document), **where)
+
+
+def if_matching(call: ApiCall, name: str, if_match: str | None, act: Callable[[int | Schedule | None], Done]) -> Done:
+    """Carry out a change of the schedule that ``If-Match`` names. Raises as ``match``."""
+    return match(if_match, lambda: call.scheduler.get_schedule(name), act)

@@ -1,0 +1,151 @@
+"""The documents of the API: which view of the SDK has which form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import GenericAlias
+from typing import Any
+
+from pydantic import BaseModel, Field, create_model
+
+from quarterjack.sdk.backfills import Backfill
+from quarterjack.sdk.bulk import BulkResult
+from quarterjack.sdk.forecasts.views import ComingSchedule, Forecast, ForecastSpan
+from quarterjack.sdk.history.audit import AuditLine
+from quarterjack.sdk.history.day_stats import DayStats, HourlyOutcomes
+from quarterjack.sdk.history.health import Holds, TickerStatus
+from quarterjack.sdk.history.log_views import LogLine
+from quarterjack.sdk.history.worker_views import JobView, QueueView, Worker, WorkerRun
+from quarterjack.sdk.schedule_views import ChainView, RevisionView, Schedule
+from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
+from quarterjack.timing import PreviewRow
+from quarterjack.web.fields import DEFINITION
+from quarterjack.web.shapes import Shape, as_json, page_model, shape
+from quarterjack.web.urls import cursor_in_url, run_in_url
+from quarterjack.why.answer import Answer
+
+_URL_ID = (str, "its id as a segment of an address", lambda item: run_in_url(item.id))
+
+RUN = shape(
+    Run,
+    add={
+        "url_id": _URL_ID,
+        "lateness": (float | None, "seconds from due to the first start", lambda run: run.lateness),
+    },
+)
+DEAD_RUN = shape(DeadRun, add={"url_id": _URL_ID})
+WORKER_RUN = shape(WorkerRun, add={"url_id": _URL_ID})
+TRANSITION = shape(RunTransition)
+LOG_LINE = shape(LogLine)
+BACKFILL = shape(
+    Backfill, add={"progress": (float, "share of its fires that are handled, 0 to 1", lambda one: one.progress)}
+)
+REVISION = shape(RevisionView)
+CHAIN = shape(ChainView)
+WORKER = shape(Worker)
+QUEUE = shape(QueueView, add={"depth": (int | None, "messages that wait or are in flight", lambda one: one.depth)})
+JOB = shape(JobView)
+AUDIT_LINE = shape(AuditLine)
+DAY_STATS = shape(DayStats)
+HOURLY = shape(HourlyOutcomes)
+TICKER = shape(TickerStatus)
+HOLDS = shape(Holds)
+ANSWER = shape(
+    Answer, add={"causes": (list[str], "what kept it from running, or from running in time", lambda one: one.causes)}
+)
+FIRE = shape(PreviewRow)
+_GO_ON = {"cursor": (str | None, "send it to go on; null: all were read", lambda one: cursor_in_url(one.cursor))}
+BULK = shape(BulkResult, leave_out=("cursor",), add=_GO_ON)
+SPAN, COMING = shape(ForecastSpan), shape(ComingSchedule)
+FORECAST = shape(Forecast, leave_out=("cursor",), add=_GO_ON)
+REDRIVEN = shape(Redriven, leave_out=("cursor",), add=_GO_ON)
+
+# A listing has what the head of a schedule tells; a schedule has what does not move by itself, so that its tag stays.
+LISTED = shape(Schedule, leave_out=("payload", "last_fired_at", "definition"))
+_MOVES = ("failing", "failed_at", "failed_run", "incident", "version", "last_fired_at", "next_fires")
+_IN_DEFINITION = ("job", "expression", "timezone", "payload", "description", "tags", "definition")
+SCHEDULE = Shape(Schedule, leave_out=(*_MOVES, *_IN_DEFINITION), name="ScheduleDocument")
+ScheduleDocument: type[BaseModel] = create_model(
+    "ScheduleResource",
+    __base__=SCHEDULE.model,
+    __doc__="A schedule. What moves by itself is in its status.",
+    definition=(
+        dict[str, Any],
+        Field(description="what PUT takes and PATCH merges", json_schema_extra={**DEFINITION}),
+    ),
+)
+
+
+def schedule_document(schedule: Schedule) -> dict[str, Any]:
+    """A schedule as GET answers it."""
+    payload = {} if schedule.payload is None else {"payload": schedule.payload}
+    return SCHEDULE.document(schedule) | {"definition": as_json({**schedule.definition, **payload})}
+
+
+class ScheduleStatus(BaseModel):
+    """What moves by itself."""
+
+    state: str
+    revision: int
+    failing: int = Field(description="consecutive runs that failed for good")
+    failed_at: str | None
+    failed_run: str | None = Field(description="id of the run that failed last")
+    incident: str | None = Field(description="id of the open incident")
+    last_fired_at: str | None = Field(description="in the schedule's zone")
+    next_fires: list[str] = Field(description="the next ten, in the schedule's zone")
+    last_runs: list[RUN.model] = Field(description="the last ten that were due, newest first")  # type: ignore[name-defined]
+    chain: CHAIN.model = Field(description="whether its next fire is in the agenda")  # type: ignore[name-defined]
+
+
+class Fires(BaseModel):
+    """Fires of a schedule."""
+
+    items: list[str] = Field(description="in its zone, the next first")
+
+
+class Count(BaseModel):
+    """How many there were."""
+
+    count: int
+
+
+class Frozen(BaseModel):
+    """The freeze of a tenant."""
+
+    until: str | None = Field(description="UTC; null: there is no freeze")
+
+
+def items_model(of: type[BaseModel]) -> type[BaseModel]:
+    """The schema of a list that has no pages."""
+    items: Any = GenericAlias(list, (of,))
+    made: type[BaseModel] = create_model(f"{of.__name__}List", items=(items, ...))
+    return made
+
+
+_LATER = "all that is later was looked at; null: this is the end"
+RUNS = page_model(
+    RUN.model,
+    searched_to=(str | None, Field(description="all runs that ended later were looked at; null: not a search")),
+)
+LOG_LINES = page_model(
+    LOG_LINE.model,
+    searched_to=(str | None, Field(description="all earlier lines were looked at")),
+    sources=(list[str], Field(description="names of the logs that there are")),
+    missing=(str | None, Field(description="why lines may be missing, and what to do; null: none is known to be")),
+)
+SCHEDULES = page_model(
+    LISTED.model,
+    searched_name=(
+        str | None,
+        Field(description="all schedules up to this name were looked at; null: this is the end"),
+    ),
+)
+BACKFILLS = page_model(BACKFILL.model)
+DEAD_RUNS = page_model(DEAD_RUN.model, searched_to=(str | None, Field(description=_LATER)))
+WORKERS = page_model(WORKER.model)
+AUDIT = page_model(AUDIT_LINE.model, searched_to=(str | None, Field(description=_LATER)))
+
+
+def page_document(page: Page, **more: Any) -> Mapping[str, Any]:
+    """A page of the SDK."""
+    return {"items": as_json(page.items), "cursor": cursor_in_url(page.cursor), **as_json(more)}

@@ -1,0 +1,109 @@
+"""Suspensions of the tenant: the one that holds its runs now, and those that held a run and are over; likewise its circuit breakers;
+and the line of its concurrency cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quarterjack.domain.audit import AuditAct, AuditLineRow
+from quarterjack.state.tenants.breaker import ALL, breaker_of
+from quarterjack.state.tenants.slots import EVERYBODY
+from quarterjack.why.answer import Cause, Sentence
+from quarterjack.why.facts import Facts
+from quarterjack.why.words import count, show
+
+_ACTS = (AuditAct.SUSPEND_TENANT, AuditAct.RESUME_TENANT)
+
+
+def suspended_now(facts: Facts) -> Iterator[Sentence]:
+    """That nothing of the tenant starts."""
+    profile = None if facts.governance is None else facts.governance.profile
+    if profile is None or profile.accepts:
+        return
+    source, note = (
+        f"profile of tenant {facts.tenant}",
+        f" ({profile.suspension_note})" if profile.suspension_note else "",
+    )
+    if profile.is_erased:
+        text = f"The tenant is {profile.state}: nothing of it starts any more."
+    else:
+        text = f"The tenant is suspended{note}: nothing of it starts until it is resumed."
+    yield Sentence(text=text, source=source, cause=Cause.SUSPENSION)
+
+
+def broken_now(facts: Facts) -> Iterator[Sentence]:
+    """That a circuit breaker holds the job."""
+    job, breakers = facts.job, facts.breakers
+    if job is None or breakers is None:
+        return
+    for name in breakers.over(job):
+        one = breakers.jobs[name]
+        text = (
+            f"{_title(name)} is open since {show(one.opened_at or 0)}, because its attempts failed: one run a minute is let "
+            f"through until one succeeds, {one.rate} in this minute."
+        )
+        yield _of_breakers(facts, text)
+
+
+def broken_between(facts: Facts, since: int, until: int, *, grace: int = 0) -> Iterator[Sentence]:
+    """The circuit breakers that held the job between two instants (UTC ms), or were open up to ``grace`` ms before them."""
+    job, breakers = facts.job, facts.breakers
+    if job is None or breakers is None:
+        return
+    for period in breakers.between(job, since, until, grace=grace):
+        end = "on" if period.until is None else f"until {show(period.until)}"
+        by = "" if period.actor is None else f", when {period.actor} closed it"
+        open_from = f"{_title(period.job)} was open from {show(period.since)} {end}{by}"
+        text = f"{open_from}, because its attempts failed: runs waited, but for probes."
+        yield _of_breakers(facts, text)
+
+
+def _title(name: str) -> str:
+    of = breaker_of(name)
+    return of[0].upper() + of[1:]
+
+
+def _of_breakers(facts: Facts, text: str) -> Sentence:
+    return Sentence(text=text, source=f"circuit breakers of tenant {facts.tenant}", cause=Cause.BREAKER)
+
+
+def in_line(facts: Facts) -> Iterator[Sentence]:
+    """That the run waits for a slot of a concurrency cap."""
+    if facts.line is None:
+        return
+    cap, slots = facts.line
+    of = "all jobs" if cap.job == ALL else f"job {cap.job}"
+    whose = "all tenants together" if cap.tenant == EVERYBODY else "the tenant"
+    used = slots.current(facts.now).used()
+    text = (
+        f"It waits in line: of {of}, {whose} may have {count(cap.most or 0, 'run')} at a time, and {count(used, 'slot')} "
+        f"{'is' if used == 1 else 'are'} in use. Runs of the line start in the order in which they were due."
+    )
+    yield Sentence(text=text, source=f"slots of {cap.id}", cause=Cause.CONCURRENCY)
+
+
+def may_have_been_suspended(facts: Facts, ready: int) -> bool:
+    """Whether the tenant's profile has changed since a run was ready: it may have been suspended in between."""
+    own = None if facts.governance is None else facts.governance.own
+    return own is not None and own.accepts and own.updated_at >= ready
+
+
+def suspended_between(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
+    """The suspensions between two instants (UTC ms) that are over, by the lines of the audit."""
+    lines = sorted((line for line in facts.tenant_acts if line.act in _ACTS), key=lambda line: line.at)
+    begin: AuditLineRow | None = None
+    for line in lines:
+        if line.act is AuditAct.SUSPEND_TENANT:
+            begin = begin or line
+            continue
+        if line.at > ready and (begin is None or begin.at < until):
+            yield _period(begin, line)
+        begin = None
+
+
+def _period(begin: AuditLineRow | None, end: AuditLineRow) -> Sentence:
+    since = "" if begin is None else f" by {begin.actor} from {show(begin.at)}"
+    note = "" if begin is None or not begin.reason else f" ({begin.reason})"
+    text = f"The tenant was suspended{since} until {show(end.at)}, when {end.actor} resumed it{note}: no run started."
+    return Sentence(text=text, source=f"audit line {(begin or end).id}", cause=Cause.SUSPENSION)

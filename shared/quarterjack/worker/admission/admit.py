@@ -1,0 +1,290 @@
+"""Admit: ask every reason not to start a run now, in this order. What nothing keeps back goes on to its lease.
+
+A reason is a function of a run that gives the outcome of its message, or None: it does not hold. It may write the run's row; what
+happens with the message is for ``acknowledge``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from quarterjack.domain.message import UNREADABLE, DeadLetter, Message
+from quarterjack.domain.run import Failure, RunState
+from quarterjack.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
+from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.errors import NotFound, TooNew, Unavailable
+from quarterjack.owner.backfill.control import refuse_stopped
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.backfill import unhurried
+from quarterjack.state.before_start import refuse, shadow, take_back
+from quarterjack.state.refusal import Refusal, deaths, refused_by
+from quarterjack.state.run_spec import RunSpec
+from quarterjack.worker.admission.granted import not_granted
+from quarterjack.worker.admission.overlap import acquire_slot
+from quarterjack.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
+from quarterjack.worker.admission.tenant_state import RETURN, UNREAD, held_by_breaker, out_of_bounds, suspended
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+FRESH = 5 * SECOND  # how long a worker believes what it read; a batch has started by then, mostly
+PATIENCE = 15 * MINUTE  # how long a run waits for a worker that knows its job
+UNKNOWN_DELAY = 30 * SECOND  # before it is offered again
+_LATER = 60 * SECOND  # before a message comes back that this release cannot read
+_QUARANTINE_TAKEN = 10 * SECOND  # before a message comes back whose run found another suspect in the quarantine
+_AHEAD = 10  # later revisions that are read at once
+
+Reason = Callable[[WorkerContext, ReadyRun], Outcome | None]
+
+
+def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcome:
+    """The run of a message, ready for its lease; or why it does not start now. Raises Unavailable."""
+    message = received.message
+    if message is None:
+        return _unreadable(worker, received)
+    return out_of_bounds(worker, received, message) or _admit(worker, received, message)
+
+
+def _admit(worker: WorkerContext, received: ReceivedMessage, message: Message) -> ReadyRun | Outcome:
+    spec = received.spec
+    if spec is None or (message.run.is_fire and received.revision is None):
+        return _unfounded(worker, received, message)
+    outcome = (
+        _of_another_claim(received, message)
+        or _quarantined(worker, received, message)
+        or withdrawn(worker, received, message)
+    )
+    if outcome is not None:
+        return outcome
+    job = worker.jobs.get(spec.job)
+    if job is None:
+        return unknown_job(worker, received, message, spec)
+    own = job.policies.overridden(spec.overrides)
+    policies = own if message.backfill is None else unhurried(own)
+    ready = ReadyRun(received=received, message=message, job=job, spec=spec, policies=policies, payload=spec.payload)
+    for reason in (*REASONS, acquire_slot) if received.is_exclusive else REASONS:
+        outcome = reason(worker, ready)
+        if outcome is not None:
+            return outcome
+    return ready
+
+
+def _unfounded(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
+    """The run's row, or the revision that defines it, was not read or does not exist."""
+    ref, again = message.run, worker.clock() + UNREAD
+    if ref in received.rows.unanswered or (ref.is_one_off and received.row is not None):  # or its policies are garbage
+        log.warning("run.unread", extra={"run_id": str(ref)})
+        return Outcome.kept(message, "run_unread", at=again)
+    key = received.defined_by
+    if key is None:
+        return rejected(worker, received, "unknown_run")
+    if received.spec is not None:  # a backfill's run, which waits under another revision than defines it
+        key = (ref.owner, message.revision)
+    if key in received.revisions.unanswered:
+        return Outcome.kept(message, "revision_unread", at=again)
+    log.error("revision.missing", extra={"run_id": str(ref), "revision": key[1]})
+    if key in received.revisions.broken:  # of a later release, or a person can mend it
+        return Outcome.kept(message, "revision_unread", at=again)
+    run = worker.services.ledger.read(ref)
+    if run is None or run.revision != message.revision:
+        return rejected(worker, received, "unknown_revision")
+    missing = Failure(kind="RevisionMissing", message=f"revision {key[1]} of {key[0]!r} is missing")
+    return given_up(worker, received, message, "revision missing", missing)
+
+
+def _of_another_claim(received: ReceivedMessage, message: Message) -> Outcome | None:
+    """The row was claimed anew since, or the message says what is not so; the row's own message is another one."""
+    row = received.row
+    if row is None or (row.revision, row.backfill) == (message.revision, message.backfill):
+        return None
+    return Outcome.refused(message, ENDED if row.is_terminal else "other_claim")
+
+
+def _unreadable(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
+    """Not one of our messages: to the dead-letter queue with the reason. One of a later release waits for its worker."""
+    if isinstance(received.problem, TooNew):
+        log.warning("message.too_new", extra={"error": str(received.problem)})
+        return Outcome.kept(None, "too_new", at=worker.clock() + _LATER)
+    reason = f"unreadable: {received.problem}"
+    log.error("message.unreadable", extra={"error": reason, "message_id": received.delivery.id})
+    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=reason[:500], state=UNREADABLE))
+    return Outcome(action=Action.UNREADABLE, message=None, why="unreadable")
+
+
+def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+    """Enter the crash quarantine if the run's worker crashed; a message that came for the first time needs no look. Raises Unavailable."""
+    if received.delivery.receives <= 1:
+        return None
+    crashes = deaths(worker.services.ledger.read(message.run), worker.clock())
+    leave = worker.quarantine.enter(crashes)
+    if leave is None:
+        return Outcome.kept(message, "other_suspect_runs", at=worker.clock() + _QUARANTINE_TAKEN)
+    received.in_flight.leave = leave
+    return None
+
+
+def withdrawn(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+    """Refuse a run that its owner took back before it ever started. Raises Unavailable."""
+    if message.run.is_one_off:
+        return None
+    fire_of = received.revision if message.run.is_fire else None
+    refusal = _deleted(worker, message) if fire_of is None else _refused_by(worker, fire_of, message.run.instant or 0)
+    if refusal is not None:
+        return _refuse(worker, message, refusal)
+    found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
+    return None if found is None else Outcome.refused(message, found.reason, found.state)
+
+
+def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
+    """A run that was triggered by hand is its owner's act: only a full stop takes it back, and that sweeps.
+
+    What a sweep may have missed, because the trigger was on its way, came after a pause, but must not come after a deletion.
+    """
+    owner, schedules = message.run.owner, worker.services.schedules
+    head = schedules.head(message.run.tenant, owner.partition("/")[2])
+    if head is not None and head.state is not ScheduleState.DELETED:
+        return None
+    last = None if head is None else schedules.revisions([(owner, head.revision)]).found.get((owner, head.revision))
+    if last is not None and last.closed_by is ClosedBy.DRAINED:
+        return None
+    return Refusal(RunState.CANCELLED, str(ClosedBy.DELETED))
+
+
+def _refused_by(worker: WorkerContext, revision: Revision, due: int) -> Refusal | None:
+    """Whether the end of its revision took the run back, or a stop after that was replaced: a late ticker may have claimed it only now."""
+    if revision.active_until is None:
+        return None
+    refusal, number = refused_by(revision, due), revision.number
+    while refusal is None:
+        keys = [(revision.owner, number + ahead) for ahead in range(1, _AHEAD + 1)]
+        answer = worker.services.schedules.revisions(keys)
+        for key in keys:
+            if key in answer.unanswered or key in answer.broken:
+                raise Unavailable(f"revision {key[1]} of {key[0]!r} could not be read")
+            later = answer.found.get(key)
+            if later is None or later.active_until is None:
+                return None
+            refusal = refused_by(later, due)
+            if refusal is not None:
+                break
+        number += _AHEAD
+    return refusal
+
+
+def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcome | None:
+    """None: it was leased before, has ended, or was taken over. The lease decides."""
+    now = worker.clock()
+    ledger, expires = worker.services.ledger, worker.expires(now)
+    transition = refuse(to=refusal.to, revision=message.revision, now=now, expires=expires, reason=refusal.reason)
+    applied = ledger.move(message.run, transition).applied
+    if not applied and refusal.beyond and refusal.to is RunState.CANCELLED:
+        transition = take_back(
+            revision=message.revision,
+            instant=message.run.instant or 0,
+            now=now,
+            expires=expires,
+            reason=refusal.reason,
+        )
+        applied = ledger.move(message.run, transition).applied
+    return Outcome.refused(message, refusal.reason, refusal.to) if applied else None
+
+
+def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Message, spec: RunSpec) -> Outcome:
+    """No job of that name here. Since when, the message says; but the run has not waited longer than its row says."""
+    now = worker.clock()
+    since, again = message.unknown_since or now, now + UNKNOWN_DELAY
+    run = None if now - since < PATIENCE else worker.services.ledger.read(message.run)
+    if run is not None:
+        since = max(since, run.created_at, run.not_before)
+    if now - since < PATIENCE:
+        log.warning("job.unknown", extra={"job": spec.job, "run_id": str(message.run)})
+        order = replace(message, unknown_since=since)
+        return Outcome.postponed(message, "unknown_job", order=order, at=again, otherwise=again)
+    text = f"no worker knew job {spec.job!r} for {PATIENCE // MINUTE} minutes"
+    return given_up(worker, received, message, "unknown job", Failure(kind="UnknownJob", message=text))
+
+
+def without_payload(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """The run's own payload is not there, or is another tenant's."""
+    problem = ready.spec.payload_problem(ready.message.run.tenant)
+    if problem is None:
+        return None
+    return _payload_missing(worker, ready, problem)
+
+
+def _payload_missing(worker: WorkerContext, ready: ReadyRun, problem: str) -> Outcome:
+    failure = Failure(kind="PayloadMissing", message=problem)
+    return given_up(worker, ready.received, ready.message, "payload missing", failure)
+
+
+def payload_gone(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Read a payload that lies in the bucket; somebody may have removed it."""
+    if ready.spec.payload_ref is None:
+        return None
+    try:
+        ready.payload = worker.services.payloads.get(ready.message.run.tenant, ready.spec.payload_ref)
+    except NotFound as problem:
+        return _payload_missing(worker, ready, str(problem))
+    return None
+
+
+def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Send the message back if its tenant is frozen."""
+    message, revisions, now = ready.message, ready.received.revisions, worker.clock()
+    tenant = message.run.tenant
+    key = freeze_key(tenant)
+    if now - revisions.read_at > FRESH:
+        revisions = worker.services.schedules.revisions([key])
+    if key in revisions.unanswered or key in revisions.broken:
+        return Outcome.kept(message, "freeze_unread", at=now + UNREAD)
+    freeze = revisions.frozen.get(tenant)
+    if freeze is None or freeze.until <= now:
+        return None
+    until = min(freeze.until, now + RETURN) + SECOND  # a second later: an exact message comes that much early
+    return Outcome.postponed(message, "frozen", order=message, at=until, otherwise=now + UNREAD)
+
+
+def freeze_of(tenant: str, services: Services, clock: Clock) -> Freeze | None:
+    """A tenant's freeze, if it is not over. Raises Unavailable, or what an item that is none raises."""
+    key = freeze_key(tenant)
+    answer = services.schedules.revisions([key])
+    if key in answer.broken:
+        raise answer.broken[key]
+    if key in answer.unanswered:
+        raise Unavailable(f"the freeze of tenant {tenant!r} could not be read; try again")
+    freeze = answer.frozen.get(tenant)
+    return freeze if freeze is not None and freeze.until > clock() else None
+
+
+def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """End the run of a schedule with ``shadow=True`` as SHADOWED."""
+    message, revision = ready.message, ready.received.revision
+    if revision is None or not revision.definition.options.shadow:
+        return None
+    now = worker.clock()
+    expires = worker.expires(max(now, ready.spec.due))
+    transition = shadow(revision=message.revision, backfill=message.backfill, now=now, expires=expires)
+    moved = worker.services.ledger.move(message.run, transition)
+    if not moved.applied:
+        outcome = refused(worker, ready, moved.run, now)
+        return outcome or Outcome.kept(message, "contended", at=worker.clock() + RETRY_AFTER)
+    lag = now - ready.spec.due
+    ids = {"run_id": str(message.run), "job": ready.job.name, "tenant": message.run.tenant}
+    log.info("run.shadowed", extra=ids | {"lateness_ms": lag})
+    return Outcome.ended(message, "shadow", RunState.SHADOWED, start_lag=lag)
+
+
+REASONS: tuple[Reason, ...] = (
+    without_payload,
+    not_due,
+    expired,
+    frozen,
+    suspended,
+    not_granted,
+    shadowed,
+    payload_gone,
+    held_by_breaker,  # the last: it takes a permit
+)

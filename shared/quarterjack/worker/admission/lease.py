@@ -1,0 +1,169 @@
+"""Lease: take the exclusive right to execute runs, or say why not. A run has started when its lease is committed.
+
+Plain first leases of a batch are one request. What that refuses, and what is no plain first lease, asks by itself: up to three times
+while others move the row, and after a worker that vanished. Both ask for the transition of ``_lease_of``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.policies import Delivery, Isolation
+from quarterjack.domain.run import MISSED, AgendaEntry, EntryKind, FailedAttemptRow, RunRow
+from quarterjack.errors import Unavailable
+from quarterjack.ports.ledger import TransitionResult
+from quarterjack.state.lease import SKEW, lease, lease_end, takeable_at
+from quarterjack.state.refusal import vanished
+from quarterjack.state.run_spec import RunSpec
+from quarterjack.state.transition import Transition
+from quarterjack.worker.admission.concurrency import is_covered
+from quarterjack.worker.admission.granted import barred, is_believed
+from quarterjack.worker.admission.refused import RETRY_AFTER, record, refused
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.receive import guarded, on_service_error
+from quarterjack.worker.stages import Action, LeasedRun, Outcome, ReadyRun, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+_TRIES = 3  # leases tried on a row that others keep moving
+
+
+def is_batchable(worker: WorkerContext, received: ReceivedMessage) -> bool:
+    """Whether its run takes no more than a plain first lease, a job in a thread and a settlement, so that it can share their requests.
+
+    What may take longer (a payload in the bucket, a slot, a backfill's next run) would hold up the others of its batch.
+    """
+    message, revision, spec = received.message, received.revision, received.spec
+    job = None if spec is None else worker.jobs.get(spec.job)
+    if message is None or spec is None or job is None or received.alone or received.delivery.receives > 1:
+        return False
+    if message.fence or message.backfill or spec.payload_ref or job.policies.isolation is not Isolation.THREAD:
+        return False
+    if (spec.overrides.delivery or job.policies.delivery) is Delivery.AT_MOST_ONCE:
+        return False
+    if revision is None:
+        return message.run.is_one_off
+    return not (revision.definition.options.shadow or received.is_exclusive or revision.failing)
+
+
+def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun | Outcome | None]:
+    """For each run: leased, its outcome, or None: refused in a request with others, or admitted long ago: it has to ask alone."""
+    if len(ready) == 1 and not is_batchable(worker, ready[0].received):
+        return [guarded(worker, ready[0].received, partial(_take_alone, worker, ready[0]))]
+    leases = {
+        each.message.run: _lease_of(worker, each, worker.new_lease_token(), first=True)
+        for each in ready
+        if not each.in_flight.lost and is_believed(worker, each)
+    }
+    known = _known(ready, worker.clock())
+    answers: Mapping[RunRef, TransitionResult] = {}
+    for each in ready:
+        if each.message.run in leases:
+            each.in_flight.leased_until = lease_end(max(worker.clock(), each.message.not_before))
+    try:
+        if leases:
+            answers = worker.services.ledger.lease_all(list(leases.items()), known=known)
+    except Exception:
+        log.exception("work.leases_failed", extra={"runs": len(leases)})
+    return [_taken(worker, each, leases.get(each.message.run), answers.get(each.message.run)) for each in ready]
+
+
+def _known(ready: Sequence[ReadyRun], now: int) -> set[RunRef]:
+    """The runs whose rows say no more than their revisions and leases: fires that no ticker can have claimed too late."""
+    return {each.message.run for each in ready if each.message.run.is_fire and now - each.spec.due <= MISSED}
+
+
+def _lease_of(worker: WorkerContext, ready: ReadyRun, token: str, *, first: bool, steal: bool = False) -> Transition:
+    """The one builder of it. Taken ahead of its instant it is dated at that instant."""
+    return lease(
+        revision=ready.message.revision,
+        backfill=ready.message.backfill,
+        now=max(worker.clock(), ready.message.not_before),
+        token=token,
+        worker=worker.name,
+        max_attempts=ready.policies.max_attempts,
+        steal=steal,
+        first=first,
+        published=ready.received.delivery.sent_at or None,
+    )
+
+
+def _taken(
+    worker: WorkerContext, ready: ReadyRun, asked: Transition | None, moved: TransitionResult | None
+) -> LeasedRun | Outcome | None:
+    if asked is None:  # this process stops, or has stalled since the run was admitted
+        return Outcome.left(ready.message, Action.RELEASED, "stopping") if ready.in_flight.lost else None
+    if moved is None:
+        return on_service_error(worker, ready.received, "the lease was not answered")
+    if not moved.applied:
+        ready.in_flight.leased_until = 0
+        return None
+    return _leased(ready, moved.run or first_run(ready.message, ready.spec, asked))
+
+
+def first_run(message: Message, spec: RunSpec, leased: Transition) -> RunRow:
+    """The run of a fire as its first lease leaves it, whose row is not asked for."""
+    written: Mapping[str, Any] = leased.changes  # named as the fields
+    return RunRow(
+        ref=message.run,
+        revision=message.revision,
+        job=spec.job,
+        due=spec.due,
+        not_before=message.not_before,
+        **written,
+    )
+
+
+def _leased(ready: ReadyRun, run: RunRow, *, rescued: bool = False) -> LeasedRun:
+    in_flight = ready.in_flight
+    in_flight.unbegun, in_flight.run, in_flight.fence = ready.ahead, run, run.fence
+    in_flight.leased_until = run.lease_until or 0
+    return LeasedRun(**vars(ready), run=run, rescued=rescued)
+
+
+def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
+    message, in_flight, token = ready.message, ready.in_flight, worker.new_lease_token()
+    watch = _leave_watch(worker, message, token) if ready.is_at_most_once else None
+    in_flight.at_most_once = ready.is_at_most_once  # before there is a lease to give back
+    abandoned: FailedAttemptRow | None = None  # by a worker that vanished: its lease is taken only when that was read
+    for _ in range(_TRIES):
+        if in_flight.lost:
+            return Outcome.left(message, Action.RELEASED, "stopping")
+        denied = barred(worker, ready)
+        if denied is not None:
+            return denied
+        now = worker.clock()
+        if not is_covered(worker, ready):
+            return Outcome.kept(message, "slots_lapsed", at=now + RETRY_AFTER)
+        in_flight.leased_until = lease_end(max(worker.clock(), message.not_before))
+        steal = abandoned is not None and not ready.is_at_most_once
+        moved = worker.services.ledger.move(message.run, _lease_of(worker, ready, token, first=False, steal=steal))
+        if moved.applied and moved.run is not None:
+            rescued = abandoned is not None and moved.run.fence == abandoned.fence + 1
+            if abandoned is not None and rescued:
+                record(abandoned, worker.services.ledger)
+            if watch is not None and worker.clock() > watch.due - 2 * SKEW:
+                _leave_watch(worker, message, token)  # we stalled; the ticker may have dropped it
+            return _leased(ready, moved.run, rescued=rescued)
+        in_flight.leased_until = 0
+        outcome = refused(worker, ready, moved.run, now)
+        if outcome is not None:
+            return outcome
+        abandoned = None if moved.run is None else vanished(moved.run, now)
+    return Outcome.kept(message, "contended", at=worker.clock() + RETRY_AFTER)
+
+
+def _leave_watch(worker: WorkerContext, message: Message, token: str) -> AgendaEntry:
+    """Leave a watch entry before an at-most-once lease: if this worker vanishes, the run is found and declared LOST."""
+    now, agenda = worker.clock(), worker.services.agenda
+    shard = agenda.layout().shard_of(message.run.owner)
+    due = takeable_at(lease_end(now))
+    entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.WATCH, id=f"{message.run}#{token}", created_at=now)
+    if entry.key not in agenda.put([entry]):
+        raise Unavailable("the agenda did not accept the watch of an at-most-once run; it has not started")
+    return entry

@@ -1,0 +1,189 @@
+"""Refused: a lease was refused, or is not due; the row says what becomes of the message, and what is reported."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from quarterjack.domain.message import REJECTED, DeadLetter, Message, Wait
+from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import Unavailable
+from quarterjack.ports.ledger import Ledger
+from quarterjack.ports.services import Services
+from quarterjack.state.before_start import give_up
+from quarterjack.state.ending import cancel_waiting, exhaust, expire, lose
+from quarterjack.state.lease import has_live_lease, takeable_at
+from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
+from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
+from quarterjack.state.tenants.breaker import breaker_of
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER = 5 * SECOND  # before a message comes back whose run others keep moving
+_OTHERWISE = 10 * SECOND  # before a message comes back whose new order was not accepted
+_DEADLINE = "deadline passed"
+_VANISHED = "worker vanished in the last attempt"
+_REPORTED = (RunState.LOST, RunState.EXPIRED)  # whose letter is sent after their end
+_SPENT = "no attempt is left"  # its job allows fewer attempts than it did
+
+
+def not_due(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Wait until the run may be leased if that is near; a message that comes much too early is postponed."""
+    message, now = ready.message, worker.clock()
+    if message.not_before - now > MAX_DELAY:
+        return _much_too_early(worker, ready)
+    if message.not_before - now > HOLD[message.start]:
+        return postponed(worker, ready, message.not_before, "not_due")
+    worker.wait_until(message.not_before - HEAD_START if ready.ahead else message.not_before)
+    return None
+
+
+def _much_too_early(worker: WorkerContext, ready: ReadyRun) -> Outcome:
+    """No queue delays a message so long, so the row says when. A run that waits for nothing is ordered for now."""
+    run, now = worker.services.ledger.read(ready.message.run), worker.clock()
+    return refused(worker, ready, run, now) or postponed(worker, ready, now, "not_due")
+
+
+def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """A run whose deadline has passed becomes EXPIRED, unless it is in other hands: then its lease decides."""
+    message, now = ready.message, worker.clock()
+    if not is_past_deadline(ready.spec.due, ready.policies, now):
+        return None
+    transition = expire(
+        revision=message.revision,
+        backfill=message.backfill,
+        now=now,
+        expires=worker.expires(now),
+        reason=_past_deadline(worker, ready, now),
+    )
+    moved = worker.services.ledger.move(message.run, transition)
+    if not moved.applied or moved.run is None:
+        return None
+    report(moved.run, worker.services)
+    return Outcome.refused(message, "deadline", RunState.EXPIRED)
+
+
+def _past_deadline(worker: WorkerContext, ready: ReadyRun, now: int) -> str:
+    """The reason of its end; it names the circuit breakers that kept the run waiting."""
+    message, spec = ready.message, ready.spec
+    if Wait.BREAKER not in message.waited:
+        return _DEADLINE
+    breakers = worker.breakers.known(message.run.tenant, worker.services, now)
+    names = dict.fromkeys(breaker_of(period.job) for period in breakers.between(spec.job, spec.due, now))
+    return f"{_DEADLINE}: held by {' and '.join(names) or 'a circuit breaker'}"
+
+
+def refused(worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int) -> Outcome | None:
+    """What a refused lease means; None: try again. ``run``: as its row is, None if there is none."""
+    message = ready.message
+    if run is None:
+        return rejected(worker, ready.received, "unknown_run")
+    answer = on_refused_lease(
+        run, revision=message.revision, backfill=message.backfill, now=now, policies=ready.policies
+    )
+    match answer.action:
+        case OnRefusedLease.DROP:
+            if (
+                run.state in _REPORTED
+            ):  # who ended it may have died before its letter; by this clock it may not have ended
+                report(run, worker.services)
+            return Outcome.refused(message, answer.why)
+        case OnRefusedLease.WAIT:
+            return Outcome.kept(message, answer.why, at=answer.until + SECOND, action=Action.WAITING)
+        case OnRefusedLease.POSTPONE:
+            return postponed(worker, ready, answer.until, answer.why)
+        case OnRefusedLease.RETRY:
+            return None
+        case _:
+            return _end(worker, ready, run, answer.action, answer.why)
+
+
+def rejected(worker: WorkerContext, received: ReceivedMessage, why: str) -> Outcome:
+    """No run or revision stands behind the message: no process of ours sent it, or somebody has removed rows. A person is to see it."""
+    extra = {"run_id": str(received.in_flight.ref), "reason": why, "message_id": received.delivery.id}
+    log.error("message.rejected", extra=extra)
+    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=why, state=REJECTED))
+    return Outcome(action=Action.REJECTED, message=received.message, why=why)
+
+
+def given_up(
+    worker: WorkerContext, received: ReceivedMessage, message: Message, reason: str, failure: Failure
+) -> Outcome:
+    """The run can never start: it is DEAD, with this failure; unless the message is not the run's, or another worker has it."""
+    now, run = worker.clock(), worker.services.ledger.read(message.run)
+    if run is None:
+        return rejected(worker, received, "unknown_run")
+    if run.is_terminal:
+        return Outcome.refused(message, ENDED)
+    if (run.revision, run.backfill) != (message.revision, message.backfill):
+        return Outcome.refused(message, "other_claim")
+    if has_live_lease(run, now):
+        return Outcome.kept(message, reason, at=takeable_at(run.lease_until or 0))
+    worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
+    transition = give_up(
+        revision=message.revision,
+        backfill=message.backfill,
+        now=now,
+        expires=worker.expires(now),
+        reason=reason,
+        failure=failure,
+    )
+    moved = worker.services.ledger.move(message.run, transition)
+    return Outcome.ended(message, reason, moved.run.state if moved.applied and moved.run else None)
+
+
+def postponed(worker: WorkerContext, ready: ReadyRun, until: int, why: str) -> Outcome:
+    """The run is ordered anew for a time (UTC ms)."""
+    order = replace(ready.message, not_before=until)
+    return Outcome.postponed(ready.message, why, order=order, at=until, otherwise=worker.clock() + _OTHERWISE)
+
+
+def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedLease, why: str) -> Outcome | None:
+    """The run can have no further attempt: record its end. None if it moved meanwhile."""
+    now, ledger = worker.clock(), worker.services.ledger
+    expires, last = worker.expires(now), vanished(run, now)
+    match action:
+        case OnRefusedLease.LOSE:
+            transition = lose(now=now, expires=expires, token=run.lease_token or "")
+        case OnRefusedLease.CANCEL:
+            transition = cancel_waiting(now=now, expires=expires, reason="requested")
+        case _:
+            failure, reason = (run.failure, _SPENT) if last is None else (last.failure, _VANISHED)
+            worker.send_dead_letter(ready.received.delivery.body, run.fence, reason, failure)
+            transition = exhaust(
+                now=now,
+                expires=expires,
+                max_attempts=ready.policies.max_attempts,
+                fence=run.fence,
+                reason=reason,
+                failure=failure,
+            )
+    moved = ledger.move(run.ref, transition)
+    if not moved.applied or moved.run is None:
+        return None
+    if last is not None:
+        record(replace(last, next_attempt_at=None), ledger)
+    if moved.run.state is RunState.LOST:
+        report(moved.run, worker.services)
+    log.warning("run.ended", extra={"run_id": str(run.ref), "job": run.job, "state": str(transition.to), "reason": why})
+    return Outcome.ended(ready.message, why, transition.to, attempt=run.attempt)
+
+
+def record(attempt: FailedAttemptRow, ledger: Ledger) -> None:
+    """Put the row of a failed attempt, if the ledger answers."""
+    try:
+        ledger.record(attempt)
+    except Unavailable as problem:
+        log.warning("attempt.not_recorded", extra={"run_id": str(attempt.run), "error": str(problem)})
+
+
+def report(run: RunRow, services: Services) -> None:
+    """Send the letter of a run that has ended so; none for one that is recorded already. Raises Unavailable."""
+    if run.buried_at is not None:
+        return
+    order = Message(run=run.ref, revision=run.revision, not_before=run.not_before, backfill=run.backfill)
+    why = run.reason or str(run.state)
+    services.dead.send(DeadLetter(body=order.encode(), reason=why, fence=run.fence, state=str(run.state)))

@@ -1,0 +1,142 @@
+"""What all steps of one worker process share; and the crash quarantine: a run whose worker crashed may crash the next one, so that
+at most one such suspect executes per process.
+
+    its worker vanished   why, mostly                          it has the quarantine
+    never                 it is new, or its message merely     not at all
+                          came back
+    once                  its worker stopped or died, it and   BRIEF: a job that kills its process at once does so alone, and
+                          all that it had begun                runs that were merely left behind are under way again in seconds
+    more often            it may well be the one               to its end: no other run loses an attempt to it
+
+A suspect takes its lease only within: a run whose neighbour kills the process before that has spent no attempt. Waiting makes no run
+more suspect: attempts count, not deliveries.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from quarterjack.concurrency.pools import ThreadCache
+from quarterjack.domain.job import Job
+from quarterjack.domain.message import DeadLetter
+from quarterjack.domain.run import Failure, RunRow
+from quarterjack.domain.times import SECOND
+from quarterjack.ports.services import Clock, Services
+from quarterjack.worker.ahead import Instants
+from quarterjack.worker.breakers import BreakerBook
+from quarterjack.worker.delivery.visibility import DeleteBuffer, Heartbeat
+from quarterjack.worker.slots import SlotPool
+from quarterjack.worker.stages import AttemptResult, EndedRun, LeasedRun, Outcome, ReceivedMessage
+
+BRIEF = 0.5  # seconds
+PATIENCE = 25.0  # seconds that a suspect waits for the quarantine before its message goes back
+
+
+class CrashQuarantine:
+    """That of one process."""
+
+    def __init__(self) -> None:
+        self._taken = threading.Lock()
+
+    def enter(self, crashes: int) -> Callable[[], None] | None:
+        """How a run of which so many workers may have died leaves it, once or more often; None if its message has to go back."""
+        if not crashes:
+            return lambda: None
+        if not self._taken.acquire(timeout=PATIENCE):
+            return None
+        left = threading.Lock()  # held once it has left
+
+        def leave() -> None:
+            if left.acquire(blocking=False):
+                self._taken.release()
+
+        if crashes == 1:
+            timer = threading.Timer(BRIEF, leave)
+            timer.daemon = True
+            try:
+                timer.start()
+            except BaseException:  # no thread can be had: nobody else would leave
+                leave()
+                raise
+        return leave
+
+
+class KnownJobs(Protocol):
+    """The jobs that this worker knows."""
+
+    def get(self, name: str) -> Job | None:
+        """The job of that name, or None."""
+
+
+class Executor(Protocol):
+    """How the jobs of a batch run."""
+
+    def run(
+        self,
+        worker: WorkerContext,
+        leased: Sequence[LeasedRun],
+        settle: Callable[[Sequence[EndedRun]], None],
+    ) -> None:
+        """Run them all. ``settle`` is called with those that have ended, some at a time, from any thread; it raises nothing."""
+
+    def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
+        """Do what may take its time without holding up others."""
+
+
+Done = tuple[ReceivedMessage, Outcome]
+Execute = Callable[["WorkerContext", LeasedRun], AttemptResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerContext:
+    """One worker process."""
+
+    services: Services
+    clock: Clock
+    heartbeat: Heartbeat
+    deletions: DeleteBuffer
+    jobs: KnownJobs
+    executor: Executor
+    name: str  # of this process, for attempts' rows
+    wait: Callable[[float], object] = field(default_factory=lambda: threading.Event().wait)  # seconds; may end early
+    random: random.Random = field(default_factory=random.Random)
+    report: Callable[[Sequence[Done]], None] = lambda done: None  # what is done, from any thread, each message once
+    started: Callable[[Sequence[LeasedRun]], None] = lambda leased: None  # attempts that begin, from any thread
+    around: Callable[[RunRow], AbstractContextManager[object]] = lambda run: nullcontext()  # log keys
+    remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
+    isolated: Execute | None = None  # runs jobs with ``isolation="process"``; None: as all others
+    threads: ThreadCache = field(default_factory=ThreadCache)  # that batches and jobs run in
+    quarantine: CrashQuarantine = field(default_factory=CrashQuarantine)  # of runs whose worker vanished
+    breakers: BreakerBook = field(default_factory=BreakerBook)  # of the tenants whose runs it starts
+    instants: Instants = field(default_factory=Instants)  # that runs wait for which were leased ahead
+    abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
+
+    @property
+    def slots(self) -> SlotPool:
+        """Its slots of concurrency caps, which the heartbeat renews."""
+        return self.heartbeat.slots
+
+    def expires(self, now: int) -> int:
+        """When a run that ends now leaves the ledger (UTC ms)."""
+        return now + self.services.retention
+
+    def wait_until(self, instant: int) -> None:
+        """Until its own clock says so (UTC ms)."""
+        while (left := instant - self.clock()) > 0:
+            self.wait(left / SECOND)
+
+    def new_lease_token(self) -> str:
+        """Random token stored with a lease, so that a worker whose answer was lost recognises its own: 16 hexadecimal digits."""
+        return f"{self.random.getrandbits(64):016x}"
+
+    def send_dead_letter(self, body: str, fence: int, reason: str, failure: Failure | None) -> None:
+        """Send a verdict to the dead-letter queue."""
+        said = {}
+        if failure is not None:
+            said = {"error_type": failure.kind, "error": failure.message, "traceback": failure.traceback}
+        self.services.dead.send(DeadLetter(body=body, reason=reason, fence=fence, **said))

@@ -1,0 +1,216 @@
+"""Receive: keep a batch of deliveries hidden, decode them, and read the rows and revisions of all their runs at once. Acknowledge: carry
+out what an outcome says of its message; the heartbeat lets it go in any case.
+
+A step of one message that fails lets that message come back, and stops no other. The outcome of a run is durable before its message
+is acknowledged. A message that is neither deleted nor shown comes back when its visibility ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypedDict, TypeVar
+
+from quarterjack.domain.message import GARBAGE, Message, decode
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow
+from quarterjack.domain.schedule import Revision, freeze_key
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import Unavailable, Unreadable
+from quarterjack.fires.claim import lane_of, outgoing
+from quarterjack.ports.ledger import BatchReadResult
+from quarterjack.ports.schedules import RevisionBatch, RevisionKey
+from quarterjack.ports.work_queue import RawMessage
+from quarterjack.state.run_spec import RunSpec, of_one_off, of_schedule, says_more
+from quarterjack.state.start import MAX_DELAY
+from quarterjack.worker.context import Done, WorkerContext
+from quarterjack.worker.stages import Acknowledgement, Action, InFlightMessage, Outcome, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+_SOON = 10 * SECOND  # before a message comes back that met an unavailable service
+_LATER = 60 * SECOND  # before a message comes back that met a defect of ours
+
+_T = TypeVar("_T")
+
+
+def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[ReceivedMessage]:
+    """The messages of a batch. From here on the heartbeat keeps them hidden."""
+    decoded = [_decode(delivery) for delivery in deliveries]
+    messages = [message for message, _ in decoded if message is not None]
+    changed = threading.Condition()  # a watch replaces it by its own
+    in_flight = [
+        InFlightMessage(delivery.receipt, message.run if message else RunRef("", ""), changed=changed)
+        for delivery, (message, _) in zip(deliveries, decoded, strict=True)
+    ]
+    worker.heartbeat.take(in_flight)
+    rows = _rows(worker, messages)
+    revisions = _revisions(worker, messages, rows)
+    return [
+        ReceivedMessage(
+            delivery=delivery,
+            in_flight=each,
+            message=message,
+            problem=problem,
+            rows=rows,
+            revisions=revisions,
+            **(_Found() if message is None else _found(message, rows, revisions)),
+        )
+        for delivery, each, (message, problem) in zip(deliveries, in_flight, decoded, strict=True)
+    ]
+
+
+def _decode(delivery: RawMessage) -> tuple[Message | None, Unreadable | None]:
+    try:
+        return decode(delivery.body), None
+    except Unreadable as problem:
+        return None, problem
+
+
+def _rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult:
+    """The rows of the runs of which they say more than the revision, in one batch; none for the fires of chains."""
+    refs = [message.run for message in messages if says_more(message.run, message.backfill)]
+    try:
+        return worker.services.ledger.look(refs, whole=True) if refs else BatchReadResult()
+    except Exception:  # whatever it is, the messages must not stay hidden for it
+        log.exception("work.rows_unread")
+        return BatchReadResult(unanswered=frozenset(refs))
+
+
+def _revisions(worker: WorkerContext, messages: Sequence[Message], rows: BatchReadResult) -> RevisionBatch:
+    """The revisions of runs of schedules, and the freezes and profiles of all tenants, in one batch."""
+    tenants, now = {message.run.tenant for message in messages}, worker.clock()
+    keys = {(message.run.owner, message.revision) for message in messages if not message.run.is_one_off}
+    keys |= {freeze_key(tenant) for tenant in tenants}
+    keys |= {(ref.owner, run.defined_by) for ref, run in rows.found.items() if run.defined_by}
+    try:
+        read = worker.services.schedules.revisions(keys, tenants=tenants, now=now) if keys else RevisionBatch()
+    except Exception:  # whatever it is, the messages must not stay hidden for it
+        log.exception("work.revisions_unread")
+        read = RevisionBatch(unanswered=frozenset(keys))
+    return replace(read, read_at=worker.clock())
+
+
+class _Found(TypedDict, total=False):
+    """What was read of one message's run: fields of ``ReceivedMessage``."""
+
+    row: RunRow | None
+    revision: Revision | None
+    defined_by: RevisionKey | None
+    spec: RunSpec | None
+
+
+def _found(message: Message, rows: BatchReadResult, revisions: RevisionBatch) -> _Found:
+    ref, row = message.run, rows.found.get(message.run)
+    found = _Found(row=row, revision=revisions.found.get((ref.owner, message.revision)))
+    if ref.is_one_off:
+        with suppress(*GARBAGE):  # of a row whose policies cannot be read; others of its batch can
+            found["spec"] = None if row is None else of_one_off(row)
+    elif row is not None or not says_more(ref, message.backfill):
+        found["defined_by"] = key = ref.owner, (row.defined_by if row else None) or message.revision
+        defining = revisions.found.get(key)
+        found["spec"] = None if defining is None else of_schedule(ref, defining, row)
+    return found
+
+
+# At its end.
+
+
+def acknowledge(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
+    """Delete, show or send anew; the outcomes as they are by that. Raises nothing."""
+    result = list[Done]()
+    for received, outcome in done:
+        after = _resent(worker, received, outcome) if outcome.acknowledgement is Acknowledgement.RESEND else outcome
+        worker.heartbeat.let_go(received.in_flight)  # before it is shown: a beat would hide it again
+        if after.acknowledgement is Acknowledgement.SHOW:
+            _show(worker, received, after.at)
+        result.append((received, after))
+    worker.deletions.add(*(received.in_flight.receipt for received, outcome in result if outcome.gone))
+    return result
+
+
+def delete_before(worker: WorkerContext, received: ReceivedMessage) -> None:
+    """At most once: the message goes before the job's code. If it does not, its lease is refused all the same."""
+    try:
+        worker.services.work.delete(received.in_flight.receipt)
+    except Unavailable as problem:
+        extra = {"run_id": str(received.in_flight.ref), "error": str(problem)}
+        log.warning("work.delete_failed", extra=extra)
+
+
+def _resent(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> Outcome:
+    """Send the new order to the run's own queue. The message is deleted if it was accepted, and else comes back."""
+    assert outcome.order is not None
+    assert received.spec is not None
+    spec, since = received.spec, _waits_since(received)
+    order = replace(outcome.order, queue=spec.queue, priority=spec.priority, since=since)
+    try:
+        accepted = _send(worker, order, outcome.at)
+    except Exception:  # the run is recorded; whatever it is, its message comes back
+        log.exception("work.not_sent_anew", extra={"run_id": str(order.run)})
+        accepted = False
+    if accepted:
+        return replace(outcome, acknowledgement=Acknowledgement.DELETE)
+    action = Action.KEPT if outcome.action is Action.POSTPONED else outcome.action
+    return replace(outcome, action=action, acknowledgement=Acknowledgement.SHOW, at=outcome.otherwise)
+
+
+def _waits_since(received: ReceivedMessage) -> int | None:
+    """UTC ms since which its run could start for the first time; of a fire without a row that is its instant."""
+    run = received.in_flight.run or received.row
+    return received.in_flight.ref.instant if run is None else run.waits_since
+
+
+def _send(worker: WorkerContext, order: Message, at: int) -> bool:
+    """A delayed message, or beyond SQS's reach an agenda entry; whether it was accepted."""
+    now = worker.clock()
+    if at - now <= MAX_DELAY:
+        return worker.services.work.send([outgoing(order, at, now, worker.services.work)])[0]
+    shard = worker.services.agenda.layout().shard_of(order.run.owner)
+    entry = AgendaEntry(
+        shard=shard,
+        due=at,
+        kind=EntryKind.RUN,
+        id=str(order.run),
+        created_at=now,
+        queue=order.queue,
+        priority=lane_of(order, at, worker.services.work),
+    )
+    return bool(worker.services.agenda.put([entry]))
+
+
+def _show(worker: WorkerContext, received: ReceivedMessage, at: int) -> None:
+    """Let the message come back at a time (UTC ms)."""
+    left = max(at - worker.clock(), 0)
+    try:
+        worker.services.work.hide([received.in_flight.receipt], -(-left // SECOND))
+    except Exception:  # then it comes back when its visibility ends
+        log.exception("work.not_shown", extra={"run_id": str(received.in_flight.ref)})
+
+
+# What a step does that fails.
+
+
+def guarded(worker: WorkerContext, received: ReceivedMessage, step: Callable[[], _T]) -> _T | Outcome:
+    """What a step of a message gives, or the outcome of its failure."""
+    try:
+        return step()
+    except Unavailable as problem:
+        return on_service_error(worker, received, str(problem))
+    except Exception:
+        log.exception("work.defect", extra={"run_id": str(received.in_flight.ref)})
+        return on_internal_error(worker, received)
+
+
+def on_service_error(worker: WorkerContext, received: ReceivedMessage, problem: str) -> Outcome:
+    """A service did not answer: the message comes back soon."""
+    log.warning("work.unavailable", extra={"run_id": str(received.in_flight.ref), "error": problem})
+    return Outcome.kept(received.message, "unavailable", at=worker.clock() + _SOON)
+
+
+def on_internal_error(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
+    """What went wrong is ours: the message comes back later."""
+    return Outcome.kept(received.message, "defect", at=worker.clock() + _LATER)

@@ -1,0 +1,263 @@
+"""Settle: record how attempts ended, each under its fence. Its message goes only after that.
+
+A process that stops gives its runs back, so that other workers start them at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from quarterjack.domain.message import INLINE_PAYLOAD
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import FailedAttemptRow, Failure
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import QuarterjackError, Unavailable
+from quarterjack.logs import AtOnce
+from quarterjack.ports.ledger import BesideKind, TransitionResult
+from quarterjack.state.lease import cancelled, continue_, die, release, retry, succeed
+from quarterjack.state.retry import GiveUp, after_failure
+from quarterjack.state.transition import Transition
+from quarterjack.worker.admission.concurrency import give_back
+from quarterjack.worker.admission.refused import record
+from quarterjack.worker.ahead import dated
+from quarterjack.worker.context import Done, WorkerContext
+from quarterjack.worker.execution.perform import judged, log_end, presentable
+from quarterjack.worker.stages import (
+    Abandoned,
+    Acknowledgement,
+    Action,
+    AttemptResult,
+    Cancelled,
+    EndedRun,
+    Failed,
+    InFlightMessage,
+    LeasedRun,
+    NotBegun,
+    Outcome,
+    Returned,
+    SliceEnded,
+)
+
+log = logging.getLogger(__name__)
+
+SMALL_RESULT = 400  # bytes of a result in the run's own row; more lies beside it
+_PATIENCE = (1, 2, 4, 8, 15)  # seconds between tries: half a lease, then the run is given to another worker
+_UNANSWERED = 10 * SECOND  # before a message comes back whose outcome could not be recorded
+_LONGEST = 600 * SECOND  # before a message comes back whose new order was not accepted, at most
+
+
+class Settlement(NamedTuple):
+    """What is written of an end."""
+
+    transition: Transition
+    why: str
+    next_at: int | None = None  # UTC ms at which the run goes on; None: not by a new message
+    failure: Failure | None = None  # of the failed attempt, whose row follows
+
+
+def settle_together(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[list[Done], list[EndedRun]]:
+    """Outcomes of the plain successes; and the ends that are left, each to be settled alone."""
+    ended = [(leased, presentable(leased, judged(leased, result))) for leased, result in ended]
+    plain = {
+        leased.run.ref: _settlement_of(worker, leased, result)
+        for leased, result in ended
+        if isinstance(result, Returned) and _is_plain(leased, result)
+    }
+    moves = [(ref, settlement.transition) for ref, settlement in plain.items()]
+    answers: Mapping[RunRef, bool] = {}
+    try:
+        if moves:
+            answers = worker.services.ledger.move_all(moves)
+    except Exception:
+        log.exception("work.settlements_failed", extra={"runs": len(moves)})
+    done, left = list[Done](), list[EndedRun]()
+    with AtOnce():
+        for leased, result in ended:
+            applied = answers.get(leased.run.ref)
+            if applied is None:
+                left.append((leased, result))
+            else:
+                outcome = _outcome(worker, leased, plain[leased.run.ref], applied=applied)
+                log_end(leased, outcome, result)
+                done.append((leased.received, outcome))
+    return done, left
+
+
+def settle_alone(worker: WorkerContext, ended: EndedRun) -> Outcome:
+    """Record one end. Raises Unavailable."""
+    leased, result = ended
+    outcome = _settled(worker, leased, result)
+    if outcome.duration is None and not isinstance(result, NotBegun):  # it ended, but its end was not recorded
+        outcome = replace(outcome, duration=worker.clock() - leased.began_at)
+    log_end(leased, outcome, result)
+    return outcome
+
+
+def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Outcome:
+    if leased.in_flight.lost or isinstance(result, Abandoned):
+        return _lost(leased)
+    settlement = _settlement_of(worker, leased, result)
+    if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
+        body, reason = leased.received.delivery.body, str(settlement.transition.changes["reason"])
+        worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)
+    moved = _move(worker, leased, settlement.transition)
+    if moved is None:
+        return Outcome.kept(leased.message, "unavailable", at=worker.clock() + _UNANSWERED)
+    outcome = _outcome(worker, leased, settlement, applied=moved.applied)
+    if (
+        moved.applied and settlement.failure is not None
+    ):  # its row has the failure in short: to lose this one loses detail only
+        run, now = leased.run, worker.clock()
+        attempt = FailedAttemptRow(
+            run=run.ref,
+            number=run.attempt,
+            fence=run.fence,
+            worker=worker.name,
+            started_at=run.leased_at or now,
+            ended_at=now,
+            failure=settlement.failure,
+            next_attempt_at=settlement.next_at,
+        )
+        record(attempt, worker.services.ledger)
+    return outcome
+
+
+# What is written.
+
+
+def _is_plain(leased: LeasedRun, returned: Returned) -> bool:
+    """Whether one write records the success, so that it can share its request."""
+    if leased.in_flight.lost or leased.run.payload_beside:
+        return False
+    return returned.result is None or len(returned.result) <= SMALL_RESULT
+
+
+def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Settlement:
+    """The one builder of it."""
+    now, fence = worker.clock(), leased.run.fence
+    match result:
+        case Returned():
+            settlement = _success(worker, leased, result)
+        case Failed(failure):
+            settlement = _failed(worker, leased, failure, now)
+        case SliceEnded():
+            settlement = Settlement(continue_(fence=fence, now=now), "slice ended", next_at=now)
+        case Cancelled(reason, failure):
+            expires = worker.expires(now)
+            move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)
+            settlement = Settlement(move, "cancelled")
+        case _:  # NotBegun. Who receives the message next sees what its owner has done meanwhile.
+            settlement = Settlement(release(fence=fence, now=now, begun=False), "too_late_for_its_instant")
+    return settlement._replace(transition=dated(leased, settlement.transition)) if leased.ahead else settlement
+
+
+def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Settlement:
+    """A large result is stored beside the row, or in the bucket; the row names it only once it is settled."""
+    text, note, address, run = returned.result, returned.note, None, leased.run
+    if text is not None and len(text) > SMALL_RESULT:
+        expires = worker.expires(worker.clock())
+        try:
+            if len(text) > INLINE_PAYLOAD:
+                address = worker.services.payloads.keep(run.ref.tenant, text)
+            else:
+                worker.services.ledger.keep(
+                    run.ref, fence=run.fence, kind=BesideKind.RESULT, name="last", text=text, expires=expires
+                )
+                address = "beside"
+        except QuarterjackError as problem:  # no bucket, or none that answers: the job's work is done all the same
+            note = f"result not kept: {problem}"[:200]
+        text = None
+    now = worker.clock()  # anew: to store the result took its time
+    move = succeed(fence=run.fence, now=now, expires=worker.expires(now), result=text, result_ref=address, reason=note)
+    return Settlement(move, note or "")
+
+
+def _failed(worker: WorkerContext, leased: LeasedRun, failure: Failure, now: int) -> Settlement:
+    run, chance = leased.run, worker.random.random()
+    what = after_failure(failure, attempt=run.attempt, due=run.due, policies=leased.policies, now=now, chance=chance)
+    if isinstance(what, GiveUp):
+        expires = worker.expires(now)
+        move = die(fence=run.fence, now=now, expires=expires, reason=what.reason, failure=failure)
+        return Settlement(move, failure.kind, failure=failure)
+    move = retry(fence=run.fence, not_before=what.at, failure=failure)
+    return Settlement(move, failure.kind, next_at=what.at, failure=failure)
+
+
+# The write.
+
+
+def _move(worker: WorkerContext, leased: LeasedRun, transition: Transition) -> TransitionResult | None:
+    """Apply a transition, patiently: the job's effect has happened. None if the ledger did not answer."""
+    ref = leased.run.ref
+    for seconds in (*_PATIENCE, None):
+        try:
+            return worker.services.ledger.move(ref, transition)
+        except Unavailable as problem:
+            extra = {"run_id": str(ref), "transition": transition.name, "error": str(problem)}
+            log.warning("settle.unavailable", extra=extra)
+            if seconds is not None:
+                worker.wait(seconds)
+    return None
+
+
+# What came of it.
+
+
+def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *, applied: bool) -> Outcome:
+    leased.in_flight.fence, leased.in_flight.leased_until = None, 0
+    if not applied:
+        return _lost(leased)
+    message, run, transition = leased.message, leased.run, settlement.transition
+    if transition.name == "release":
+        log.warning("run.released", extra={"run_id": str(run.ref), "tenant": run.ref.tenant})
+        return Outcome.kept(message, settlement.why, at=worker.clock())
+    outcome = Outcome(
+        action=Action.SETTLED,
+        message=message,
+        why=settlement.why,
+        state=transition.to,
+        start_lag=run.lateness if leased.should_be_in_time else None,
+        attempt=run.attempt,
+        duration=worker.clock() - leased.began_at,
+    )
+    if settlement.next_at is None:
+        return outcome
+    order = replace(message, not_before=settlement.next_at, fence=run.fence, unknown_since=None)
+    return replace(
+        outcome,
+        acknowledgement=Acknowledgement.RESEND,
+        order=order,
+        at=settlement.next_at,
+        otherwise=min(settlement.next_at, worker.clock() + _LONGEST),
+    )
+
+
+def _lost(leased: LeasedRun) -> Outcome:
+    """Another worker may have the run: write nothing, delete nothing, and say so."""
+    log.error("lease.lost", extra={"run_id": str(leased.run.ref), "job": leased.job.name})
+    return Outcome.left(leased.message, Action.LOST, "lease_lost")
+
+
+def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
+    """Give a run back that this process will not finish. False if it cannot be. Raises Unavailable.
+
+    An at-most-once run is never given back: its watch finds it, and it is LOST.
+    """
+    if in_flight.at_most_once:
+        return False
+    fence = in_flight.fence
+    if fence is not None:
+        transition = release(fence=fence, now=worker.clock(), begun=not in_flight.unbegun)
+        if not worker.services.ledger.move(in_flight.ref, transition).applied:
+            in_flight.leased_until = 0
+            in_flight.lose()
+            return False
+        in_flight.leased_until = 0
+    in_flight.lose()
+    give_back(worker, [in_flight])
+    worker.heartbeat.let_go(in_flight)
+    worker.services.work.hide([in_flight.receipt], 0)
+    return True

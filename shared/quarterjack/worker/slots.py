@@ -1,0 +1,202 @@
+"""What a worker process has of concurrency caps: the slots that it took for its runs, one write for each record of caps and batch.
+
+Only this process writes what it has, always as whole numbers: a write that got no answer is corrected by the next one. The heartbeat
+renews slots before leases. A slot whose lease may still be live, because nobody answered, is given back when that lease is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+from zlib import crc32
+
+from quarterjack.concurrency.forks import HoldsLocks
+from quarterjack.errors import QuarterjackError
+from quarterjack.fires.context import next_look
+from quarterjack.fires.lines import change_slots, look_after_line
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.lease import SKEW
+from quarterjack.state.tenants.slots import ConcurrencyCap, SharedSlots, SlotHold, SlotRequest
+
+log = logging.getLogger(__name__)
+
+_JITTER = 0.02  # seconds of a pause between two writes, times the number of the try, at the most
+
+
+class _Lapsed(Exception):
+    """The record has no slots of this process any more."""
+
+
+class CapHolding(HoldsLocks):
+    """What this process has of the caps that share a record."""
+
+    def __init__(self, cap: ConcurrencyCap) -> None:
+        self.record = cap.record
+        self.caps = dict[str, ConcurrencyCap]()  # by job, as they were asked last: those of which it has slots, or had
+        self.process = ""  # of its slots in the record
+        self.counts = Counter[str]()  # of them, by job
+        self.until = 0  # UTC ms
+        self.over = list[tuple[int, str]]()  # of some of them: UTC ms from which their leases are over, and the job
+        self.unwritten = False  # whether the record has more
+        self.looked_after = dict[str, int]()  # by cap: UTC ms of the timer that was put for its line
+        super().__init__()
+
+    def _make_locks(self) -> None:
+        self.lock = threading.Lock()  # held during requests: one at a time writes what this process has
+
+    def forget(self, process: str = "") -> None:
+        """Begin anew. What the record has under the present name is free when its time is over."""
+        self.process, self.counts, self.until, self.over, self.unwritten = process, Counter(), 0, [], False
+
+    def prune(self, now: int) -> None:
+        """Without slots whose leases are over."""
+        left = [(at, job) for at, job in self.over if at >= now]
+        self.unwritten = self.unwritten or len(left) < len(self.over)
+        self.drop(job for at, job in self.over if at < now)
+        self.over = left
+
+    def drop(self, jobs: Iterable[str]) -> None:
+        """Without a slot of the cap of each of these jobs."""
+        self.counts = +(self.counts - Counter(jobs))
+
+    def written(self) -> None:
+        """The record has what this process has."""
+        self.unwritten = False
+        self.caps = {job: cap for job, cap in self.caps.items() if self.counts[job]}
+
+
+class SlotPool(HoldsLocks):
+    """The slots of one process. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._caps: dict[str, CapHolding] = {}
+        super().__init__()
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()
+
+    def of(self, cap: ConcurrencyCap) -> CapHolding:
+        """What this process has of the record of a cap."""
+        with self._lock:
+            return self._caps.setdefault(cap.record, CapHolding(cap))
+
+    def take(
+        self, wanted: Sequence[SlotRequest], name: str, services: Services, clock: Clock
+    ) -> tuple[dict[str, ConcurrencyCap], str]:
+        """Take slots for runs, of caps that share a record; the runs that got none, and by which cap, and the name under which it took.
+
+        Raises Unavailable: what the record has too much of this process then, its next write corrects.
+        """
+        caps = {cap.job: cap for each in wanted for cap in each.caps}
+        holding, refused = self.of(wanted[0].caps[0]), dict[str, ConcurrencyCap]()
+        with holding.lock:
+            now = clock()
+            if holding.until <= now:
+                holding.forget(f"{name}~{now}")
+            holding.prune(now)
+
+            def edit(slots: SharedSlots) -> SharedSlots:
+                nonlocal refused
+                if not slots.has(holding.process, holding.counts):
+                    holding.forget(f"{name}~{now}")
+                after, refused = slots.taken(holding.process, holding.counts, wanted, now)
+                return after
+
+            holding.unwritten = True
+            holding.caps |= caps
+            wait = partial(pause, services, holding.process)
+            after = change_slots(list(caps.values()), edit, services, clock, pause=wait)
+            holding.counts.update(cap.job for each in wanted for cap in each.caps if each.run not in refused)
+            holding.until = after.until(holding.process)
+            holding.written()
+            return refused, holding.process
+
+    def give_back(self, holds: Iterable[tuple[SlotHold, int]], services: Services, clock: Clock) -> None:
+        """Give slots back, each when its lease is over for sure (UTC ms; 0: now). Raises nothing: the next beat repeats it."""
+        by_record: dict[str, list[tuple[SlotHold, int]]] = defaultdict(list)
+        for hold, over in holds:
+            by_record[hold.cap.record].append((hold, over))
+        for own in by_record.values():
+            holding = self.of(own[0][0].cap)
+            with holding.lock:
+                holding.caps |= {hold.cap.job: hold.cap for hold, _ in own}
+                ends = [(over, hold.cap.job) for hold, over in own if hold.process == holding.process]
+                holding.over += [(over, job) for over, job in ends if over]
+                holding.drop(job for over, job in ends if not over)
+                holding.unwritten = holding.unwritten or not all(over for over, _ in ends)
+                holding.prune(clock())
+                self._write(holding, services, clock)
+
+    def _write(self, holding: CapHolding, services: Services, clock: Clock) -> None:
+        """Write what this process still has of a record, if the record has more."""
+        if not holding.unwritten:
+            return
+        try:
+            wait = partial(pause, services, holding.process)
+            change_slots(
+                list(holding.caps.values()),
+                lambda slots: slots.kept(holding.process, holding.counts),
+                services,
+                clock,
+                pause=wait,
+            )
+        except QuarterjackError as problem:
+            log.warning("slots.not_given_back", extra={"cap": holding.record, "error": str(problem)})
+        else:
+            holding.written()
+
+    def covers(self, hold: SlotHold, until: int) -> bool:
+        """Whether a lease up to an instant (UTC ms) ends before its slot does."""
+        with self._lock:
+            holding = self._caps.get(hold.cap.record)
+        return holding is not None and holding.process == hold.process and until <= holding.until
+
+    def renew(self, services: Services, now: int) -> None:
+        """Renew the slots that runs have, and give back those whose leases are over. Raises nothing: what was not renewed lapses."""
+        with self._lock:
+            holdings = list(self._caps.values())
+        for holding in holdings:
+            with holding.lock:
+                holding.prune(now)
+                if holding.counts.total() > len(holding.over):
+                    self._renew(holding, services, now)
+                elif holding.until + SKEW >= now:
+                    self._write(holding, services, lambda: now)
+
+    def _renew(self, holding: CapHolding, services: Services, now: int) -> None:
+        def edit(slots: SharedSlots) -> SharedSlots:
+            if not slots.has(holding.process, holding.counts):
+                raise _Lapsed
+            return slots.renewed(holding.process, holding.counts, now)
+
+        try:
+            after = change_slots(
+                list(holding.caps.values()),
+                edit,
+                services,
+                lambda: now,
+                pause=partial(pause, services, holding.process),
+            )
+        except _Lapsed:
+            log.error("slots.lapsed", extra={"cap": holding.record, "slots": holding.counts.total()})
+            holding.forget()
+        except Exception as problem:  # noqa: BLE001 (any failure: no lease is renewed beyond these slots)
+            log.warning("slots.not_renewed", extra={"cap": holding.record, "error": str(problem)})
+        else:
+            holding.until = after.until(holding.process)
+            holding.written()
+
+    def look_after(self, cap: ConcurrencyCap, services: Services, now: int) -> None:
+        """Leave a timer for a cap's line, unless this process has left it already. Raises Unavailable."""
+        holding, due = self.of(cap), next_look(now)
+        if holding.looked_after.get(cap.id) != due:
+            look_after_line(cap, services, due, now)
+            holding.looked_after[cap.id] = due
+
+
+def pause(services: Services, process: str, again: int) -> None:
+    """Before write number ``again`` of slots that others write as well: for each process another while."""
+    services.wait(_JITTER * again * (crc32(f"{process} {again}".encode()) % 1_000) / 1_000)

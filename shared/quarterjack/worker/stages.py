@@ -1,0 +1,298 @@
+"""What a message becomes on its way through the worker: received, ready, leased, ended; and the outcome for its message.
+
+Each stage holds the one before it. ``InFlightMessage`` is the part that the heartbeat sees from the receipt to the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+from quarterjack.domain.job import Job
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.policies import Delivery as Guarantee
+from quarterjack.domain.policies import Policies
+from quarterjack.domain.run import TERMINAL, Failure, RunRow, RunState
+from quarterjack.domain.schedule import Revision
+from quarterjack.domain.tenants.profile import Governance
+from quarterjack.errors import Unreadable
+from quarterjack.masking import SecretValues, of_process
+from quarterjack.ports.ledger import BatchReadResult
+from quarterjack.ports.schedules import RevisionBatch, RevisionKey
+from quarterjack.ports.work_queue import RawMessage
+from quarterjack.state.run_spec import RunSpec
+from quarterjack.state.tenants.slots import SlotHold
+from quarterjack.values import value
+
+ENDED = "ended"  # the reason of a lease that was refused because the run is over
+
+
+class Action(StrEnum):
+    """What the worker did."""
+
+    SETTLED = "settled"  # the run's attempt was recorded, or its end
+    REFUSED = "refused"  # the run does not start by this message
+    POSTPONED = "postponed"  # a new message comes later
+    WAITING = "waiting"  # another worker holds the lease
+    KEPT = "kept"  # the message comes back
+    RELEASED = "released"  # this process stops, and has shown the message to others
+    LOST = "lost"  # another worker may have the run
+    UNREADABLE = "unreadable"  # it went to the dead-letter queue
+    REJECTED = "rejected"  # no row or revision stands behind it: it went to the dead-letter queue
+
+
+class Acknowledgement(Enum):
+    """What happens with the message."""
+
+    DELETE = "deleted"
+    SHOW = "comes back at ``at``"
+    RESEND = "``order`` is sent for ``at`` in its place; comes back at ``otherwise`` if that is not accepted"
+    LEAVE = "neither: its visibility is somebody else's"
+
+
+@value(kw_only=True)
+class Outcome:
+    """The end of one delivery."""
+
+    action: Action
+    message: Message | None  # None if it could not be read
+    acknowledgement: Acknowledgement = Acknowledgement.DELETE
+    at: int = 0  # UTC ms
+    otherwise: int = 0  # UTC ms
+    order: Message | None = None
+    why: str = ""  # the reason, as a word
+    state: RunState | None = None  # the run's state if this delivery set it
+    start_lag: int | None = None  # ms from due to start, of a first attempt
+    attempt: int = 0  # number of the run's last attempt, if this delivery has ended it or the run; 0: neither
+    duration: int | None = None  # ms from the start of the attempt that ran to its end; None if none did
+
+    @property
+    def gone(self) -> bool:
+        """Whether the message is deleted; if not, it comes back by itself."""
+        return self.acknowledgement is Acknowledgement.DELETE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended, by this delivery or before it."""
+        return self.state in TERMINAL or self.why == ENDED
+
+    @classmethod
+    def refused(cls, message: Message, why: str, state: RunState | None = None) -> Outcome:
+        """The run does not start by this message; ``state`` is what it became by that."""
+        return cls(action=Action.REFUSED, message=message, why=why, state=state)
+
+    @classmethod
+    def ended(
+        cls, message: Message, why: str, state: RunState | None, start_lag: int | None = None, attempt: int = 0
+    ) -> Outcome:
+        """The run was brought to its end without an attempt of this worker; ``attempt``: the number of its last one."""
+        return cls(action=Action.SETTLED, message=message, why=why, state=state, start_lag=start_lag, attempt=attempt)
+
+    @classmethod
+    def postponed(cls, message: Message, why: str, *, order: Message, at: int, otherwise: int) -> Outcome:
+        """``order`` is sent for ``at`` in place of the message."""
+        return cls(
+            action=Action.POSTPONED,
+            message=message,
+            why=why,
+            acknowledgement=Acknowledgement.RESEND,
+            order=order,
+            at=at,
+            otherwise=otherwise,
+        )
+
+    @classmethod
+    def kept(cls, message: Message | None, why: str, *, at: int, action: Action = Action.KEPT) -> Outcome:
+        """Nothing is known to be wrong with the message: it comes back."""
+        return cls(action=action, message=message, why=why, acknowledgement=Acknowledgement.SHOW, at=at)
+
+    @classmethod
+    def left(cls, message: Message, action: Action, why: str) -> Outcome:
+        """The run, and with it the message, is somebody else's."""
+        return cls(action=action, message=message, why=why, acknowledgement=Acknowledgement.LEAVE)
+
+
+@dataclass(eq=False)
+class InFlightMessage:
+    """A message that this process keeps hidden, and the lease on its run once there is one."""
+
+    receipt: str
+    ref: RunRef
+    run: RunRow | None = None  # as leased; it stays after the lease
+    fence: int | None = None  # of the lease; None before it and after its run was settled
+    lost: bool = False  # another worker may have the run
+    unbegun: bool = False  # leased ahead of its instant, and its job has not begun
+    at_most_once: bool = False  # its message goes before the job's code, and its run is never given to another worker
+    cancel_seen: int | None = None  # UTC ms at which a heartbeat saw that the run's cancellation was asked for
+    checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
+    progress: float | None = None  # 0 to 1, for the next heartbeat
+    stage: str | None = None  # likewise
+    permitted: bool = False  # it took a permit of a circuit breaker
+    asked: bool = False  # it asked for slots of concurrency caps
+    slots: tuple[SlotHold, ...] = ()  # that it has of them
+    uncapped: bool = False  # it starts without one, because they could not be read or written
+    leased_until: int = 0  # UTC ms up to which its lease may be live; 0: it has none for sure
+    leave: Callable[[], None] | None = None  # ends its stay in the crash quarantine
+    finished: bool = False  # its outcome was reported
+    changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes
+
+    def finish(self) -> None:
+        """Its outcome is known, and its message acknowledged."""
+        self.finished = True
+        if self.leave is not None:
+            self.leave()
+
+    def lose(self) -> None:
+        """Another worker may have the run, or will."""
+        self.lost = True  # before the condition is read: a watch that replaces it looks afterwards
+        self._wake()
+
+    def see_cancel(self, now: int) -> None:
+        """The run's owner asked for its cancellation."""
+        if self.cancel_seen is None:
+            self.cancel_seen = now
+            self._wake()
+
+    def _wake(self) -> None:
+        changed = self.changed  # read once: a watch may replace it meanwhile
+        with changed:
+            changed.notify_all()
+
+
+@value(kw_only=True)
+class ReceivedMessage:
+    """One delivery, decoded, with what was read for its batch."""
+
+    delivery: RawMessage
+    in_flight: InFlightMessage
+    message: Message | None  # None if it cannot be read
+    problem: Unreadable | None = None  # why not
+    row: RunRow | None = None  # the run's row as it was received, if it says more than the revision
+    revision: Revision | None = (
+        None  # that its message is of, if there is one and it was read: the schedule's options are of it
+    )
+    defined_by: RevisionKey | None = (
+        None  # the revision that defines the run; None for a one-off, and without the row that says which
+    )
+    spec: RunSpec | None = None  # what the run executes, if its row and its revision could be read
+    rows: BatchReadResult = field(
+        default_factory=BatchReadResult
+    )  # of the whole batch: of the runs whose rows say more
+    revisions: RevisionBatch = field(default_factory=RevisionBatch)  # likewise
+    ahead: bool = False  # its run may be leased before its instant
+    alone: bool = False  # a batch's request for its lease was refused: it asks by itself
+
+    @property
+    def governance(self) -> Governance:
+        """What holds for the tenant of its run, as it was received."""
+        return self.revisions.governance[self.in_flight.ref.tenant]
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether runs of its schedule must not overlap."""
+        return self.revision is not None and self.revision.definition.options.is_exclusive
+
+
+@dataclass(eq=False, kw_only=True)
+class ReadyRun:
+    """A run that nothing keeps from its lease, or so it seems until every reason was asked."""
+
+    received: ReceivedMessage
+    message: Message
+    job: Job
+    spec: RunSpec  # what its row and its revision say
+    policies: Policies  # of the job, with what the spec overrides
+    payload: str | None  # JSON text
+    governance: Governance | None = None  # what holds for its tenant, as it was admitted by
+
+    @property
+    def in_flight(self) -> InFlightMessage:
+        return self.received.in_flight
+
+    @property
+    def is_at_most_once(self) -> bool:
+        return self.policies.delivery is Guarantee.AT_MOST_ONCE
+
+    @property
+    def ahead(self) -> bool:
+        """Whether its lease is taken before its instant and dated at it: its job begins later than the lease says."""
+        return self.received.ahead
+
+
+@dataclass(eq=False, kw_only=True)
+class LeasedRun(ReadyRun):
+    """A run that this worker holds the lease of."""
+
+    rescued: bool = False  # its last worker had let its lease pass
+    run: RunRow  # as leased; of a run that was leased ahead, ``started_at`` is set again when its job begins
+    results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
+    hidden: SecretValues = field(default_factory=SecretValues)  # the secrets that its job has looked up
+
+    def masked(self, text: str) -> str:
+        """A text of its job without its secrets, and without others of its tenant that this process has looked up: clients are shared."""
+        return of_process.whole(self.hidden.text(text), self.run.ref.tenant)
+
+    @property
+    def should_be_in_time(self) -> bool:
+        """Whether this is the run's first start, and not late on purpose: filled in, or after a wait for a slot or a breaker."""
+        run = self.run
+        return run.attempt == 1 and run.slices == 0 and run.backfill is None and not self.message.waited
+
+    @property
+    def began_at(self) -> int:
+        """UTC ms at which this attempt began: with its lease, or when its job began if it was leased ahead."""
+        return (self.run.started_at if self.ahead else self.run.leased_at) or 0
+
+    def hide(self, value: str, label: str, *, tenant: str) -> None:
+        """Mask a value from now on: in the texts of this run, in lines of this process, and in errors of the ``tenant``, if it is one's."""
+        self.hidden.add(value, label)
+        of_process.add(value, tenant)
+
+
+# How an attempt ended.
+
+
+@value()
+class Returned:
+    """The job returned; ``result`` is JSON text, or None with the reason in ``note`` if it could not be kept."""
+
+    result: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The job raised, or took longer than its timeout."""
+
+    failure: Failure
+    claim: str = ""  # "RunCancelled" or "LeaseLost" if it raised that, which the worker knows better
+
+
+@dataclass(frozen=True)
+class SliceEnded:
+    """The job asked to go on from its checkpoint in a new slice."""
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """The job ended because its cancellation was asked for, or did not end within its grace."""
+
+    reason: str
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Abandoned:
+    """The lease is lost: whatever the job still does is nobody's outcome."""
+
+
+@dataclass(frozen=True)
+class NotBegun:
+    """It was leased ahead of its instant, and its turn came too late: the job was not called."""
+
+
+AttemptResult = Returned | Failed | SliceEnded | Cancelled | Abandoned | NotBegun
+EndedRun = tuple[LeasedRun, AttemptResult]
