@@ -71,8 +71,9 @@ def _slug(heading: str) -> str:
 
 
 def all_pages() -> list[Page]:
-    """README, CHANGELOG and everything under docs/."""
-    return [page("README.md"), page("CHANGELOG.md"), *map(page_at, sorted((ROOT / "docs").rglob("*.md")))]
+    """The pages of the top level and everything under docs/."""
+    top = (page(f"{name}.md") for name in ("README", "CHANGELOG", "CONTRIBUTING", "AGENTS", "SECURITY"))
+    return [*top, *map(page_at, sorted((ROOT / "docs").rglob("*.md")))]
 
 
 def page(name: str) -> Page:
