@@ -14,7 +14,7 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.times import DAY, SECOND, from_ms, stamp
 from quarterjack.values import value
 
-MISSED = 60 * SECOND  # ms; a fire that is claimed later than this after its time counts as missed
+MISSED = 60 * SECOND  # ms; a fire that is claimed, or starts, later than this after its time counts as missed
 
 
 class RunState(StrEnum):
@@ -123,9 +123,14 @@ class RunRow:
 
     @property
     def missed(self) -> bool:
-        """Whether its fire was claimed too late. The fires of a backfill are late by design."""
+        """Whether its fire was claimed, or its first attempt started, more than MISSED after its time.
+
+        The fires of a backfill are late by design. A fire that waited for other runs of its schedule is judged as of that wait's begin:
+        the schedule's own policy delayed it after that.
+        """
         of_chain = (self.ref.is_fire or self.skipped_until is not None) and self.backfill is None
-        return of_chain and self.created_at - self.due > MISSED
+        ready = min((at for at in (self.started_at, self.lined_up_at) if at is not None), default=0)
+        return of_chain and max(self.created_at, ready) - self.due > MISSED
 
     @property
     def waits_since(self) -> int:

@@ -75,7 +75,7 @@ class Run:
     actor: str | None = (
         None  # who triggered, replayed, skipped or cancelled it; of a submitted one, whom the application acts for
     )
-    missed: bool = False  # its fire was handled more than a minute late
+    missed: bool = False  # its fire was claimed, or the run first started, more than a minute late
     backfill: str | None = None  # id of the backfill that it belongs to
     skipped: int | None = None  # row of a gap only: number of missed fires that were skipped, from ``due`` on
     skipped_until: datetime | None = None  # row of a gap only: UTC, the last skipped fire

@@ -138,6 +138,19 @@ def start_delay(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
     yield from known
     if not any(sentence.cause for sentence in known):
         yield from _by_queue(facts, run, ready, until)
+    yield from _beyond_catch_up(facts, run)
+
+
+def _beyond_catch_up(facts: Facts, run: RunRow) -> Iterator[Sentence]:
+    """That ``catch_up`` does not decide about a fire that was claimed in time and started late."""
+    revision = facts.revision(run.revision)
+    if revision is None or run.started_at is None or not run.missed or run.created_at - run.due > MISSED:
+        return
+    text = (
+        f"It was claimed in time, so catch_up={revision.definition.options.catch_up} does not decide about it: a claimed fire "
+        "runs however late, unless its deadline has passed."
+    )
+    yield of_revision(revision, text)
 
 
 def _by_freeze(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -108,6 +108,7 @@ def test_after_an_outage_exactly_what_the_policies_say_is_run_and_the_rest_recor
     populate(world.scheduler, 250)  # each policy with each window and expression; more of a shard than a page takes
     world.live(600)
     before = {r.owner: set(divided(world.memory, r.owner)[0]) for r in revisions(world.memory)}
+    began = world.clock()
     world.wait(OUTAGE)
     world.work()
     now = world.clock()
@@ -128,7 +129,10 @@ def test_after_an_outage_exactly_what_the_policies_say_is_run_and_the_rest_recor
     }
     world.live(120)
     started = {fire for fire in seen if seen[fire]}
-    assert started == {f"{owner}#{fire:015d}" for owner, want in wanted.items() for fire in want.late}
+    ahead = {owner: [fire for fire in claimed if began < fire < now - MISSED] for owner, claimed in before.items()}
+    assert sum(map(len, ahead.values())) > 100
+    late_starts = [(owner, fire) for owner, want in wanted.items() for fire in (*want.late, *ahead[owner])]
+    assert started == {f"{owner}#{fire:015d}" for owner, fire in late_starts}
     assert all(run.is_terminal for run in world.memory.runs() if run.due <= now)
 
 
@@ -319,3 +323,50 @@ def test_a_missed_fire_that_an_older_revision_had_claimed_says_that_it_was_passe
     run = next(run for run in world.memory.runs() if run.ref == lost.ref)
     assert (run.state, run.reason) == (RunState.SKIPPED, "missed: catch_up=none, catch_up_window=1800")
     assert lost.due not in world.began()
+
+
+def outlasted(**options: Any) -> tuple[World, dict[int, bool]]:
+    """A world after an outage of ten hours; of each run that started, by the minute of its time, what ``ctx.missed`` said."""
+    world, seen = World(), dict[int, bool]()
+
+    def note(ctx: Context) -> None:
+        seen[round((ctx.scheduled_at.timestamp() * 1000 - NOON) / MINUTE)] = ctx.missed
+
+    world.during = note
+    world.scheduler.create_schedule("s", "note", "* * * * *", **options)
+    world.live(60)
+    world.wait(10 * 3600)
+    world.work()
+    return world, seen
+
+
+def test_a_run_that_was_claimed_before_an_outage_says_that_it_is_missed_and_runs_whatever_catch_up_says() -> None:
+    world, seen = outlasted(catch_up="none")
+    assert seen[1] is False, "it started in time"
+    assert seen[2] is True, "claimed ahead, and started ten hours late"
+    (late,) = [run for run in world.memory.runs() if run.due == NOON + 2 * MINUTE]
+    assert (late.state, late.missed) == (RunState.SUCCEEDED, True)
+    assert late.created_at < late.due
+    view = world.scheduler.get_run(str(late.ref))
+    assert view.missed
+    answer = world.scheduler.why("s", at=view.due)
+    assert any("catch_up=none does not decide about it" in sentence.text for sentence in answer.sentences), str(answer)
+
+
+def test_a_deadline_bounds_how_late_a_run_starts_that_was_claimed_before_an_outage() -> None:
+    world, seen = outlasted(deadline=120)
+    assert seen == {1: False}
+    states = {run.state for run in world.memory.runs() if NOON + MINUTE < run.due < world.clock()}
+    assert states == {RunState.EXPIRED}
+
+
+def test_only_the_first_start_counts_and_a_wait_by_the_own_policy_does_not() -> None:
+    fire = next(run for run in outlasted()[0].memory.runs() if run.due == NOON + MINUTE)
+    late = fire.due + 10 * MINUTE
+    assert not replace(fire, leased_at=late).missed, "a retry of a run that started in time"
+    assert not replace(fire, started_at=late, lined_up_at=fire.due + SECOND).missed, "overlap=buffer_all, max_running"
+    assert not replace(fire, lined_up_at=late).missed, "its second attempt waited for others"
+    assert not replace(fire, started_at=late, backfill="b").missed
+    assert not replace(fire, started_at=fire.due + MINUTE).missed
+    assert replace(fire, started_at=fire.due + MINUTE + 1).missed
+    assert replace(fire, started_at=late, lined_up_at=late - SECOND).missed
