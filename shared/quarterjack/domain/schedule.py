@@ -55,6 +55,11 @@ class Definition:
     overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
     options: Options = field(default_factory=Options)  # of the schedule itself
 
+    @property
+    def has_payload(self) -> bool:
+        """Whether its jobs get a payload other than None."""
+        return self.payload_ref is not None or self.payload not in (None, "null")
+
 
 def settled(asked: Definition, present: Definition | None) -> Definition:
     """``asked`` with the seed and the last fire that the present definition has stored, if its rule is otherwise the same.

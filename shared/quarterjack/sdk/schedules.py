@@ -17,7 +17,7 @@ from quarterjack.domain.policies import Overrides, split_words
 from quarterjack.domain.schedule import Definition, Head, ScheduleState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
-from quarterjack.errors import InvalidInput, NotFound
+from quarterjack.errors import Forbidden, InvalidInput, NotFound
 from quarterjack.owner.limits import check_priority
 from quarterjack.owner.schedules import arm as creating
 from quarterjack.owner.schedules import skip as skipping
@@ -95,16 +95,21 @@ class ScheduleMethods(SchedulerBase):
 
         ``change`` is "created", "updated" or "unchanged". A paused schedule stays paused. ``managed_by`` is the package or file
         that declares it; None keeps the stored one. With ``expected_revision`` the schedule must exist, as with ``keep_payload``,
-        which keeps the stored payload, also for a caller who may not read it.
-        Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable.
+        which keeps the stored payload, also for a caller who may not read it. Such a caller must give a payload or ``keep_payload``
+        if the schedule has a payload: the view that it has read shows none.
+        Raises InvalidInput, NotFound, Conflict, AlreadyExists, Forbidden, Unavailable.
         """
         permit = self._permit_upsert(name, self._named_job(job))
         given = _kept(payload) if check_flag("keep_payload", keep_payload) else payload
         request = self._request(name, job, expression, timezone, given, description, tags, words, managed_by)
         call = self._call("upsert_schedule", permit, name, expected_revision, client_token, request)
         spec = request.spec()
+        if keep_payload:
+            spec = self._keeping(spec, name)
+        elif payload is NONE:
+            spec = self._without_payload(spec, name)
         self._take(RateWord.CHANGES)
-        done = creating.upsert(call, self._keeping(spec, name) if keep_payload else spec, self._context)
+        done = creating.upsert(call, spec, self._context)
         return Upserted(schedule=schedule_view(done.head), change=str(done.change))
 
     def _keeping(self, spec: creating.ScheduleSpec, name: str) -> creating.ScheduleSpec:
@@ -117,6 +122,18 @@ class ScheduleMethods(SchedulerBase):
             if made != present:
                 self._check_stored(made.job, made.payload, made.payload_ref)
             return made
+
+        return replace(spec, definition=define)
+
+    def _without_payload(self, spec: creating.ScheduleSpec, name: str) -> creating.ScheduleSpec:
+        """The spec of a request for no payload. It must not remove a payload that its caller may not read and therefore has not seen."""
+
+        def define(present: Definition | None) -> Definition:
+            if present is not None and present.has_payload and not self._may(Verb.READ_PAYLOADS, present.job):
+                remedy = "give a payload, keep the stored one (keep_payload=True), or ask for read-payloads"
+                problem = f"name={name!r}: you may not read its payload, so leaving it out would remove it unseen; {remedy}"
+                raise Forbidden(problem, verb=Verb.READ_PAYLOADS, tenant=self.tenant, job=present.job)
+            return spec.definition(present)
 
         return replace(spec, definition=define)
 

@@ -62,6 +62,23 @@ def test_a_patch_keeps_no_payload_that_its_sender_may_not_see() -> None:
     assert api.scheduler.get_schedule("nightly").payload == ["Eve"]
 
 
+def test_a_put_of_what_was_read_removes_no_payload_that_its_sender_may_not_see() -> None:
+    api, _ = granted(to="eve@acme", can=["viewer", "update"])
+    read = api.get("/schedules/nightly")
+    assert read["masked"]
+    status, problem = api.problem("PUT", "/schedules/nightly", read["definition"])
+    assert (status, problem["code"], problem["verb"]) == (403, "forbidden", "read-payloads")
+    assert "would remove it unseen" in problem["detail"]
+    assert api.scheduler.get_schedule("nightly").payload == NIGHTLY["payload"]
+    changed = api.put("/schedules/nightly", read["definition"] | {"payload": ["Eve"], "timezone": "UTC"})
+    assert changed["definition"]["timezone"] == "UTC"
+    assert api.scheduler.get_schedule("nightly").payload == ["Eve"]
+    api.scheduler.update_schedule("nightly", payload=None)
+    assert api.put("/schedules/nightly", read["definition"] | {"timezone": "Asia/Tokyo"})["masked"], "there is none to lose"
+    api.scheduler.delete_schedule("nightly")
+    assert api.problem("PUT", "/schedules/nightly", read["definition"])[1]["verb"] == "create"
+
+
 def test_who_may_change_and_not_read_gets_the_answer_of_the_change() -> None:
     api, _ = granted(to="eve@acme", can=["pause", "create"])
     assert api.post("/schedules/nightly/pause", {"note": "x"})["state"] == "PAUSED"
