@@ -98,7 +98,7 @@ class Settings:
     low_age: int = DEFAULT_LOW_AGE  # QUARTERJACK_LOW_AGE: seconds after which a low run that waits counts as normal
     logs: str | None = None  # QUARTERJACK_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
     log_groups: str | None = (
-        None  # QUARTERJACKLOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`
+        None  # QUARTERJACK_LOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`
     )
     metric_jobs: str | None = None  # QUARTERJACK_METRIC_JOBS: jobs with metrics of their own in CloudWatch, as in `a,b`
     metric_tenants: str | None = None  # QUARTERJACK_METRIC_TENANTS: tenants with metrics of their own, likewise
@@ -197,7 +197,7 @@ def _names(text: str | None) -> frozenset[str]:
 def _check_log_groups(names: str | None) -> None:
     for group in () if names is None else names.split(","):
         if not LOG_GROUP.fullmatch(group):
-            problem = f"QUARTERJACKLOG_GROUPS={names!r}: {group!r} is not the name of a log group"
+            problem = f"{_variable_of('log_groups')}={names!r}: {group!r} is not the name of a log group"
             raise Misconfigured(f"{problem}; write names and commas, without spaces, as in /ecs/a,/ecs/b")
 
 
