@@ -18,6 +18,7 @@ from quarterjack.domain.history.entry import Book, RunKind, kind_of
 from quarterjack.domain.names import check_tenant, schedule_owner
 from quarterjack.domain.run import TERMINAL, RunRow, RunState
 from quarterjack.domain.times import DAY
+from quarterjack.history.budget import PageBudget
 from quarterjack.history.found import row_of
 from quarterjack.history.read import Position, Reading, parse_position
 from quarterjack.ports.history.pages import ReadMeter
@@ -73,7 +74,7 @@ Running = Callable[[str, int, str | None], tuple[Sequence[RunRow], str | None]]
 
 
 class Finder:
-    """One call. ``is_over`` says whether the call has taken its time; ``meter`` counts what it reads; ``running`` asks the workers."""
+    """One call. ``budget`` says when its page ends; ``meter`` counts what it reads; ``running`` asks the workers."""
 
     def __init__(
         self,
@@ -81,12 +82,12 @@ class Finder:
         spec: FindSpec,
         *,
         meter: ReadMeter,
-        is_over: Callable[[], bool],
+        budget: PageBudget,
         running: Running,
         now: int,
     ) -> None:
         self._services, self._spec, self._meter, self._now = services, spec, meter, now
-        self._is_over, self._running_now, self._call = is_over, running, _Call()
+        self._budget, self._running_now, self._call = budget, running, _Call()
         self._cut = now - WAITED  # UTC ms: of a search that goes on, as it was at its begin
 
     def of_tenant(self, tenant: str, cursor: str | None) -> Found:
@@ -102,7 +103,7 @@ class Finder:
             if self._call.cursor is not None:
                 self._call.cursor = f"{tenant}|{self._call.cursor}"
                 break
-            if self._is_over() or self._left() <= 0:
+            if self._budget.is_over() or self._left() <= 0:
                 self._call.cursor = f"{tenant}|end"
                 break
         return self._found()
@@ -143,13 +144,31 @@ class Finder:
             "older": self._older,
         }
         names = list(parts)
-        for name in names[names.index(begin) :]:
+        for name in filter(self._can_hold, names[names.index(begin) :]):
             place: str | None = ""
-            if name == begin or not (self._is_over() or self._left() <= 0):
+            if name == begin or self._goes_on():
                 place = parts[name](check_tenant(tenant), rest if name == begin else "")
             if place is not None:
                 self._call.cursor = f"{name}:{self._cut}:{place}"
                 return
+
+    def _can_hold(self, part: str) -> bool:
+        """Whether a part can have runs that are searched: no cursor leads to one that cannot."""
+        search, books = self._spec.search, self._books()
+        if part in ("fires", "older") and (search.schedule is None or Book.OPEN not in books):
+            return False
+        if part == "older":  # fires that have neither begun nor ended, or run
+            is_sought = search.states is None or bool(search.states & _IN_NO_BOOK)
+            return is_sought and (search.kinds is None or RunKind.FIRE in search.kinds)
+        if part == "running":
+            return self._asks_workers()
+        return part == "fires" or (Book.OPEN if part == "open" else Book.ENDED) in books
+
+    def _goes_on(self) -> bool:
+        """Whether this call begins the next part. While it has found nothing it does, however long the parts before took."""
+        if not self._call.runs:
+            return not self._budget.is_spent()
+        return not self._budget.is_over() and self._left() > 0
 
     def _left(self) -> int:
         return self._spec.limit - len(self._call.runs)
@@ -160,16 +179,12 @@ class Finder:
 
     def _older(self, tenant: str, cursor: str) -> str | None:
         """The fires of one schedule that were due earlier and have neither begun nor ended, or run."""
-        search = self._spec.search
-        is_sought = search.states is None or search.states & _IN_NO_BOOK
-        if not is_sought or not (search.kinds is None or RunKind.FIRE in search.kinds):
-            return None
         return self._from_ledger(tenant, cursor, self._spec.after, min(self._spec.upto, self._cut), booked=False)
 
     def _from_ledger(self, tenant: str, cursor: str, after: int, upto: int, *, booked: bool = True) -> str | None:
         """Runs of the schedule that have not ended and were due in ``(after, upto]``; ``booked``: also those that are in the book."""
         name = self._spec.search.schedule
-        if name is None or Book.OPEN not in self._books() or after >= upto:
+        if name is None or after >= upto:
             return None
         owner, place = schedule_owner(tenant, name), cursor or None
         head = self._services.schedules.head(tenant, name) if self._spec.search.tag else None
@@ -185,22 +200,20 @@ class Finder:
                     self._take(run, head.tags if head else {})
                 place = run.ref.key
             place = page.cursor
-            if place is None or self._is_over():
+            if place is None or self._budget.is_over():
                 return place
 
     def _running(self, tenant: str, cursor: str) -> str | None:
         """The fires that workers run, of any schedule. A fire of one schedule is found in the ledger."""
-        if not self._asks_workers():
-            return None
         place = cursor or None
         while self._left() > 0:
             runs, place = self._running_now(tenant, min(self._left(), _MOST), place)
-            self._meter.units += len(runs)
+            self._meter.spend(len(runs))
             fires = [run for run in runs if not is_open(run) and self._spec.after < run.due <= self._spec.upto]
             tags = self._tags_of(fires)
             for run in fires:
                 self._take(run, tags.get(run.ref.owner, {}))
-            if place is None or self._is_over():
+            if place is None or self._budget.is_over():
                 return place
         return place or ""
 
@@ -217,18 +230,16 @@ class Finder:
     def _open(self, tenant: str, cursor: str) -> str | None:
         """The open runs of a tenant: their entries say which, the ledger how they are."""
         search = self._spec.search
-        if Book.OPEN not in self._books():
-            return None
         reading = self._reading(tenant, Book.OPEN, search.in_any_state(), self._spec.upto)
         entries = reading.entries(_position(cursor))
         while (most := min(self._left(), _MOST)) > 0:
             batch = list(islice(entries, most))
             found = self._services.ledger.look([entry.run for entry in batch]).found if batch else {}
-            self._meter.units += len(batch)
+            self._meter.spend(len(batch))
             for entry in batch:
                 if entry.run in found and not self._is_elsewhere(found[entry.run]):
                     self._take(found[entry.run], entry.tags)
-            if len(batch) < most or self._is_over():
+            if len(batch) < most or self._budget.is_over():
                 break
         return None if reading.position is None else str(reading.position)
 
@@ -245,8 +256,6 @@ class Finder:
 
     def _ended(self, tenant: str, cursor: str) -> str | None:
         spec = self._spec
-        if Book.ENDED not in self._books():
-            return None
         reading = self._reading(tenant, Book.ENDED, spec.search, spec.upto)
         if self._left() > 0:
             for entry in reading.entries(_position(cursor)):
@@ -265,7 +274,7 @@ class Finder:
             after=self._spec.after,
             upto=upto,
             meter=self._meter,
-            is_over=self._is_over,
+            is_over=self._budget.is_over,
         )
 
 

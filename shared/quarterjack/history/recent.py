@@ -9,6 +9,7 @@ from quarterjack.domain.history.entry import Book, RunKind
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.history.budget import PageBudget
 from quarterjack.history.find import Finder, FindSpec
 from quarterjack.history.read import Reading
 from quarterjack.ports.history.pages import ReadMeter
@@ -30,12 +31,12 @@ class RecentRuns:
 
 
 def recent(
-    tenant: str, *, now: int, span: int, services: Services, meter: ReadMeter, is_over: Callable[[], bool]
+    tenant: str, *, now: int, span: int, services: Services, meter: ReadMeter, budget: PageBudget
 ) -> RecentRuns:
-    """The runs that ended in the last ``span`` ms, the latest first, until ``is_over``. Raises Unavailable."""
+    """The runs that ended in the last ``span`` ms, the latest first, until the ``budget`` is over. Raises Unavailable."""
     tally, begin = Tally(), now - span
     reading = Reading(
-        services.history, tenant, Book.ENDED, Search(), after=begin, upto=now, meter=meter, is_over=is_over
+        services.history, tenant, Book.ENDED, Search(), after=begin, upto=now, meter=meter, is_over=budget.is_over
     )
     for entry in reading.entries():
         tally.add(entry)
@@ -43,12 +44,12 @@ def recent(
 
 
 def waiting(
-    tenant: str, *, now: int, most: int, services: Services, meter: ReadMeter, is_over: Callable[[], bool]
+    tenant: str, *, now: int, most: int, services: Services, meter: ReadMeter, budget: PageBudget
 ) -> tuple[int, bool]:
     """How many runs but fires are due and wait for a worker, at most ``most``; and whether these are all. Raises Unavailable."""
     spec = FindSpec(search=Search(states=_WAITS), after=-1, upto=now, limit=most)
     finder = Finder(
-        services, spec, meter=meter, is_over=is_over, running=lambda tenant, limit, cursor: ((), None), now=now
+        services, spec, meter=meter, budget=budget, running=lambda tenant, limit, cursor: ((), None), now=now
     )
     found = finder.of_tenant(tenant, None)
     return len(found.runs), found.cursor is None

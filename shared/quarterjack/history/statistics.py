@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from quarterjack.domain.history.entry import Book
 from quarterjack.domain.times import HOUR
+from quarterjack.history.budget import PageBudget
 from quarterjack.history.read import Reading
 from quarterjack.ports.history.pages import Day, ReadMeter
 from quarterjack.ports.services import Services
@@ -57,11 +58,11 @@ class CountedHours:
 
 
 def hourly(
-    tenant: str, *, now: int, hours: int, services: Services, meter: ReadMeter, is_over: Callable[[], bool]
+    tenant: str, *, now: int, hours: int, services: Services, meter: ReadMeter, budget: PageBudget
 ) -> CountedHours:
     """What became of the runs of the last ``hours``, the present one included. Raises Unavailable.
 
-    Folded hours cost next to nothing, whatever ran. Of the others, a few, the entries are read, the latest first, until ``is_over``.
+    Folded hours cost next to nothing, whatever ran. Of the others, a few, the entries are read, the latest first, until the ``budget`` is over.
     """
     last, history = now // HOUR, services.history
     first = last - hours + 1
@@ -70,7 +71,7 @@ def hourly(
     unread = frozenset(hour for hour in range(first, last + 1) if not _is_counted(hour, days, counted))
     begin = min([*(hour * HOUR for hour in unread), now - HOUR + 1])
     recent = dict[str, int]()
-    reading = Reading(history, tenant, Book.ENDED, Search(), after=begin - 1, upto=now, meter=meter, is_over=is_over)
+    reading = Reading(history, tenant, Book.ENDED, Search(), after=begin - 1, upto=now, meter=meter, is_over=budget.is_over)
     for entry in reading.entries():
         state, count = str(entry.state), entry.skipped or 1
         if entry.at > now - HOUR:

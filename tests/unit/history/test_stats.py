@@ -18,8 +18,8 @@ from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.fold import fold
 from quarterjack.historian.pages import write_pages
 from quarterjack.history import statistics
+from quarterjack.history.budget import PageBudget
 from quarterjack.ports.history.pages import ReadMeter
-from quarterjack.sdk.history import finding
 from quarterjack.sdk.history.day_stats import DayStats
 from quarterjack.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
 from quarterjack.testing import ManualClock, Memory
@@ -242,7 +242,7 @@ def test_folded_hours_cost_the_same_whatever_ran() -> None:
         world.fold()
         meter = ReadMeter()
         found = statistics.hourly(
-            "acme", now=world.clock(), hours=48, services=world.services, meter=meter, is_over=lambda: False
+            "acme", now=world.clock(), hours=48, services=world.services, meter=meter, budget=PageBudget(meter, world.clock)
         )
         assert sum(sum(one.values()) for one in found.hours.values()) > 0
         units.append(meter.units)
@@ -254,7 +254,7 @@ def test_hours_that_are_not_folded_are_read_until_the_bound_and_say_so(monkeypat
     now = world.clock()
     for minute in range(1, 60, 7):  # an appended page each
         world.end([ended(now - minute * MINUTE - number, name=f"m{minute}-{number}") for number in range(20)])
-    monkeypatch.setattr(finding, "MOST_UNITS", 0)
+    monkeypatch.setattr("quarterjack.history.budget.MOST_UNITS", 0)
     answer = world.owner.hourly_outcomes(2)
     assert not answer.last_hour_is_whole
     assert not all(one.is_whole for one in answer.hours)

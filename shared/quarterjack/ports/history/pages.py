@@ -24,8 +24,12 @@ class ReadMeter:
 
     def add(self, size: int) -> None:
         """One request that read so many bytes."""
+        self.spend(max(1, ceil(size / UNIT)))
+
+    def spend(self, units: float) -> None:
+        """One request that cost so many units."""
         self.requests += 1
-        self.units += max(1, ceil(size / UNIT))
+        self.units += units
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quarterjack.arguments import MAX_DESCRIPTION, checked_limit, checked_text
@@ -23,14 +22,9 @@ from quarterjack.sdk.reading import TagFilter, checked_tag
 from quarterjack.sdk.views import Page, Run
 
 if TYPE_CHECKING:
-    from quarterjack.ports.history.pages import ReadMeter
     from quarterjack.state.history.search import Search
 
-# After so much a page of an answer ends. What is under way then ends within 250 units and 0.3 s: the pages of a folded part (400 KB at
-# the most) or the first pages of each partition, and fifty rows of the ledger.
-MOST_UNITS = 100  # read units
 MOST_STRIPS = 100  # schedules of last_runs, and runs of each
-MOST_SECONDS = 0.2  # of the wall clock
 _FAR = 200 * 365 * DAY  # ms ahead: no run is due later
 _Word = TypeVar("_Word", RunState, RunKind)
 
@@ -192,12 +186,14 @@ class FindMethods(InstallationMethods):
         tenant = None if all_tenants else self.tenant
         bounds = (None if since is None else after, None if until is None else upto)
         listing = Listing("list_runs", tenant, search, *bounds)
+        from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (as above)
         from quarterjack.history.find import Finder, FindSpec  # noqa: PLC0415 (as above)
         from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
         spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))
         position, meter = listing.position(cursor), ReadMeter()
-        finder = Finder(self._services, spec, meter=meter, is_over=budget_of(meter), running=self._at_hand, now=now)
+        budget = PageBudget(meter, self._clock)
+        finder = Finder(self._services, spec, meter=meter, budget=budget, running=self._at_hand, now=now)
         found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
         return Page(
             items=[self._run_view(run.row, now=now, kind=run.kind) for run in found.runs if self._may_read(run.row)],
@@ -230,12 +226,6 @@ def _error_type(value: object) -> str:
             "error_type", text, "is empty", "name an exception's class, e.g. ValueError, or leave it out"
         )
     return text
-
-
-def budget_of(meter: ReadMeter) -> Callable[[], bool]:
-    """Whether a page of an answer has cost enough."""
-    end = monotonic() + MOST_SECONDS
-    return lambda: meter.units >= MOST_UNITS or monotonic() >= end
 
 
 def _states(state: object, *, failed: bool) -> frozenset[RunState] | None:

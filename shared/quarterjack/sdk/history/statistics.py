@@ -95,13 +95,13 @@ class HistoryMethods(SchedulerBase):
         most = check_whole("hours", hours, 1, _MOST_HOURS)
         if not self._has_history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no statistics; switch it on first")
+        from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.history.statistics import hourly  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.day_stats import hourly_outcomes  # noqa: PLC0415 (as above)
-        from quarterjack.sdk.history.finding import budget_of  # noqa: PLC0415 (as above)
 
         meter, now = ReadMeter(), self._clock()
-        found = hourly(self.tenant, now=now, hours=most, services=self._services, meter=meter, is_over=budget_of(meter))
+        found = hourly(self.tenant, now=now, hours=most, services=self._services, meter=meter, budget=PageBudget(meter, self._clock))
         return hourly_outcomes(found, now, most)
 
     def rebuild_history(

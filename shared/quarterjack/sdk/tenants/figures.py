@@ -76,22 +76,22 @@ class FigureMethods:
         """Rate, lateness, failures, backlog, and what is left of the limits, of the last ``minutes`` (at most 60). It writes nothing.
 
         The runs are those that ended: one that takes an hour is not among them before. They are read from the history, which is some
-        seconds behind, the latest first, until 100 read units or 0.2 s are spent; ``since`` says how far. Costs some 30 reads besides.
+        seconds behind, the latest first, until 100 read units or 0.3 s are spent; ``since`` says how far. Costs some 30 reads besides.
         Raises InvalidInput, Misconfigured (the history is switched off), Forbidden, Unavailable.
         """
         name, span = check_tenant(tenant), check_whole("minutes", minutes, 1, _MOST_MINUTES) * MINUTE
         self._permit(Verb.READ_TENANT, name)
         if not self._settings.history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no figures of tenants; switch it on first")
+        from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.history.recent import recent, waiting  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
-        from quarterjack.sdk.history.finding import budget_of  # noqa: PLC0415 (as above)
         from quarterjack.state.history.stats import quantile  # noqa: PLC0415 (as above)
 
         now, services, meters = self._clock(), self._services, (ReadMeter(), ReadMeter())
-        found = recent(name, now=now, span=span, services=services, meter=meters[0], is_over=budget_of(meters[0]))
+        found = recent(name, now=now, span=span, services=services, meter=meters[0], budget=PageBudget(meters[0], self._clock))
         count, is_whole = waiting(
-            name, now=now, most=_MOST_WAITING, services=services, meter=meters[1], is_over=budget_of(meters[1])
+            name, now=now, most=_MOST_WAITING, services=services, meter=meters[1], budget=PageBudget(meters[1], self._clock)
         )
         sampled = [_waits(head, services, now) for head in _active(name, services)]
         limits = services.tenants.governance(name, now).limits
