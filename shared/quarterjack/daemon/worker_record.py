@@ -1,4 +1,6 @@
-"""Keeps the record of a worker: one write in 20 s at the most, in a thread of its own, beside the heartbeats and never on a run's path.
+"""Keeps the record of a worker: one write in 20 s, in a thread of its own, beside the heartbeats and never on a run's path.
+
+While runs begin that take more than two seconds, one write in 5 s: what runs is found by the records.
 
 A process writes when it starts, every 20 s, and when it has left. A Lambda environment writes every 20 s while a batch goes on, and when
 a batch is done and its messages are acknowledged, if its last record names runs or is five minutes old. An idle one writes nothing.
@@ -26,8 +28,10 @@ from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.worker_record import (
     KEY,
+    NEWS,
     PERIOD,
     RESTING,
+    SETTLED,
     JobNames,
     RunAtHand,
     WorkerIdentity,
@@ -80,6 +84,16 @@ class RecordKeeper:
     def beat(self) -> None:
         """Write it, if 20 s are over since the last time."""
         self._write_beside(PERIOD)
+
+    def watch(self) -> None:
+        """Write it, if it lacks a run that has begun, and 5 s are over since the last time. Called every two seconds; reads nothing."""
+        now, last = self._clock(), self._written
+        if last is None:
+            lacks = any(now - run.started_at >= SETTLED for run in self._at_hand())
+        else:
+            lacks = last.lacks(self._at_hand(), now)
+        if lacks:
+            self._write_beside(NEWS)
 
     def end(self) -> None:
         """The batch of a function is done, or a process has left, which it writes. A write gets a second, and then goes on by itself."""

@@ -18,6 +18,7 @@ from quarterjack.ports.services import Services
 from quarterjack.ports.work_queue import RawMessage
 from quarterjack.services import system_clock
 from quarterjack.state.lease import HEARTBEAT
+from quarterjack.state.worker_record import WATCH
 from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.context import Done, Execute, KnownJobs, WorkerContext
 from quarterjack.worker.delivery.receive import receive
@@ -127,8 +128,14 @@ class WorkerShell:
             self._keeper.end()
 
     def _beat(self) -> None:
-        while not self._ended.wait(HEARTBEAT / SECOND):
+        looks = 0
+        while not self._ended.wait(WATCH / SECOND):
+            looks += 1
             try:
+                if self._keeper is not None:
+                    self._keeper.watch()
+                if looks % (HEARTBEAT // WATCH):
+                    continue
                 self.worker.heartbeat.beat(system_clock())
                 self.worker.breakers.flush(self.worker.services, system_clock())
                 if self._keeper is not None:

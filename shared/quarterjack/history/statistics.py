@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quarterjack.domain.history.entry import Book
+from quarterjack.domain.run import parse_dead_key
 from quarterjack.domain.times import HOUR
 from quarterjack.history.budget import PageBudget
 from quarterjack.history.read import Reading
 from quarterjack.ports.history.pages import Day, ReadMeter
+from quarterjack.ports.records import ReadBudget
 from quarterjack.ports.services import Services
 from quarterjack.state.history.search import Search
 from quarterjack.state.history.stats import Stats, decode, total
+
+_UNITS, _ROWS = 50.0, 250  # read units of the list of dead runs, and its lines in one request
 
 
 def daily(tenant: str, *, first: int, last: int, services: Services, meter: ReadMeter) -> Mapping[int, Stats]:
@@ -55,6 +60,7 @@ class CountedHours:
     recent: Mapping[str, int]  # those that ended within the last hour, likewise
     recent_is_whole: bool  # False: there were more of these than were read
     partial: frozenset[int]  # hours of which not all entries were read
+    failed_since: int  # UTC ms: runs that failed for good after it are all counted, by their own list
 
 
 def hourly(
@@ -62,7 +68,9 @@ def hourly(
 ) -> CountedHours:
     """What became of the runs of the last ``hours``, the present one included. Raises Unavailable.
 
-    Folded hours cost next to nothing, whatever ran. Of the others, a few, the entries are read, the latest first, until the ``budget`` is over.
+    Folded hours cost next to nothing, whatever ran. Of the others, a few, the entries are read, the latest first, until the ``budget`` is
+    over. Runs that failed for good are counted by the list of dead runs, too, which is not behind, for the last 60 minutes and for every
+    hour that was not read to its end.
     """
     last, history = now // HOUR, services.history
     first = last - hours + 1
@@ -79,12 +87,45 @@ def hourly(
         if entry.at // HOUR in unread:
             of_hour = counted.setdefault(entry.at // HOUR, {})
             of_hour[state] = of_hour.get(state, 0) + count
+    partial = frozenset(hour for hour in unread if hour * HOUR < reading.searched)
+    listed = _list_failed(tenant, min([now - HOUR, *(hour * HOUR - 1 for hour in partial)]), now, services)
+    for hour in partial | {last, last - 1}:
+        _take_larger(counted.setdefault(hour, {}), (state for at, state in listed.failed if at // HOUR == hour))
+    _take_larger(recent, (state for at, state in listed.failed if at > now - HOUR))
     return CountedHours(
-        hours=counted,
+        hours={hour: found for hour, found in counted.items() if hour >= first},
         recent=recent,
         recent_is_whole=reading.searched <= now - HOUR,
-        partial=frozenset(hour for hour in unread if hour * HOUR < reading.searched),
+        partial=partial,
+        failed_since=listed.since,
     )
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """Lines of the list of dead runs, repeated ones included."""
+
+    failed: Sequence[tuple[int, str]]  # end in UTC ms, and state
+    since: int  # UTC ms: all that failed later are here
+
+
+def _list_failed(tenant: str, after: int, now: int, services: Services) -> _Failed:
+    """The runs that failed for good after a time, the latest first, until so much was read."""
+    failed, budget = list[tuple[int, str]](), ReadBudget(_UNITS)
+    pages = services.dead_index.pages(
+        tenant, after=after, upto=now, only=None, before=None, rows=_ROWS, on_read=budget.spend
+    )
+    for lines, reached in pages:
+        failed += ((dead.ended_at, str(dead.state)) for dead in lines)
+        if budget.is_over:
+            return _Failed(failed, max(parse_dead_key(reached)[0], after))
+    return _Failed(failed, after)
+
+
+def _take_larger(counts: dict[str, int], states: Iterable[str]) -> None:
+    """What was dismissed has left the list, and what has just failed is not in the history yet: the larger count of each state is right."""
+    for state, count in Counter(states).items():
+        counts[state] = max(counts.get(state, 0), count)
 
 
 def _is_counted(hour: int, days: Sequence[Day], counted: Mapping[int, Mapping[str, int]]) -> bool:

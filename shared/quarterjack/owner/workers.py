@@ -1,7 +1,7 @@
 """What runs now: the records of the workers, and the runs that they have at hand, as the ledger has them.
 
-A record is up to 20 s old: a run that began since then is not in it, and one that has ended since then is left out after a look at its
-row. So what is listed as running is RUNNING; what began within the last 20 s may be missing.
+A record is up to 20 s old, but a run that has run for 2 s is in it within 8 s of its begin. One that has ended since then is left out after
+a look at its row. So what is listed as running is RUNNING; what began within the last 8 s may be missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The record of a worker process: what it is, what it knows, which runs it has at hand; and what its silence means. Pure.
 
-    seen, runs at hand        BUSY         a process says so every 20 s, a Lambda environment while it has messages
+    seen, runs at hand        BUSY         a process says so every 20 s, a Lambda environment while it has messages; a run that has run
+                                           for two seconds is in a record before it has run for eight
     seen, none                IDLE
     left in order             STOPPED
     silent for a minute       VANISHED     of a Lambda environment only if the ledger says that it left a run behind: AWS freezes it
@@ -24,6 +25,9 @@ from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.state.lease import has_live_lease
 
 PERIOD = 20 * SECOND  # between two writes of one process, at least
+NEWS = 5 * SECOND  # likewise, if a run has begun since the last one that the record does not name
+SETTLED = 2 * SECOND  # for which a run has run before it is news: most have ended by then, and cost no write
+WATCH = 2 * SECOND  # between two looks for news, which read nothing
 RESTING = 5 * MINUTE  # between two writes of a Lambda environment whose batches are short, at least
 SILENT = MINUTE  # after which a worker that says nothing has vanished
 KEPT = DAY  # after its last write
@@ -121,6 +125,13 @@ class WorkerRow:
     runs: Sequence[RunAtHand] = ()  # the oldest of these, as many as fit
     invocation: str | None = None  # of a Lambda environment: the request that it worked on, as in the rows of its runs
     stopped_at: int | None = None  # UTC ms
+
+    def lacks(self, runs: Iterable[RunAtHand], now: int) -> bool:
+        """Whether it should name one of the runs at hand and does not. A record that has no room for all of its runs lacks none."""
+        if self.at_hand > len(self.runs):
+            return False
+        named = {(run.ref, run.fence) for run in self.runs}
+        return any((run.ref, run.fence) not in named and now - run.started_at >= SETTLED for run in runs)
 
     @property
     def expires(self) -> int:

@@ -25,8 +25,10 @@ from quarterjack.ports.records import Record
 from quarterjack.state.worker_record import (
     KEY,
     MOST_RUNS,
+    NEWS,
     PERIOD,
     RESTING,
+    WATCH,
     JobNames,
     RunAtHand,
     WorkerIdentity,
@@ -199,6 +201,52 @@ def test_a_process_writes_once_in_twenty_seconds_whatever_it_handles(world: Worl
     assert writes(faults) <= 1 + elapsed // PERIOD + 1, "at the start, every 20 s, and the goodbye"
     (row,) = rows(world)
     assert row.handled == 1_000
+
+
+def test_a_run_that_goes_on_is_found_before_it_is_eight_seconds_old(world: World) -> None:
+    """Whenever it began between two beats, by looks every two seconds."""
+    worker, seen = world.worker(name="w1"), list[int]()
+    keeper = keeper_of(world, worker)
+
+    def during(ctx: Context) -> None:
+        began = world.clock()
+        while not running_runs("acme", world.services, world.clock()).runs:
+            wait(world, WATCH)
+            keeper.watch()
+        seen.append(world.clock() - began)
+
+    world.during = during
+    for number in range(5):
+        wait(world, number * 900)
+        world.scheduler.submit("note", idempotency_key=f"k{number}")
+        world.work(worker)
+    assert len(seen) == 5
+    assert max(seen) < 8 * SECOND
+
+
+def test_looks_for_news_write_nothing_while_runs_are_short_and_one_record_in_five_seconds_at_the_most(
+    world: World,
+) -> None:
+    faults = Faults()
+    worker = world.worker(faults)
+    keeper = keeper_of(world, worker)
+    world.during = lambda ctx: keeper.watch()
+    for number in range(20):
+        world.scheduler.submit("note", idempotency_key=f"short{number}")
+        world.work(worker)
+        keeper.watch()
+    assert writes(faults) == 1, "at the start"
+
+    def long(ctx: Context) -> None:
+        for _ in range(3):
+            wait(world, WATCH)
+            keeper.watch()
+
+    world.during, before = long, world.clock()
+    for number in range(20):
+        world.scheduler.submit("note", idempotency_key=f"long{number}")
+        world.work(worker)
+    assert writes(faults) <= 1 + (world.clock() - before) // NEWS
 
 
 def test_a_run_has_the_same_requests_with_and_without_a_record(world: World) -> None:

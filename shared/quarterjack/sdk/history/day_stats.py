@@ -45,6 +45,7 @@ class HourOutcomes:
     hour: datetime  # UTC: its beginning
     outcomes: Mapping[str, int]  # runs by state
     is_whole: bool = True  # False: more ended in it than were read
+    failed_is_whole: bool = True  # False: more failed for good (DEAD, LOST, EXPIRED) than were read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ class HourlyOutcomes:
     hours: Sequence[HourOutcomes]  # the latest first; the first one is not over
     last_hour: Mapping[str, int]  # runs by state that ended within the last 60 minutes
     last_hour_is_whole: bool  # False: more ended in them than were read
+    last_hour_failed_is_whole: bool = True  # False: more failed for good than were read
 
 
 def hourly_outcomes(found: CountedHours, now: int, hours: int) -> HourlyOutcomes:
@@ -64,11 +66,13 @@ def hourly_outcomes(found: CountedHours, now: int, hours: int) -> HourlyOutcomes
                 hour=from_ms(hour * HOUR),
                 outcomes=dict(sorted(found.hours.get(hour, {}).items())),
                 is_whole=hour not in found.partial,
+                failed_is_whole=hour not in found.partial or hour * HOUR > found.failed_since,
             )
             for hour in range(last, last - hours, -1)
         ],
         last_hour=dict(sorted(found.recent.items())),
         last_hour_is_whole=found.recent_is_whole,
+        last_hour_failed_is_whole=found.recent_is_whole or now - HOUR >= found.failed_since,
     )
 
 

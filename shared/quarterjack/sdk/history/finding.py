@@ -66,7 +66,7 @@ class FindMethods(InstallationMethods):
         Payloads, results, error texts, actors, workers and their times are in ``get_run``. A page ends after ``limit`` runs, 250 read
         units or 0.3 s, whichever is first, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has
         looked. The history is some seconds behind. Without ``name``, ``state="RUNNING"`` asks the workers, as ``list_running`` does: a
-        fire that began within the last 20 s may be missing. ``all_tenants`` lists one tenant after the other, of the 24 hours before
+        fire that began within the last 8 s may be missing. ``all_tenants`` lists one tenant after the other, of the 24 hours before
         ``until`` unless ``since`` is given; RUNNING is then for itself, with ``job``, ``prefix``, ``error_type`` and ``kind`` at the most.
 
         Raises InvalidInput, NotFound (no schedule ever had this name), Misconfigured (the history is switched off), Unavailable.

@@ -88,7 +88,9 @@ class HistoryMethods(SchedulerBase):
         """What became of the runs that ended in the last ``hours`` (1 to 168), the present one included, and in the last 60 minutes.
 
         Costs a few read units for hours that were folded, whatever ran; of the latest two or three their entries are read until 100
-        read units or 0.2 s are spent, the latest first: ``is_whole`` says of which hours that was enough. Raises InvalidInput,
+        read units or 0.3 s are spent, the latest first: ``is_whole`` says of which hours that was enough. Runs that failed for good are
+        counted by the list of dead runs where it was not, and in the last 60 minutes: ``failed_is_whole`` says where 50 read units were
+        not enough for that. Raises InvalidInput,
         Misconfigured (the history is switched off), Unavailable.
         """
         self._permit(Verb.READ_HISTORY)

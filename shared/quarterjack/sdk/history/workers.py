@@ -98,7 +98,7 @@ class InstallationMethods(SchedulerBase):
     def list_running(self, *, all_tenants: bool = False, limit: int = 100, cursor: str | None = None) -> RunningPage:
         """The runs that are RUNNING now, of this tenant or of ``all_tenants``, the one that began last first.
 
-        From the workers' records, each looked up in the ledger: a run that began within the last 20 s may be missing. A page may
+        From the workers' records, each looked up in the ledger: a run that began within the last 8 s may be missing. A page may
         have fewer runs than ``limit`` although others follow. Raises InvalidInput, Unavailable, Misconfigured (the history is
         switched off, or a role of one tenant may not read it).
         """

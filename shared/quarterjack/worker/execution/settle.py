@@ -54,6 +54,7 @@ class Settlement(NamedTuple):
 
     transition: Transition
     why: str
+    at: int  # UTC ms of the attempt's end, the same in the run, in its attempt's row and in the log
     next_at: int | None = None  # UTC ms at which the run goes on; None: not by a new message
     failure: Failure | None = None  # of the failed attempt, whose row follows
 
@@ -110,14 +111,14 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
     if (
         moved.applied and settlement.failure is not None
     ):  # its row has the failure in short: to lose this one loses detail only
-        run, now = leased.run, worker.clock()
+        run = leased.run
         attempt = FailedAttemptRow(
             run=run.ref,
             number=run.attempt,
             fence=run.fence,
             worker=worker.name,
-            started_at=run.leased_at or now,
-            ended_at=now,
+            started_at=leased.began_at or settlement.at,
+            ended_at=settlement.at,
             failure=settlement.failure,
             next_attempt_at=settlement.next_at,
         )
@@ -144,13 +145,13 @@ def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResu
         case Failed(failure):
             settlement = _failed(worker, leased, failure, now)
         case SliceEnded():
-            settlement = Settlement(continue_(fence=fence, now=now), "slice ended", next_at=now)
+            settlement = Settlement(continue_(fence=fence, now=now), "slice ended", now, next_at=now)
         case Cancelled(reason, failure):
             expires = worker.expires(now)
             move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)
-            settlement = Settlement(move, "cancelled")
+            settlement = Settlement(move, "cancelled", now)
         case _:  # NotBegun. Who receives the message next sees what its owner has done meanwhile.
-            settlement = Settlement(release(fence=fence, now=now, begun=False), "too_late_for_its_instant")
+            settlement = Settlement(release(fence=fence, now=now, begun=False), "too_late_for_its_instant", now)
     return settlement._replace(transition=dated(leased, settlement.transition)) if leased.ahead else settlement
 
 
@@ -172,7 +173,7 @@ def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Se
         text = None
     now = worker.clock()  # anew: to store the result took its time
     move = succeed(fence=run.fence, now=now, expires=worker.expires(now), result=text, result_ref=address, reason=note)
-    return Settlement(move, note or "")
+    return Settlement(move, note or "", now)
 
 
 def _failed(worker: WorkerContext, leased: LeasedRun, failure: Failure, now: int) -> Settlement:
@@ -181,9 +182,9 @@ def _failed(worker: WorkerContext, leased: LeasedRun, failure: Failure, now: int
     if isinstance(what, GiveUp):
         expires = worker.expires(now)
         move = die(fence=run.fence, now=now, expires=expires, reason=what.reason, failure=failure)
-        return Settlement(move, failure.kind, failure=failure)
+        return Settlement(move, failure.kind, now, failure=failure)
     move = retry(fence=run.fence, not_before=what.at, failure=failure)
-    return Settlement(move, failure.kind, next_at=what.at, failure=failure)
+    return Settlement(move, failure.kind, now, next_at=what.at, failure=failure)
 
 
 # The write.
@@ -221,7 +222,7 @@ def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *
         state=transition.to,
         start_lag=run.lateness if leased.should_be_in_time else None,
         attempt=run.attempt,
-        duration=worker.clock() - leased.began_at,
+        duration=settlement.at - leased.began_at,
     )
     if settlement.next_at is None:
         return outcome

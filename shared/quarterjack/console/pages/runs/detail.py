@@ -71,13 +71,13 @@ def _dead_line(call: PageCall, run: Run) -> DeadRun | None:
 
 def path_of(run: Run) -> list[PathEntry]:
     """What happened when, in order."""
-    failed = {one.started_at for one in run.failed_attempts}
+    failed = {one.number for one in run.failed_attempts}
     moments = [
         (run.created_at, "Created", str(run.kind)),
         (run.due, "Due", ""),
         (run.not_before if run.not_before > run.due else None, "Next attempt not before", ""),
         (run.published_at, "Message sent", ""),
-        (run.leased_at if run.leased_at not in failed else None, f"Attempt {run.attempt} leased", run.worker or ""),
+        (None if run.attempt in failed else run.leased_at, f"Attempt {run.attempt} leased", run.worker or ""),
         (run.last_heartbeat_at, "Last heartbeat", run.stage or ""),
     ]
     for one in run.failed_attempts:
