@@ -123,6 +123,10 @@ aws-proof: setup ## prove it on AWS and remove it: YES=yes, RATE=1000 for a ramp
 synth: setup ## the CloudFormation template, in cdk.out/
 	$(BIN)/cdk synth --quiet
 
+.PHONY: wheel
+wheel: $(VENV)/.run ## the wheel file of the package, in build/
+	@mkdir -p build && $(BIN)/python -m hatchling build --target wheel --directory build
+
 # --- checking ---
 
 .PHONY: lint

@@ -85,7 +85,7 @@ class Names:
     @property
     def qualifier(self) -> str:
         """Of what the CDK needs in an account: its own, so that it can go with the rest."""
-        return f"mh{self.token}"
+        return f"qj{self.token}"
 
     @property
     def toolkit(self) -> str:

@@ -91,7 +91,7 @@ class ContainerWorkers(Construct):
 
     Arguments:
         quarterjack: the installation; its ``environment``, ``secrets`` and ``tenant_secrets`` are these workers', too.
-        image: with Python, ``quarterjack[cli]`` and the jobs' package; its ENTRYPOINT and CMD are replaced.
+        image: with Python, this package with its extra ``cli``, and the jobs' package; its ENTRYPOINT and CMD are replaced.
         cluster: with the VPC in which the tasks run.
         queue: the declared queue that they serve; None: the default one, beside the function or in place of it.
         jobs: packages to import; None: the installation's.

@@ -29,6 +29,7 @@ from aws_cdk import aws_lambda as lambda_
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from quarterjack.errors import Misconfigured
+from quarterjack.extras import install_remedy
 
 from .jobs import JobPackage
 
@@ -235,7 +236,7 @@ def _check_installed(extras: tuple[str, ...]) -> None:
         try:
             distribution(requirement.name)
         except PackageNotFoundError:
-            remedy = "run: pip install 'quarterjack[" + ",".join(extras) + "]'"
+            remedy = f"run: {install_remedy(*extras)}"
             raise Misconfigured(
                 f"target=HERE: {requirement.name} is not installed in this interpreter; {remedy}"
             ) from None

@@ -79,8 +79,8 @@ class Registry:
         time that a cancelled job has to end. ``isolation="process"`` runs it in a separate process on worker processes. ``queue`` names
         the declared Queue of its runs, unless their schedule or submission names another.
         What ``payload`` is annotated with, if it is more than JSON's own types, is checked where a payload enters, and what the
-        function gets (a dataclass, TypedDict, Pydantic model …; needs ``quarterjack[typed]``). ``schema`` is a JSON Schema (2020-12;
-        needs ``quarterjack[typed]``) that each payload has to fit, where it enters and on the worker. ``check`` is called with each new
+        function gets (a dataclass, TypedDict, Pydantic model …; needs the extra ``typed``). ``schema`` is a JSON Schema (2020-12;
+        needs the extra ``typed``) that each payload has to fit, where it enters and on the worker. ``check`` is called with each new
         payload; if it raises ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs
         and notices repeats, beside passwords, tokens and the like. ``by_name=True`` is for a job that does whatever its payload says:
         where the jobs of a tenant are limited, only its full name allows it. Raises InvalidInput, JobError (a second job of that name).

@@ -1,4 +1,4 @@
-"""The command line. It needs the extra ``quarterjack[cli]``; the SDK does not."""
+"""The command line. It needs the extra ``cli``; the SDK does not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from contextlib import redirect_stderr, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
+
+from quarterjack.extras import install_remedy
 
 COMPLETES = "_QUARTERJACK_COMPLETE"  # the variable by which a shell asks for completions
 INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
@@ -43,7 +45,7 @@ def _complete() -> NoReturn:
 
 def _run() -> int:
     if find_spec("typer") is None or find_spec("rich") is None:
-        sys.exit("quarterjack: the command line is not installed; run: pip install 'quarterjack[cli]'")
+        sys.exit(f"quarterjack: the command line is not installed; run: {install_remedy('cli')}")
     from quarterjack.cli.app import run  # noqa: PLC0415  # needs typer and rich
 
     return run(sys.argv[1:])

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from quarterjack.errors import InvalidInput
+from quarterjack.extras import install_remedy
 
 _LOOPBACK = "127.0.0.1"
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -77,7 +78,7 @@ def _handler(checks: Mapping[str, Check], figures: Callable[[], bytes] | None) -
             elif path == "/metrics" and figures is not None:
                 self._send(200, _TEXT, figures())
             elif path == "/metrics":
-                problem = "prometheus_client is not installed; pip install 'quarterjack[metrics]'"
+                problem = f"prometheus_client is not installed; {install_remedy('metrics')}"
                 self._answer(501, {"ok": False, "problem": problem})
             else:
                 self._answer(404, {"ok": False, "problem": "use /healthz, /readyz or /metrics"})

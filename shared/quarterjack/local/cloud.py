@@ -23,6 +23,7 @@ from typing import IO, Self
 import boto3
 
 from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.extras import install_remedy
 from quarterjack.local.engine import UNREADABLE, authorization
 from quarterjack.local.processes import LocalProcess, changed_environ, inherited
 
@@ -92,7 +93,7 @@ class LocalCloud:
 
     def __init__(self, *, data: Path | None = None, variables: Mapping[str, str] | None = None) -> None:
         if find_spec("ministack") is None:
-            raise Misconfigured("the local cloud is not installed; run: pip install 'quarterjack[local]'")
+            raise Misconfigured(f"the local cloud is not installed; run: {install_remedy('local')}")
         self._variables = dict(variables or {})
         self._is_kept = data is not None
         passing = Path(tempfile.gettempdir(), f"quarterjack-cloud-{secrets.token_hex(8)}")

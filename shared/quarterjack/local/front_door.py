@@ -15,7 +15,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.local.loopback import PORT, listen, new_key, url_of
 from quarterjack.settings import Settings
 
-_NEEDS = ("fastapi", "jinja2", "pydantic", "uvicorn")  # the extra quarterjack[web]
+_NEEDS = ("fastapi", "jinja2", "pydantic", "uvicorn")  # the extra `web`
 _POLL = 0.25  # seconds between looks whether the session has ended
 _GRACE = 1  # seconds that requests under way have at its end
 _JOIN = 5.0  # seconds more in which the server has to end

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from quarterjack.domain.redaction import USUAL, Redact
 from quarterjack.errors import InvalidInput, JobError
+from quarterjack.extras import install_remedy
 from quarterjack.payload_types import hints
 from quarterjack.payload_types.derived import fit_of
 from quarterjack.payload_types.hints import Unresolved
@@ -65,7 +66,7 @@ class PayloadType:
             return True
         if find_spec("pydantic") is None:
             remedy = (
-                "pip install 'quarterjack[typed]' (on Lambda: pydantic in the jobs' requirements.txt), "
+                f"{install_remedy('typed')}; on Lambda put pydantic into the jobs' requirements.txt; "
                 "or annotate the payload with dict"
             )
             raise self._error("needs Pydantic, which is not installed", remedy)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from quarterjack.domain.redaction import USUAL, Redact
 from quarterjack.errors import InvalidInput, JobError
+from quarterjack.extras import install_remedy
 from quarterjack.payload_types.bounds import Parts, checked_schema, parts_of, target_of
 from quarterjack.payload_types.faults import FaultFinder
 from quarterjack.payload_types.refusals import misfit
@@ -21,7 +22,7 @@ from quarterjack.payload_types.refusals import misfit
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
-REMEDY = "pip install 'quarterjack[typed]' (on Lambda: jsonschema-rs in the jobs' requirements.txt)"
+REMEDY = f"{install_remedy('typed')}; on Lambda put jsonschema-rs into the jobs' requirements.txt"
 _PATTERN_BYTES = 200_000  # of a compiled pattern: the time of a search is proportional to it and to the text
 _MOST_SECRETS = 50  # names of ``writeOnly`` fields that are masked
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quarterjack.errors import Misconfigured
+from quarterjack.extras import install_remedy
 from quarterjack.signals.catalogue import Kind, Metric, Unit
 from quarterjack.signals.measurement import Measurement
 
@@ -44,8 +45,7 @@ class PrometheusFigures:
         try:
             import prometheus_client  # noqa: PLC0415 (it is an extra)
         except ModuleNotFoundError:
-            remedy = "pip install 'quarterjack[metrics]'"
-            raise Misconfigured(f"/metrics: prometheus_client is not installed; {remedy}") from None
+            raise Misconfigured(f"/metrics: prometheus_client is not installed; {install_remedy('metrics')}") from None
         self._library: Any = prometheus_client
         self._registry: Any = prometheus_client.CollectorRegistry()
         self._service, self._lock = service, threading.Lock()

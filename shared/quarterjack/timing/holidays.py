@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from quarterjack.errors import ExpressionError
+from quarterjack.extras import install_remedy
 
 _NAME = re.compile(r"([A-Z]{2})(?:-([A-Z0-9]{1,4}))?")
 
@@ -62,4 +63,4 @@ def extra(package: str, name: str, field: str, value: str) -> ModuleType:
         return importlib.import_module(package)
     except ImportError:
         problem = f"the package {package.replace('_', '-')} is not installed"
-        raise ExpressionError(field, value, problem, f"pip install 'quarterjack[{name}]'") from None
+        raise ExpressionError(field, value, problem, install_remedy(name)) from None

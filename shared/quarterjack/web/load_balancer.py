@@ -1,4 +1,4 @@
-"""Who an Application Load Balancer says a person is, after a sign-in with OpenID Connect. Needs the extra ``quarterjack[oidc]``.
+"""Who an Application Load Balancer says a person is, after a sign-in with OpenID Connect. Needs the extra ``oidc``.
 
 The load balancer signs what it says in the header ``x-amzn-oidc-data``: a JSON Web Token whose base64url is padded, and whose ``signer``,
 ``client``, ``iss`` and ``exp`` are in its own header. Nothing of it is believed before the signature has been checked.

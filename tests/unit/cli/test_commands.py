@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Settings, cli
+from quarterjack.extras import install_remedy
 from quarterjack.local.processes import variables
 
 pytestmark = pytest.mark.cloud
@@ -235,5 +236,5 @@ def test_python_minus_m_is_the_command(say: Say) -> None:
 
 def test_without_its_extra_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match=r"pip install 'quarterjack\[cli\]'"):
+    with pytest.raises(SystemExit, match=re.escape(install_remedy("cli"))):
         cli.main()

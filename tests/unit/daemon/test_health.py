@@ -19,6 +19,7 @@ from quarterjack.daemon.roles import service_of
 from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.domain.policies import Priority
 from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.extras import install_remedy
 from quarterjack.settings import Settings
 from quarterjack.signals.instruments import PrometheusFigures
 from quarterjack.signals.sinks import EmbeddedLines
@@ -81,7 +82,7 @@ def test_checks_that_find_something_are_503_with_the_reason() -> None:
         assert (status, json.loads(text)) == (503, {"ok": False, "problem": "a thread has ended"})
         assert ask(port, "/readyz?verbose=1")[0] == 200
         assert ask(port, "/metrics") == (501, ask(port, "/metrics")[1])
-        assert "quarterjack[metrics]" in ask(port, "/metrics")[1]
+        assert install_remedy("metrics") in ask(port, "/metrics")[1]
         assert ask(port, "/")[0] == 404
 
 

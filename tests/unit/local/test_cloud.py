@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import boto3
 import pytest
 from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.extras import install_remedy
 from quarterjack.local import cloud as cloud_module
 from quarterjack.local.cloud import LOOPBACK, LocalCloud, reached_by_this_process
 from quarterjack.local.installation import provision
@@ -118,7 +120,7 @@ def test_one_that_starts_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
 def test_without_ministack_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloud_module, "find_spec", lambda _: None)
-    with pytest.raises(Misconfigured, match=r"pip install 'quarterjack\[local\]'"):
+    with pytest.raises(Misconfigured, match=re.escape(install_remedy("local"))):
         LocalCloud()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from quarterjack.errors import InvalidInput
+from quarterjack.extras import install_remedy
 from quarterjack.local import front_door, loopback
 from quarterjack.local.front_door import open_front_door
 from quarterjack.local.session import session
@@ -93,7 +94,7 @@ def test_without_the_extra_or_against_ones_will_there_is_none(monkeypatch: pytes
         assert said == "No console and no HTTP API: --no-serve"
     monkeypatch.setattr(front_door, "_NEEDS", ("sys", "no_such_module"))
     with session._served(session.LocalOptions(), SETTINGS, screen) as said:
-        assert said.endswith("no_such_module is not installed; pip install 'quarterjack[web]'")
+        assert said.endswith(f"no_such_module is not installed; {install_remedy('web')}")
 
 
 def test_keys_are_of_one_start() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from pydantic import dataclasses as pydantic_dataclasses
 from quarterjack import Registry, load
 from quarterjack.domain.job import Job
 from quarterjack.errors import InvalidInput, JobError
+from quarterjack.extras import install_remedy
 from quarterjack.payload_types import PayloadType, hints, kind, payload_schema
 from typing_extensions import TypeAliasType
 
@@ -256,7 +258,7 @@ def test_without_pydantic_a_typed_job_is_refused_where_it_is_declared(monkeypatc
     monkeypatch.setattr(kind, "find_spec", lambda name: None)
     assert annotated(dict[str, Any]).payload_type is None
     with pytest.raises(
-        JobError, match=r"job='j': .*Order needs Pydantic, which is not installed; pip install 'quarterjack\[typed\]'"
+        JobError, match=re.escape(f"Order needs Pydantic, which is not installed; {install_remedy('typed')}")
     ):
         annotated(Order)
 

@@ -18,6 +18,7 @@ from quarterjack.daemon.worker_record import job_sets
 from quarterjack.declare import declaration
 from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.errors import InvalidInput, JobError, UnknownJobWarning
+from quarterjack.extras import install_remedy
 from quarterjack.owner import payload_checks
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import schema as engine
@@ -386,7 +387,7 @@ def test_without_the_engine_the_worker_decides_and_that_is_said_once(
     assert "job='place': payloads are checked by its worker only, because jsonschema-rs is not installed here" in str(
         said.message
     )
-    assert "pip install 'quarterjack[typed]'" in str(said.message)
+    assert install_remedy("typed") in str(said.message)
     shop.harness.advance()
     assert {shop.unaware.get_run(run.id).error for run in runs} == {REFUSAL}
 

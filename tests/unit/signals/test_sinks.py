@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from quarterjack.errors import Misconfigured
+from quarterjack.extras import install_remedy
 from quarterjack.signals.catalogue import METRICS, Role
 from quarterjack.signals.instruments import OpenTelemetryFigures, PrometheusFigures, loaded_open_telemetry
 from quarterjack.signals.measurement import measured
@@ -77,7 +79,7 @@ def test_each_metric_of_a_worker_can_be_an_instrument(name: str) -> None:
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(Misconfigured, match=r"pip install 'quarterjack\[metrics\]'"):
+    with pytest.raises(Misconfigured, match=re.escape(install_remedy("metrics"))):
         PrometheusFigures("w")
 
 

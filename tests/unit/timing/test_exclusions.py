@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quarterjack.extras import install_remedy
 from quarterjack.timing import Rule, fires, holidays, next_fires, timetable
 from quarterjack.timing.timetables import milliseconds
 
@@ -271,4 +272,4 @@ class TestRefusals:
     def test_without_the_package_the_refusal_says_how_to_install_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "holidays", None)
         holidays.calendar.cache_clear()
-        assert "quarterjack[calendars]" in refused("0 9 * * *", calendar="FR").remedy
+        assert refused("0 9 * * *", calendar="FR").remedy == install_remedy("calendars")

@@ -10,6 +10,7 @@ import typer
 from quarterjack.cli.installation.banner import configure_logs, show_banner
 from quarterjack.cli.shell import Shell, print_json, stop_on_signals
 from quarterjack.errors import Misconfigured
+from quarterjack.extras import install_remedy
 from quarterjack.local.loopback import PORT, listen, new_key, url_of
 
 
@@ -26,7 +27,7 @@ def serve(
         from quarterjack.console.serving import front_door  # noqa: PLC0415 (as below)
         from quarterjack.web.serving import server_of  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)
     except ModuleNotFoundError as problem:
-        raise Misconfigured(f"{problem.name} is not installed; pip install 'quarterjack[web]'") from None
+        raise Misconfigured(f"{problem.name} is not installed; {install_remedy('web')}") from None
     at_terminal = configure_logs(shell)
     key = new_key()
     app = front_door(shell.settings, key, reason=shell.reason)

@@ -15,6 +15,7 @@ from rich.live import Live
 
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
+from quarterjack.extras import install_remedy
 from quarterjack.local.front_door import missing_module, open_front_door
 from quarterjack.local.installation import LocalInstallation, installation
 from quarterjack.local.session.examples import DemoPage, DemoProgram, schedule_examples
@@ -180,7 +181,7 @@ def _served(options: LocalOptions, settings: Settings, console: Console) -> Iter
 
     missing = missing_module()
     if not options.serves or missing is not None:
-        why = "--no-serve" if missing is None else f"{missing} is not installed; pip install 'quarterjack[web]'"
+        why = "--no-serve" if missing is None else f"{missing} is not installed; {install_remedy('web')}"
         yield f"No console and no HTTP API: {why}"
         return
     with open_front_door(settings, options.port, on_failure) as address:
