@@ -21,12 +21,10 @@ from quarterjack.domain.policies import Overrides, Retry
 from quarterjack.domain.schedule import Declaration, Definition
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput
-from quarterjack.timing import Rule
+from quarterjack.timing import STORED, Rule
 
 DATES = ("start", "end")  # words of a rule with a date and time
-RULE = tuple(
-    f.name for f in fields(Rule) if f.init and f.name not in ("expression", "timezone", "also", "seed", "last")
-)
+RULE = tuple(f.name for f in fields(Rule) if f.init and f.name not in ("expression", "timezone", "also", *STORED))
 RETRY = tuple(f.name for f in fields(Retry))
 OPTIONS = tuple(f.name for f in fields(Options))
 OVERRIDES = tuple(f.name for f in fields(Overrides))

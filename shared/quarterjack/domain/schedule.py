@@ -13,7 +13,7 @@ from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.times import SECOND
-from quarterjack.timing import Rule
+from quarterjack.timing import STORED, TAKEN, Rule
 from quarterjack.values import value
 
 
@@ -62,15 +62,21 @@ class Definition:
 
 
 def settled(asked: Definition, present: Definition | None) -> Definition:
-    """``asked`` with the seed and the last fire that the present definition has stored, if its rule is otherwise the same.
+    """``asked`` with what the present definition's rule has stored, if its rule is otherwise the same.
 
-    So an unchanged definition is equal to the present one, and an unchanged rule keeps its count of fires.
+    So an unchanged definition is equal to the present one, and an unchanged rule keeps its count of fires. A changed rule keeps the
+    seed of its jitter: the delays of a schedule do not depend on what is edited.
     """
     if present is None:
         return asked
     new, known = asked.rule.as_dict(), present.rule.as_dict()
-    stored = {name: known[name] for name in ("seed", "last") if name in known}
-    return replace(asked, rule=present.rule) if stored | new == known else asked
+    stored = {name: known[name] for name in STORED if name in known}
+    given = {name: value for name, value in new.items() if name not in TAKEN}
+    if stored | given == known:
+        return replace(asked, rule=present.rule)
+    if asked.rule.jitter and asked.rule.seed is None:
+        return replace(asked, rule=replace(asked.rule, seed=present.rule.seed))
+    return asked
 
 
 @value(kw_only=True)

@@ -14,7 +14,7 @@ from quarterjack.domain.redaction import MASK, Redact
 from quarterjack.domain.schedule import Definition, Head, Revision, ScheduleState
 from quarterjack.domain.times import from_ms
 from quarterjack.sdk.views import Run, stored_value, view_of
-from quarterjack.timing import Rule, zone
+from quarterjack.timing import STORED, Rule, zone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +170,7 @@ def _payload_differences(
 def _flat(definition: Definition) -> dict[str, Any]:
     return {
         "job": definition.job,
-        **{name: value for name, value in definition.rule.as_dict().items() if name not in ("seed", "last")},
+        **{name: value for name, value in definition.rule.as_dict().items() if name not in STORED},
         "payload": definition.payload_ref or definition.payload,
         **definition.overrides.as_dict(),
         **definition.options.as_dict(),

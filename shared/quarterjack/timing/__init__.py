@@ -4,14 +4,18 @@ Inside, instants are UTC milliseconds; expressions work in whole seconds.
 """
 
 from quarterjack.timing.describe import Explanation, PreviewRow, around_changes, explain, rows, rule_words
-from quarterjack.timing.rule import Rule, from_json, next_fires, pin, rule_fires, timetable
+from quarterjack.timing.pinning import Taken, pin, take
+from quarterjack.timing.rule import STORED, TAKEN, Rule, from_json, next_fires, rule_fires, timetable
 from quarterjack.timing.timetables import Timetable, fires, previous
 from quarterjack.timing.zones.zone import zone
 
 __all__ = [
+    "STORED",
+    "TAKEN",
     "Explanation",
     "PreviewRow",
     "Rule",
+    "Taken",
     "Timetable",
     "around_changes",
     "explain",
@@ -23,6 +27,7 @@ __all__ = [
     "rows",
     "rule_fires",
     "rule_words",
+    "take",
     "timetable",
     "zone",
 ]

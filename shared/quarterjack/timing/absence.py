@@ -14,11 +14,10 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from quarterjack.errors import ExpressionError
 from quarterjack.timing.cron.pattern import EPOCH
 from quarterjack.timing.exclusions import Exclusions, parse_exclusions
-from quarterjack.timing.rule import Rule, timetable
-from quarterjack.timing.timetables import fires, milliseconds, moment, previous
+from quarterjack.timing.rule import STORED, Rule, timetable
+from quarterjack.timing.timetables import fires, has, milliseconds, moment, previous
 from quarterjack.timing.zones import zone as zones
 
 _DAY = 86_400_000  # ms
@@ -71,7 +70,7 @@ def absences(rule: Rule, after: int, upto: int, *, anchor: int, key: str | None,
     return [one for one in found if one is not None]
 
 
-_SPREAD = ("max_fires", "last", "window", "jitter", "seed")
+_SPREAD = ("max_fires", "window", "jitter", *STORED)
 
 
 def _alone(rule: Rule) -> Rule:
@@ -87,10 +86,7 @@ def _without(rule: Rule, *names: str) -> Rule:
 
 
 def _is_fire(rule: Rule, at: int, anchor: int, key: str | None) -> bool:
-    try:
-        return timetable(rule, anchor=anchor, key=key).next(at - 1) == at
-    except ExpressionError:  # every fire to come is excluded
-        return False
+    return has(timetable(rule, anchor=anchor, key=key), at)
 
 
 def _expressions(rule: Rule) -> str:

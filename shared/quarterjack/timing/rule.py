@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice
@@ -24,6 +24,7 @@ from quarterjack.timing.timetables import (
     Bounded,
     SpreadFires,
     Timetable,
+    WithPending,
     fires,
     milliseconds,
     moment,
@@ -34,6 +35,8 @@ from quarterjack.timing.zones.zone import Gap, Repeated
 
 MOST_EXPRESSIONS = 20  # in one schedule
 MOST_FIRES = 1000  # that max_fires may ask for: they are counted one by one
+TAKEN = ("decided", "pending")  # fields that say what a rule took over from an earlier one; see ``pinning``
+STORED = ("seed", "last", *TAKEN)  # fields that a revision stores beside what its owner gave
 _MOST = 1000  # fires of one answer
 _SLOW = 4  # a step of a recurrence rule takes as long as four steps of a cron expression
 _KEPT = 4096  # rules, and last fires of schedules with max_fires, that a process caches
@@ -62,7 +65,13 @@ class Rule:
     window: int = 0  # seconds: each fire is moved later by less, stable by schedule and fire
     jitter: int = 0  # seconds: the same, by a random seed
     seed: str | None = None  # of the jitter, stored with the revision
-    last: int | None = None  # UTC ms: the last of max_fires, if it is stored; see ``pin``
+    last: int | None = None  # UTC ms: the last of max_fires, if it is stored; see ``pinning``
+    decided: int | None = (
+        None  # UTC ms: up to here an earlier rule decided when its instants are due; see ``pinning.Taken``
+    )
+    pending: tuple[
+        tuple[int, int], ...
+    ] = ()  # UTC ms: instants up to there that it moved beyond, and their moved times
     plan: RulePlan = field(init=False, repr=False, compare=False)  # the parsed rule
 
     def __post_init__(self) -> None:
@@ -73,6 +82,7 @@ class Rule:
             if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
                 raise ExpressionError(name, texts, "not a list of texts", f"give {name}=['…', '…']")
             object.__setattr__(self, name, tuple(texts))
+        object.__setattr__(self, "pending", _pairs(self.pending))
         self._check()
         object.__setattr__(self, "plan", RulePlan(self))
 
@@ -89,7 +99,7 @@ class Rule:
             )
         if self.max_fires is not None:
             check_whole("max_fires", self.max_fires, 1, MOST_FIRES)
-        for name, kind in (("calendar", str), ("seed", str), ("last", int)):
+        for name, kind in (("calendar", str), ("seed", str), ("last", int), ("decided", int)):
             if not isinstance(getattr(self, name), (kind, type(None))):
                 raise ExpressionError(
                     name, getattr(self, name), f"not of type {kind.__name__}", f"give a {kind.__name__} or None"
@@ -146,7 +156,8 @@ class RulePlan:
             with about(f"also[{number}]"):
                 self.expressions.append(read(text))
         self._exclusions = exclusions.parse_exclusions(rule.exclude, rule.calendar)
-        relative = any(e.anchored or e.hashed for e in self.expressions) or rule.max_fires or rule.window or rule.jitter
+        spread = rule.window or rule.jitter or rule.pending
+        relative = any(e.anchored or e.hashed for e in self.expressions) or rule.max_fires or spread
         # The timetable, if it depends on the rule alone: not on anchor, key or seed.
         self._steady = None if relative else self._unspread(0, None)
 
@@ -157,24 +168,42 @@ class RulePlan:
         table = self.uncounted(anchor, key)
         return table if self.rule.max_fires is None else Bounded(table, last=self.final(anchor, key))
 
-    def final(self, anchor: int, key: str | None) -> int:
-        """The last of ``max_fires`` (UTC ms); ``LATEST`` if there are fewer."""
-        return self.rule.last if self.rule.last is not None else _count(self.rule, anchor, key)
+    def final(self, anchor: int, key: str | None, since: int | None = None) -> int:
+        """The last of ``max_fires`` (UTC ms), counted from ``since`` (None: from the anchor); ``LATEST`` if there are fewer."""
+        if self.rule.last is not None:
+            return self.rule.last
+        return _count(self.rule, anchor, key, anchor if since is None else since)
 
     def uncounted(self, anchor: int, key: str | None) -> Timetable:
         """The fires without the limit of ``max_fires``."""
-        rule, table = self.rule, self._unspread(anchor, key)
+        base = self._unspread(anchor, key)
+        table = self._spread(base, key)
+        return WithPending(table, base, self.rule.pending) if self.rule.pending else table
+
+    def on_their_way(self, at: int, anchor: int, key: str | None) -> list[tuple[int, int]]:
+        """The instants (UTC ms) up to ``at`` that are due later than ``at``, with the times at which they are due."""
+        found = [pair for pair in self.rule.pending if pair[1] > at]
+        base = self._unspread(anchor, key)
+        table = self._spread(base, key)
+        instant = table.on_its_way(at) if isinstance(table, SpreadFires) else None
+        if instant is not None and isinstance(table, SpreadFires):
+            found.append((instant, table.moved(instant)))
+        return [pair for pair in found if pair[1] <= self.final(anchor, key)] if self.rule.max_fires else found
+
+    def _spread(self, base: Timetable, key: str | None) -> Timetable:
+        """The fires of ``base``, moved by the window or the jitter."""
+        rule, decided = self.rule, EARLIEST if self.rule.decided is None else self.rule.decided
         if rule.window:
             if key is None:
                 problem = "a window spreads by identity, and there is none here"
                 raise ExpressionError("window", rule.window, problem, "give key=")
-            return SpreadFires(table, rule.window * 1000, key, self._end)
+            return SpreadFires(base, rule.window * 1000, key, self._end, decided)
         if rule.jitter:
             if rule.seed is None:
                 problem = "jitter needs the seed that the revision stores"
                 raise ExpressionError("jitter", rule.jitter, problem, "give seed=")
-            return SpreadFires(table, rule.jitter * 1000, rule.seed, self._end)
-        return table
+            return SpreadFires(base, rule.jitter * 1000, rule.seed, self._end, decided)
+        return base
 
     def _unspread(self, anchor: int, key: str | None) -> Timetable:
         zone, gap, repeated = self.rule.timezone, self.rule.gap, self.rule.repeated
@@ -195,13 +224,14 @@ class RulePlan:
 
 
 @lru_cache(maxsize=_KEPT)
-def _count(rule: Rule, anchor: int, key: str | None) -> int:
+def _count(rule: Rule, anchor: int, key: str | None, since: int) -> int:
+    """The last of ``max_fires`` later than ``since`` (UTC ms)."""
     assert rule.max_fires
     table = rule.plan.uncounted(anchor, key)
     if isinstance(table, SpreadFires):
-        last = table.nth(anchor, rule.max_fires)
+        last = table.nth(since, rule.max_fires)
     else:
-        last = next(islice(fires(table, anchor, LATEST), rule.max_fires - 1, None), None)
+        last = next(islice(fires(table, since, LATEST), rule.max_fires - 1, None), None)
     return LATEST if last is None else last
 
 
@@ -211,10 +241,22 @@ def from_json(text: str) -> Rule:
     return Rule.from_dict(json.loads(text))
 
 
+def _pairs(value: object) -> tuple[tuple[int, int], ...]:
+    """Pending fires, also as JSON has them. Raises ExpressionError."""
+    pairs = (
+        [tuple(pair) if isinstance(pair, (list, tuple)) else () for pair in value]
+        if isinstance(value, (list, tuple))
+        else [()]
+    )
+    if not all(len(pair) == 2 and all(type(at) is int for at in pair) for pair in pairs):
+        raise ExpressionError("pending", value, "not a list of pairs of instants in UTC milliseconds", "leave it out")
+    return tuple((instant, at) for instant, at in pairs)
+
+
 def _to_json(value: object) -> object:
     if isinstance(value, datetime):
         return milliseconds("start", value)
-    return list(value) if isinstance(value, tuple) else value
+    return [_to_json(each) for each in value] if isinstance(value, tuple) else value
 
 
 def check_whole(name: str, value: object, low: int, high: int) -> None:
@@ -259,32 +301,12 @@ def rule_fires(
     check_whole("count", count, 1, _MOST)
     now = milliseconds("after", after)
     table = timetable(rule, anchor=now if anchor is None else milliseconds("anchor", anchor), key=key)
-    _check_near(rule, table.next(now), now)
+    check_near(rule, table.next(now), now)
     return [moment(due, rule.timezone) for due in islice(fires(table, now, LATEST), count)]
 
 
-def pin(rule: Rule, *, anchor: int, key: str | None, seed: str | None = None) -> Rule:
-    """The rule as a revision that becomes active at ``anchor`` (UTC ms) stores it.
-
-    It gets the jitter's ``seed`` (a random text), unless it has one, and the instant of the last of ``max_fires``.
-    Raises ``ExpressionError`` if it never fires after the anchor, or first in more than 100 years.
-    """
-    for expression in rule.plan.expressions:
-        expression.check_portable()
-    pinned = replace(rule, seed=rule.seed or seed) if rule.jitter else rule
-    first = timetable(pinned, anchor=anchor, key=key).next(anchor)
-    if first is None:
-        problem = f"nothing is due after {moment(anchor).isoformat()}"
-        raise ExpressionError(
-            "expression", rule.expression, problem, "give a time to come, or check start, end and exclusions"
-        )
-    _check_near(rule, first, anchor)
-    if rule.max_fires is None or rule.last is not None:
-        return pinned
-    return replace(pinned, last=pinned.plan.final(anchor, key))
-
-
-def _check_near(rule: Rule, due: int | None, now: int) -> None:
+def check_near(rule: Rule, due: int | None, now: int) -> None:
+    """``ExpressionError`` if a fire is due more than 100 years later than ``now`` (UTC ms)."""
     if due is not None and due - now > CENTURY * 1000:
         problem = f"the next fire, {moment(due).isoformat()}, is more than 100 years away"
         raise ExpressionError("expression", rule.expression, problem, "give a nearer time")

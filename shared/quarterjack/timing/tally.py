@@ -14,7 +14,16 @@ from itertools import pairwise
 from quarterjack.timing.cron import fields as cron
 from quarterjack.timing.cron.pattern import CronPattern
 from quarterjack.timing.exclusions import Excluding, MovedToBusinessDay
-from quarterjack.timing.timetables import LATEST, Bounded, EveryInterval, SpreadFires, Timetable, Union, fires
+from quarterjack.timing.timetables import (
+    LATEST,
+    Bounded,
+    EveryInterval,
+    SpreadFires,
+    Timetable,
+    Union,
+    WithPending,
+    fires,
+)
 from quarterjack.timing.zones.zone import LONGEST_OFFSET, WallClock, ZoneRules
 
 DAY = 86_400_000
@@ -103,6 +112,8 @@ class FireTally:
     def _unspread(self, table: SpreadFires) -> Sequence[int] | None:
         """The counts of a spread timetable, if no fire can be moved from one span into the next; else None."""
         key, begin = (table.table, table.window), self.edges[0]
+        if table.decided >= begin:
+            return None
         if key not in self._unmoved:
             self._unmoved[key] = self._counts_unmoved(*key)
         unmoved = self._unmoved[key]
@@ -110,7 +121,7 @@ class FireTally:
             return None
         counts = list(unmoved)
         for due in fires(table.table, begin - table.window - 1, begin - 1):
-            if begin <= (moved := table.moved(due)) < self.edges[-1]:
+            if due > table.decided and begin <= (moved := table.moved(due)) < self.edges[-1]:
                 counts[bisect_right(self.edges, moved) - 1] += 1
         return counts
 
@@ -170,8 +181,10 @@ def _fires_in(clock: WallClock, day: _Day) -> bool:
 
 
 def _unbounded(table: Timetable, edges: Sequence[int]) -> Timetable:
-    """A timetable without bounds that lie outside of the spans."""
+    """A timetable without bounds that lie outside of the spans, and without fires of an earlier rule that are over."""
     if isinstance(table, Bounded) and table.first <= edges[0] and table.last >= edges[-1] - 1:
+        table = table.table
+    if isinstance(table, WithPending) and table.are_over(edges[0]):
         return table.table
     return table
 
@@ -197,7 +210,7 @@ def _is_daily(pattern: CronPattern) -> bool:
 
 def _weight(table: Timetable) -> int:
     """What a step of it takes, in steps of a cron expression."""
-    if isinstance(table, Bounded):
+    if isinstance(table, (Bounded, WithPending)):
         return _weight(table.table)
     if isinstance(table, Excluding):
         return 1 + table.weight

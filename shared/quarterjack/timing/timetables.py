@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from heapq import merge
+from itertools import groupby
 from typing import Protocol
 
 from quarterjack.errors import ExpressionError
@@ -29,6 +31,9 @@ def fires(table: Timetable, after: int, upto: int) -> Iterator[int]:
     """The fires in ``(after, upto]``."""
     if isinstance(table, Bounded):
         after, upto, table = max(after, table.first - 1), min(upto, table.last), table.table
+    if isinstance(table, WithPending):
+        yield from _each_once(merge(fires(table.table, after, upto), (at for at in table.due(after) if at <= upto)))
+        return
     if isinstance(table, SpreadFires):
         yield from table.between(after, upto)
         return
@@ -36,6 +41,10 @@ def fires(table: Timetable, after: int, upto: int) -> Iterator[int]:
     while due is not None and due <= upto:
         yield due
         due = table.next(due)
+
+
+def _each_once(ascending: Iterable[int]) -> Iterator[int]:
+    return (instant for instant, _ in groupby(ascending))
 
 
 def previous(table: Timetable, before: int, not_before: int) -> int | None:
@@ -131,27 +140,38 @@ class SpreadFires:
     window: int  # milliseconds
     seed: str  # the schedule's identity, or a random seed of its own
     last: int = LATEST  # UTC milliseconds
+    decided: int = EARLIEST  # UTC milliseconds: the instants up to here are an earlier rule's, wherever it moved them
 
     def next(self, after: int) -> int | None:
         return self.nth(after, 1)
 
     def nth(self, after: int, number: int) -> int | None:
         """The ``number``-th fire later than ``after``: order and count are those of the timetable that is spread."""
-        due = self._before(after)
-        if due is not None and self.moved(due) <= after:
-            due = self.table.next(due)
+        due = self._first(after)
         for _ in range(number - 1):
             due = None if due is None else self.table.next(due)
         return None if due is None else self.moved(due)
 
     def between(self, after: int, upto: int) -> Iterator[int]:
         """The fires in ``(after, upto]``, without a search for each."""
-        due = self._before(after)
-        if due is not None and self.moved(due) <= after:
-            due = self.table.next(due)
+        due = self._first(after)
         while due is not None and (moved := self.moved(due)) <= upto:
             yield moved
             due = self.table.next(due)
+
+    def on_its_way(self, at: int) -> int | None:
+        """The fire of the timetable that is spread which is due up to ``at`` and moved beyond it; None: there is none."""
+        due = self._before(at)
+        return due if due is not None and self.decided < due <= at < self.moved(due) else None
+
+    def _first(self, after: int) -> int | None:
+        """The first fire of the timetable that is spread whose moved time is later than ``after``."""
+        if after <= self.decided:
+            return self.table.next(self.decided)
+        due = self._before(after)
+        if due is not None and (due <= self.decided or self.moved(due) <= after):
+            return self.table.next(due)
+        return due
 
     def _before(self, after: int) -> int | None:
         """The last fire up to ``after``, the only one that the delay may move beyond it; if there is none, the first one later."""
@@ -169,6 +189,41 @@ class SpreadFires:
         following = self.table.next(due)
         room = min(self.window, (LATEST if following is None else following) - due, self.last - due + 1)
         return due + stable(f"{self.seed}\n{due}") % max(1, room // 1000) * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WithPending:
+    """The fires of a timetable, and those that an earlier rule had moved beyond the instant at which this rule took over.
+
+    An instant that ``base``, the rule without its delays, no longer has is not due.
+    """
+
+    table: Timetable
+    base: Timetable
+    pending: tuple[
+        tuple[int, int], ...
+    ]  # UTC ms: instants and their moved times, which are no fires of ``table``; by time
+
+    def next(self, after: int) -> int | None:
+        due = self.table.next(after)
+        moved = next(self.due(after), None)
+        return moved if due is None or (moved is not None and moved < due) else due
+
+    def due(self, after: int) -> Iterator[int]:
+        """The moved times later than ``after``."""
+        return (at for instant, at in self.pending if at > after and has(self.base, instant))
+
+    def are_over(self, at: int) -> bool:
+        """Whether no moved time is ``at`` or later."""
+        return all(moved < at for _, moved in self.pending)
+
+
+def has(table: Timetable, instant: int) -> bool:
+    """Whether a timetable has a fire at an instant."""
+    try:
+        return table.next(instant - 1) == instant
+    except ExpressionError:  # all that is to come is excluded
+        return False
 
 
 def milliseconds(field: str, moment: object) -> int:

@@ -7,6 +7,7 @@ from quarterjack.cli.spoken import away, day_and_time, fire, lateness
 from quarterjack.cli.tables import Column
 from quarterjack.errors import QuarterjackError
 from quarterjack.sdk.schedule_views import Schedule, ScheduleDescription
+from quarterjack.timing import TAKEN
 
 _NAMED = (
     Column("name", cut=24),
@@ -91,7 +92,9 @@ def show_description(shell: Shell, found: ScheduleDescription) -> None:
     """Everything about a schedule."""
     show_schedule(shell, found.schedule)
     definition, chain = found.definition, found.chain
-    rule = {key: value for key, value in definition.rule.as_dict().items() if key not in ("expression", "timezone")}
+    rule = {
+        key: value for key, value in definition.rule.as_dict().items() if key not in ("expression", "timezone", *TAKEN)
+    }
     for heading, shown in (("rule", rule), ("policies", definition.policies), ("options", definition.options)):
         if shown:
             shell.say(f"\n{heading}", style="bold")

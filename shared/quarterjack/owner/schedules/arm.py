@@ -20,11 +20,11 @@ from quarterjack.fires.context import FireContext, find_revision, revision_of
 from quarterjack.fires.plan import first_entry, success_check
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.limits import arming
+from quarterjack.owner.schedules.begin import begin, begin_again, goes_on, taken_over
 from quarterjack.owner.schedules.client_tokens import ChangeResult, ScheduleCall, change
 from quarterjack.ports.records import Record
-from quarterjack.ports.services import Services
 from quarterjack.state.incidents import resumed
-from quarterjack.timing import Rule, pin, timetable
+from quarterjack.timing import Rule, pin
 
 log = logging.getLogger(__name__)
 
@@ -174,12 +174,15 @@ def _plan(
     stays_paused = spec.paused if kept is None else kept.state is ScheduleState.PAUSED and resuming is None
     owner = schedule_owner(call.tenant, call.name)
     if kept is not None and same is not None and resuming is not None:
-        t0, anchor = _resumed(kept, same, services, now, resuming)
+        t0, anchor = begin_again(kept, same, services, now, resuming)
     else:
-        t0, anchor = _begin(definition, previous, present, now)
-    if anchor is None or timetable(definition.rule, anchor=anchor, key=owner).next(t0) is None:
+        t0, anchor = begin(definition, previous, present, now)
+    if anchor is None or not goes_on(definition, present, anchor, t0, owner):
         # ExpressionError if it never fires from t0 on
-        definition = replace(definition, rule=pin(definition.rule, anchor=t0, key=owner, seed=spec.seed))
+        taken = taken_over(previous, kept, t0, services)
+        begun = t0 if anchor is None else anchor
+        rule = pin(definition.rule, anchor=begun, key=owner, seed=spec.seed, since=t0, taken=taken)
+        definition = replace(definition, rule=rule)
     still_draining = same is not None and same.closed_by is ClosedBy.DRAINED
     paused_by = ClosedBy.DRAINED if still_draining else ClosedBy.PAUSED
     revision = Revision(
@@ -206,47 +209,6 @@ def _plan(
         entry=None if stays_paused else first_entry(revision),
         expect=None if stays_paused else success_check(revision, now),
     )
-
-
-def _begin(
-    definition: Definition, previous: Revision | None, present: Definition | None, now: int
-) -> tuple[int, int | None]:
-    """Where a revision begins that is made now (UTC ms, exclusive): at the end of the previous one.
-
-    And the instant (UTC ms) from which its rates count; None: from where it begins. A rate keeps its phase while its rule stays.
-    """
-    if previous is None:
-        return now, None
-    same_rule = present is not None and definition.rule == present.rule
-    t0 = max(now, previous.active_from, previous.active_until or 0)
-    return t0, previous.counts_from if same_rule else None
-
-
-def _resumed(head: Head, previous: Revision, services: Services, now: int, early: int) -> tuple[int, int | None]:
-    """As ``_begin``, of a schedule that is resumed now: at the end of its pause, if that is at most ``early`` ms away.
-
-    A fire at the exact end of the pause is due. A rate keeps the phase that it had before the pause.
-    With ``automatic_backfill`` the fires of the pause are due too, as missed ones.
-    """
-    if previous.definition.options.automatic_backfill and head.state is ScheduleState.PAUSED:
-        return _paused_since(head, services), previous.counts_from
-    bound = max(previous.active_from, previous.active_until or 0)
-    ends = head.resume_at
-    if ends is not None and bound < ends <= now + early:
-        return ends - 1, previous.counts_from
-    return max(now, bound), previous.counts_from
-
-
-def _paused_since(head: Head, services: Services) -> int:
-    """When (UTC ms) the pause began; revisions made during the pause are empty."""
-    since = head.created_at
-    for revision in services.schedules.history(head.owner):
-        if revision.active_until is None or revision.closed_by not in (ClosedBy.PAUSED, ClosedBy.DRAINED):
-            break
-        since = max(revision.active_until, head.created_at)
-        if revision.active_from < revision.active_until:
-            break
-    return since
 
 
 def _new_head(
