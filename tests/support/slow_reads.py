@@ -1,33 +1,31 @@
-"""Tables that answer slowly: each read moves the clock by its latency, so that budgets of time run out without a wait."""
+"""Slow reads for a test of pages and listings: time passes by the simulated clock alone, and budgets of time see it pass."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import timedelta
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from quarterjack import Scheduler
-from quarterjack.testing import Harness, Hook, ManualClock
-from quarterjack.testing.memory.calls import Detail
+from quarterjack.sdk.history import finding
+from quarterjack.testing import Harness, Hook
+from quarterjack.testing.memory.latency import ReadLatency, SlowReads
 
-_READS = frozenset({"Query", "Scan", "GetItem", "BatchGetItem"})
-
-
-class SlowReads(Hook):
-    """Moves a clock by ``latency`` before each read. ``count`` is the number of reads so far."""
-
-    def __init__(self, clock: ManualClock, latency: timedelta) -> None:
-        self._clock, self._latency, self.count = clock, latency, 0
-
-    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
-        del detail
-        if operation in _READS:
-            self.count += 1
-            self._clock.advance(self._latency)
-        return ()
+READ_MS = 150  # of each read: three times what DynamoDB takes on a bad day
 
 
-def slow_scheduler(harness: Harness, latency: timedelta = timedelta(milliseconds=150), **given: Any) -> Scheduler:
-    """A scheduler of the harness's installation whose reads take so long by the harness's clock."""
-    services = harness.memory.connect(SlowReads(harness.clock, latency))
-    return Scheduler("default", patience=0, services=services, clock=harness.clock, **given)
+@contextmanager
+def slow_reads(harness: Harness, ms: int = READ_MS) -> Iterator[None]:
+    """Meanwhile each read of the harness's installation takes so long, also by the clock that ends a page of an answer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finding, "monotonic", lambda: harness.clock() / 1_000)
+        patch.setattr(harness.memory, "read_latency_ms", ms)
+        yield
+
+
+def slow_scheduler(harness: Harness, ms: int = READ_MS, **given: Any) -> Scheduler:
+    """A scheduler of the harness's installation whose own reads take so long by the harness's clock."""
+    hook = SlowReads(ReadLatency(harness.clock, threading.RLock(), ms), Hook())
+    return Scheduler("default", patience=0, services=harness.memory.connect(hook), clock=harness.clock, **given)

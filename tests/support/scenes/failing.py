@@ -13,7 +13,7 @@ from quarterjack.domain.times import MINUTE
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.readers import Reader
-from quarterjack.testing.memory.installation import MemoryEvents
+from quarterjack.testing.memory.receivers import MemoryEvents
 from quarterjack.testing.process import Hand, bury_all
 from quarterjack.worker.stages import Outcome
 

@@ -14,7 +14,7 @@ from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.events import publish_events
 from quarterjack.ports.history.run_stream import RunStream, StreamPage
 from quarterjack.testing import Memory
-from quarterjack.testing.memory.installation import MemoryEvents
+from quarterjack.testing.memory.receivers import MemoryEvents
 
 BEGIN = (NoticeKind.FAILURE, NoticeKind.NO_SUCCESS)
 

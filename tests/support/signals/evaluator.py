@@ -1,8 +1,9 @@
 """CloudWatch's part: the states of all alarms after each minute, and the pages that go out.
 
 A window slides with every minute. Of values that are missing CloudWatch takes older ones in their place, as far as it has read: it reads
-``READ_MORE`` values more than the alarm looks at. Where it has too few, it treats the others as the alarm says. A figure is there as
-soon as its minute is over: how late CloudWatch learns of it is not played.
+``READ_MORE`` values more than the alarm looks at. Where it has too few, it treats the others as the alarm says. ``lateness`` says how
+many minutes after the end of its minute a figure is there, metric by metric: until then it is missing, and a longer period has the
+figures of its first minutes alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from tests.support.signals.alarms import CompositeAlarm, FigureOfAlarm, MetricAlarm, alarms_of
 from tests.support.signals.figures import FigureStore
 from tests.support.signals.formulas import evaluate
+from tests.support.signals.lateness import Lateness, punctual
 
 OK, ALARM = "OK", "ALARM"
 READ_MORE = 2
@@ -49,6 +51,7 @@ class Evaluator:
 
     resources: Mapping[str, Mapping[str, Any]]
     figures: FigureStore = field(default_factory=FigureStore)
+    lateness: Lateness = punctual
     states: dict[str, str] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
 
@@ -94,7 +97,8 @@ class Evaluator:
     def _series(self, figure: FigureOfAlarm, length: int) -> Sequence[float | None]:
         key = (figure.namespace, figure.name, figure.dimensions)
         ends = [self.minute - figure.period * back for back in reversed(range(length))]
-        return [self.figures.value(key, figure.statistic, end - figure.period, end) for end in ends]
+        there = self.minute - self.lateness(key)  # figures of earlier minutes
+        return [self.figures.value(key, figure.statistic, end - figure.period, min(end, there)) for end in ends]
 
     # Composite alarms.
 

@@ -9,6 +9,7 @@ import pytest
 from tests.support.signals.evaluator import Evaluator
 from tests.support.signals.figures import Key
 from tests.support.signals.formulas import UnknownFormulaError, evaluate
+from tests.support.signals.lateness import Lateness, all_late, drawn, late_source, punctual
 
 KEY: Key = ("N", "errors", (("service", "s"),))
 
@@ -47,9 +48,11 @@ def composite(name: str, *rule: Any, **more: Any) -> dict[str, Any]:
     return {"Type": "AWS::CloudWatch::CompositeAlarm", "Properties": {**given, **more}}
 
 
-def states(values: list[float | None], resources: dict[str, Any], name: str = "a") -> str:
+def states(
+    values: list[float | None], resources: dict[str, Any], name: str = "a", lateness: Lateness = punctual
+) -> str:
     """The state after each minute: A for ALARM, o for OK."""
-    found, shown = Evaluator(resources), ""
+    found, shown = Evaluator(resources, lateness=lateness), ""
     for minute, value in enumerate(values):
         if value is not None:
             found.figures.add(KEY, minute, [value])
@@ -147,3 +150,45 @@ def test_rules_of_several_alarms() -> None:
         "R": composite("r", 'ALARM("', "@A", '") AND NOT (ALARM("', "@B", '"))'),
     }
     assert states([0, 1, 11, 1], resources, "r") == "oAoA"
+
+
+# Figures that come late.
+
+
+def test_a_late_figure_is_seen_so_many_minutes_later() -> None:
+    for late in range(6):
+        assert (
+            states([0, 1, 0, 0, 0, 0, 0, 0], {"A": alarm("a", out_of=6)}, lateness=all_late(late)).index("A")
+            == 1 + late
+        )
+
+
+def test_zeros_in_the_place_of_late_figures_hide_what_lasts() -> None:
+    """Why an alarm with one-minute periods looks at more values than it needs: the last ones are filled in, not measured."""
+    lasting = {"A": alarm("a", times=3, out_of=3, formula="FILL(m, 0)")}
+    assert states([1] * 12, lasting)[2:] == "A" * 10
+    assert states([1] * 12, lasting, lateness=all_late(1)) == "o" * 12
+    room = {"A": alarm("a", times=3, out_of=6, formula="FILL(m, 0)")}
+    assert [states([1] * 12, room, lateness=all_late(late)).index("A") for late in range(4)] == [2, 3, 4, 5]
+
+
+def test_silence_that_is_only_late_pages_a_healthy_installation() -> None:
+    silent: dict[str, Any] = {"ComparisonOperator": "LessThanThreshold", "Threshold": 1, "TreatMissingData": "breaching"}
+    few = {"A": alarm("a", times=3, out_of=4, formula="FILL(m, 0)", **silent)}
+    assert "A" in states([1] * 12, few, lateness=all_late(3))[6:]
+    assert "A" not in states([1] * 12, few)[6:]
+
+
+def test_a_long_period_has_the_figures_of_its_first_minutes() -> None:
+    resources = {"A": alarm("a", period=5, Threshold=2)}
+    assert states([1] * 8, resources) == "ooAAAAAA"
+    assert states([1] * 8, resources, lateness=all_late(3)) == "o" * 8
+
+
+def test_each_metric_is_as_late_as_it_is_said() -> None:
+    other: Key = ("AWS/SQS", "errors", (("QueueName", "q"),))
+    assert [late_source(4, "AWS/SQS")(key) for key in (KEY, other)] == [0, 4]
+    found = [drawn(seed)(key) for seed in range(60) for key in (KEY, other)]
+    assert set(found) == set(range(6))
+    assert found == [drawn(seed)(key) for seed in range(60) for key in (KEY, other)]
+    assert any(drawn(seed)(KEY) != drawn(seed)(other) for seed in range(60))

@@ -13,7 +13,7 @@ from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.marks import OWNER
 from quarterjack.historian.readers import Reader
 from quarterjack.testing import Crash, Harness
-from quarterjack.testing.memory.installation import MemoryEvents
+from quarterjack.testing.memory.receivers import MemoryEvents
 
 from tests.support.scenes.incidents import Scene
 from tests.support.scenes.world import Faults, crash

@@ -14,15 +14,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from quarterjack.concurrency.pools import RequestStats
 from quarterjack.domain.audit import AuditLineRow
-from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.message import Message, decode
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.notice import Notice
 from quarterjack.domain.queue import Stripe, stripes_of
 from quarterjack.domain.run import AgendaEntry, RunRow
 from quarterjack.domain.schedule import Head, Revision
@@ -40,15 +38,16 @@ from quarterjack.dynamodb.tenants.api_keys import RowApiKeys
 from quarterjack.dynamodb.tenants.erasure.rows import RowErasures
 from quarterjack.dynamodb.tenants.profiles import RowTenants
 from quarterjack.dynamodb.tenants.usage import RowUsage
-from quarterjack.ports.history.event_sink import FailedEvents
 from quarterjack.ports.services import Clock, Services
 from quarterjack.sqs.routing import DEAD, WORK
 from quarterjack.state.backpressure import Limits
 from quarterjack.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
 from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable
 from quarterjack.testing.memory.job_tables import commit_items, no_tables
+from quarterjack.testing.memory.latency import ReadLatency, SlowReads
 from quarterjack.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from quarterjack.testing.memory.queues import MemoryQueue
+from quarterjack.testing.memory.receivers import MemoryNotices, Published
 from quarterjack.testing.memory.run_logs import MemoryLog, MemoryRunLogs
 from quarterjack.testing.memory.secrets import MemorySecrets
 from quarterjack.testing.memory.stream import MemoryRunStream, StreamedTable, changes_since
@@ -61,42 +60,12 @@ _UNLIMITED = Limits()
 _UNSTRIPED: Mapping[str | None, int] = {}
 
 
-class Published(NamedTuple):
-    """One publication."""
-
-    topic: str  # its ARN
-    notice: Notice
-
-
-class MemoryNotices:
-    """Topics as one process sees them; every ARN is a topic."""
-
-    def __init__(self, calls: Calls, published: list[Published]) -> None:
-        self._calls, self._published = calls, published
-
-    def publish(self, topic: str, notice: Notice) -> None:
-        published = Published(topic, notice)
-        self._calls.one("Publish", "topics", "publish", lambda: self._published.append(published), topic)
-
-
-class MemoryEvents:
-    """A receiver of events, which takes all of them."""
-
-    types = EVENT_TYPES
-
-    def __init__(self) -> None:
-        self.taken: list[OutgoingEvent] = []  # in order, as often as they were sent
-
-    def publish(self, events: Sequence[OutgoingEvent]) -> FailedEvents:
-        self.taken += events
-        return {}
-
-
 class Memory:
     """An installation in memory. ``connect`` returns the services of one process; other methods read the tables for assertions.
 
     ``retention`` in ms. ``queues`` are names of declared queues, ``stripes`` their numbers of stripes, ``prioritised`` those
     with lanes (None: the default queue); a low run counts as normal after ``low_age`` ms.
+    A read takes ``read_latency_ms`` of a ``ManualClock``; assigning to the attribute of that name changes it for all processes.
     Above ``limits`` its tickers hold a queue back. With ``random`` messages come in any order. ``idle`` is called where a long poll
     would wait.
     """
@@ -114,10 +83,12 @@ class Memory:
         limits: Limits = _UNLIMITED,
         random: Random | None = None,
         idle: Idle | None = None,
+        read_latency_ms: int = 0,
     ) -> None:
         self._limits = limits
         self._clock, self._retention, self._shards, self._idle = clock, retention, shards, idle
         self._lock = threading.RLock()
+        self._latency = ReadLatency(clock, self._lock, read_latency_ms)
         self._runs = StreamedTable(clock)
         self._tables: Content = {table: MemoryTable() for table in TABLES} | {RUNS: self._runs}
         self._payloads: dict[str, tuple[str, int]] = {}  # by their keys in the bucket; with the UTC ms of their storing
@@ -135,6 +106,15 @@ class Memory:
         laned = set(prioritised)
         for name in (None, *queues):
             self.add_queue(name, stripes=self._striped.get(name, 1), priorities=name in laned)
+
+    @property
+    def read_latency_ms(self) -> int:
+        """How long each read takes: requests that only read tables, buckets, the stream, secrets, logs and the state of queues."""
+        return self._latency.ms
+
+    @read_latency_ms.setter
+    def read_latency_ms(self, ms: int) -> None:
+        self._latency.ms = ms
 
     @property
     def queues(self) -> dict[str | None, MemoryQueue]:
@@ -162,7 +142,9 @@ class Memory:
         ``stripes`` are the numbers of stripes that it knows, ``prioritised`` the queues with lanes; None: the real ones. A failing
         request is sent ``attempts`` times, single items of a batch ``rounds`` times.
         """
-        calls = Calls(hook or Hook(), self._lock, attempts=attempts, rounds=rounds, stats=stats)
+        calls = Calls(
+            SlowReads(self._latency, hook or Hook()), self._lock, attempts=attempts, rounds=rounds, stats=stats
+        )
         tables, receiver = self._tables_of(calls), Receiver(calls, self._clock, self._idle)
         tenants = RowTenants(tables)
         return Services(
