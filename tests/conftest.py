@@ -29,7 +29,7 @@ from quarterjack.local.cloud import LocalCloud
 from quarterjack.logs import Lines
 
 from tests.support import endpoints
-from tests.support.parts import TURN
+from tests.support.parts import CASES, TURN, sample
 
 # A shell starts what it puts into the background with SIGINT ignored, and the commands that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -43,6 +43,8 @@ hypothesis.settings.register_profile(
 )
 # `make check`, which decides about landing, tries the same examples each time; `make test` and `make proof` go on looking for others.
 hypothesis.settings.register_profile("fixed", hypothesis.settings.get_profile("without_clocks"), derandomize=True)
+# A further interpreter (`make pythons`): what is looked for is the interpreter's doing, not a rare input.
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("fixed"), max_examples=5)
 hypothesis.settings.load_profile("without_clocks")
 
 
@@ -51,11 +53,15 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With an endpoint, what is known to be wrong there is expected to fail."""
+    """With an endpoint, what is known to be wrong there is expected to fail. With a number of cases, each test has no more of them."""
     if (engine := endpoints.engine_asked_for()) is not None:
         elsewhere = endpoints.amend(items, engine)
         config.hook.pytest_deselected(items=elsewhere)
         items[:] = [item for item in items if item not in elsewhere]
+    if CASES:
+        kept = sample([item.nodeid for item in items], CASES)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+        items[:] = [item for item in items if item.nodeid in kept]
 
 
 def pytest_collection_finish() -> None:

@@ -1,6 +1,8 @@
 """Long tests in parts: ``make test`` runs one part of each, another one every day; ``make check`` runs all.
 
 ``TURN`` in the environment chooses the parts; the head of pytest's report names it, so that a failure can be repeated.
+
+``QUARTERJACK_TEST_CASES=2`` keeps two parameter sets of each test function, other ones every day (``make pythons``).
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +18,20 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., object])
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
+
+CASES = int(os.environ.get("QUARTERJACK_TEST_CASES", "0"))  # of each test function; 0: all
+
+
+def sample(ids: Sequence[str], cases: int, *, turn: int = TURN) -> set[str]:
+    """Of each test function at most so many of the ids of its parameter sets, as far apart as can be; ``turn`` moves on by one set."""
+    of_function = defaultdict[str, list[str]](list)
+    for name in ids:
+        of_function[name.partition("[")[0]].append(name)
+    return {name for names in of_function.values() for name in _apart(names, min(cases, len(names)), turn)}
+
+
+def _apart(names: Sequence[str], count: int, turn: int) -> list[str]:
+    return [names[(turn + number * len(names) // count) % len(names)] for number in range(count)]
 
 
 def in_turn(
