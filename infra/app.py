@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import App, Duration, RemovalPolicy, Validations
+from aws_cdk import App, Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
-from cdk_nag import AwsSolutionsChecks
 from quarterjack.errors import InvalidInput
 
 from . import AWS, AWS_COMPILED, HERE, AlarmSettings, ApiSettings
@@ -89,7 +88,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def build(context: Mapping[str, Any] | None = None, *, out: Path | None = None) -> App:
-    """The app, checked by cdk-nag when it is synthesised.
+    """The app.
 
     ``context`` and ``out`` are for tests; the CDK's command line passes its own in the environment.
     """
@@ -101,7 +100,6 @@ def build(context: Mapping[str, Any] | None = None, *, out: Path | None = None) 
     protected = _read(PROTECTED, app.node.try_get_context(PROTECTED) or False, _flag)
     name = app.node.try_get_context("stack") or STACK
     QuarterjackStack(app, name, knobs={"jobs": JOBS, **knobs}, termination_protection=protected)
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 
 

@@ -1,7 +1,7 @@
 """constraints.txt, read: requirements with hashes for `pip install`, and a software bill of materials. The standard library alone.
 
-    python -m tools.pins requirements EXTRA|PACKAGE …    the pins of these, and of all that they need, with hashes
-    python -m tools.pins sbom EXTRA …                    CycloneDX 1.6 as JSON; licences are read from what is installed
+    python -m tools.pins requirements EXTRA|GROUP|PACKAGE …    the pins of these, and of all that they need, with hashes
+    python -m tools.pins sbom EXTRA …                          CycloneDX 1.6 as JSON; licences are read from what is installed
 
 `uv pip compile` writes constraints.txt. Its "via" comments say which package needs which.
 """
@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,19 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def direct(wanted: Iterable[str], project: dict[str, Any]) -> set[str]:
-    """The packages that the project and some of its extras name; what is no extra is a package."""
-    extras, found = project["optional-dependencies"], set[str]()
+def direct(wanted: Iterable[str], document: dict[str, Any]) -> set[str]:
+    """The packages that pyproject.toml names for some extras and groups; another word is a package.
+
+    A group is for work on the project itself: all extras belong to it.
+    """
+    project, groups, found = document["project"], document["dependency-groups"], set[str]()
+    extras: dict[str, list[str]] = project["optional-dependencies"]
     lines = list(project["dependencies"])
     for word in wanted:
-        lines += extras.get(word, [word])
+        if word in groups:
+            lines += [*groups[word], *chain.from_iterable(extras.values())]
+        else:
+            lines += extras.get(word, [word])
     while lines:
         match = _NAME.match(lines.pop())
         assert match is not None
@@ -137,12 +145,12 @@ def _licences(name: str) -> Iterator[dict[str, Any]]:
 def main(words: list[str]) -> None:
     """See the top."""
     act, *wanted = words
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found = needed(direct(wanted, project), pins((ROOT / "constraints.txt").read_text(encoding="utf-8")))
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found = needed(direct(wanted, document), pins((ROOT / "constraints.txt").read_text(encoding="utf-8")))
     if act == "requirements":
         sys.stdout.writelines(f"{pin.text}\n" for pin in found)
     else:
-        sys.stdout.write(json.dumps(sbom(found, project), indent=1) + "\n")
+        sys.stdout.write(json.dumps(sbom(found, document["project"]), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from cdk_nag import AwsSolutionsChecks
 from quarterjack.errors import InvalidInput
 
 from infra import ApiSettings, JwtIssuer, Quarterjack
-from infra.app import build
 from tests.support.stacks import FLAGS, JOBS, NO_BUNDLING
+from tools.app import checked
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
 
 def _app(out: Path, monkeypatch: pytest.MonkeyPatch, context: Mapping[str, str]) -> App:
     monkeypatch.chdir(ROOT)  # where the CDK's command line runs it
-    return build({**FLAGS, **NO_BUNDLING, **context}, out=out)
+    return checked({**FLAGS, **NO_BUNDLING, **context}, out=out)
 
 
 def test_cdk_nag_has_nothing_to_say(app: App, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_context_that_is_not_understood_is_named(
 
 def test_cdk_json_runs_the_app_and_stops_no_pipeline_with_a_question() -> None:
     settings = json.loads((ROOT / "cdk.json").read_text())
-    assert (settings["app"], settings["requireApproval"]) == (".venv/bin/python -m infra.app", "never")
+    assert (settings["app"], settings["requireApproval"]) == (".venv/bin/python -m tools.app", "never")
 
 
 def test_cdk_nag_has_nothing_to_say_to_a_user_who_turns_every_knob(tmp_path: Path) -> None:

