@@ -22,9 +22,8 @@ from quarterjack.signals.measurement import counted
 
 from functions.observe import emit, logger, metrics, services
 
-_MARGIN = (
-    2 * MINUTE
-)  # of the function's time: a step that has begun reads a shard of the agenda, or a part of the ledger
+_MARGIN = 2 * MINUTE  # of the function's time: a step that has begun reads a shard of the agenda
+_WORKERS = 8  # threads that check recent runs: each waits for DynamoDB most of the time
 _CLOSING = 3 * MINUTE  # the same
 _COMPACTION = 3 * MINUTE  # of the function's time at the most
 _FOLDING = 3 * MINUTE  # the same
@@ -38,7 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
     _compact()
     _look_after_history()
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
-    report = audit(services(), clock=system_clock, budget=budget, removes=True)
+    report = audit(services(), clock=system_clock, budget=budget, removes=True, workers=_WORKERS)
     emit(of_audit(report))
     return dict(vars(report))
 

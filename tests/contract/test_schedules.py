@@ -284,5 +284,5 @@ def test_every_head_of_every_tenant(services: Services) -> None:
         for name in ("x", "y"):
             head, revision = a_head(tenant=tenant, name=name), a_revision(tenant=tenant, name=name)
             services.schedules.arm(head, expected=0, previous=None, revision=revision, entry=None)
-    found = {(head.tenant, head.name) for head in services.schedules.all_heads()}
+    found = {(head.tenant, head.name) for head in services.schedules.scan_heads("", limit=1_000)[0]}
     assert found == {("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")}

@@ -128,7 +128,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
         "stuck:",
         [
             (quarterjack.fires.lines, "send", lambda messages, work, clock: [True] * len(messages)),
-            (quarterjack.auditor.audit._Audit, "go_round", lambda self, slices: None),
+            (quarterjack.auditor.audit._Course, "take", lambda self, walks: None),
         ],
     ),
     "a lease needs nothing": (

@@ -1140,6 +1140,27 @@ MUTANTS = (
     *(Mutant(*each, QUOTAS) for each in QUOTA_MUTANTS),
     *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
     Mutant(
+        "an audit reads a part of the ledger from its beginning again",
+        "auditor/ledger_walk.py",
+        "        progress.parts = {str(number): cursor for number, cursor in rest.items()}\n",
+        "        progress.parts = {}\n",
+        ("tests/unit/auditor/test_budget.py",),
+    ),
+    Mutant(
+        "a large ledger takes all of an audit's time",
+        "auditor/audit.py",
+        "            if not self._go(walk, walk.share / shares):\n",
+        "            if not self._go(walk, 1):\n",
+        ("tests/unit/auditor/test_budget.py",),
+    ),
+    Mutant(
+        "a chain that moved is taken for a lost one",
+        "auditor/chain_walk.py",
+        "            found[shard if revision is None else revision.shard][chain] = suspects[chain]\n",
+        "            found[shard][chain] = suspects[chain]\n",
+        ("tests/unit/auditor/test_audit.py", "tests/unit/owner/test_placed_tenants.py"),
+    ),
+    Mutant(
         "the auditor sends for runs that wait for a breaker",
         "auditor/repairs.py",
         "        if breakers.over(run.job):\n",

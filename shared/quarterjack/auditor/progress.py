@@ -1,36 +1,61 @@
-"""Where audits stand: the next one begins with what the last one, whose time was over, did not reach."""
+"""The record of where audits stand: the next audit continues each walk where the last one stopped."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 
+from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.ports.records import Record
-from quarterjack.ports.services import Services
+from quarterjack.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
 
 OWNER, KEY = "~quarterjack/~audit", "~progress"  # no tenant's: `~` begins no name
+_OFTEN = 30 * SECOND  # between two writes of one audit: about as much work as a killed function loses
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Progress:
-    """A round is every step once; an audit without a limit is one round."""
+    """Cursors are those of the stores; "" is the beginning."""
 
-    step: int = 0  # to begin with
-    after: str = ""  # in a step over schedules: the owner of the last one that was checked
-    segment: int = 0  # of the ledger, to read next
-    removing: str = ""  # the last payload of a run that was looked at; empty: none are being looked at
-    began: int = 0  # when the present round began; UTC ms, 0: never
-    since: int = 0  # when the round before it began
+    heads: str = ""  # chains: cursor of the batch of schedules that is compared with the agenda
+    shard: int = 0  # chains: shard of the agenda that the batch is compared with next
+    tidied: int = 0  # entries: shard to tidy next
+    runs: str = ""  # recent runs: cursor of the schedules to check next
+    began: int = 0  # recent runs: when the present round began; UTC ms, 0: never
+    since: int = 0  # recent runs: when the round before it began
+    segment: int = 0  # ledger: first part to read next
+    parts: dict[str, str] = field(default_factory=dict)  # ledger: cursors of the parts that are not at their end
+    removing: str = ""  # payloads: key of the last one that was looked at; "": no removal is under way
 
-    def next_round(self, now: int) -> Progress:
-        return replace(self, after="", began=now, since=self.began)
+
+class Bookmark:
+    """The progress of one audit and its record. If another audit replaces the record, that audit's progress stays."""
+
+    def __init__(self, services: Services, clock: Clock) -> None:
+        self._services, self._clock = services, clock
+        self.progress, self._version = _read(services)
+        self._saved = clock()
+
+    def save_often(self) -> None:
+        """Write the record, unless it was written a short while ago."""
+        if self._clock() - self._saved >= _OFTEN:
+            self.save()
+
+    def save(self) -> None:
+        record = Record(owner=OWNER, key=KEY, version=self._version + 1, body=asdict(self.progress))
+        self._saved = self._clock()
+        try:
+            if self._services.records.write(record):
+                self._version += 1
+        except QuarterjackError as problem:
+            log.warning("audit.progress_not_written", extra={"error": str(problem)})
 
 
-def read_progress(services: Services) -> tuple[Progress, int]:
+def _read(services: Services) -> tuple[Progress, int]:
     """The progress and the version of its record. A record that cannot be read costs an audit from the beginning, and no more."""
     try:
         record = services.records.read(OWNER, KEY)
@@ -38,14 +63,6 @@ def read_progress(services: Services) -> tuple[Progress, int]:
         log.warning("audit.progress_not_read", extra={"error": str(problem)})
         return Progress(), 0
     return (Progress(), 0) if record is None else (_parsed(record.body), record.version)
-
-
-def write_progress(progress: Progress, version: int, services: Services) -> None:
-    """Replace the record of this version. If another audit has replaced it, its progress stays."""
-    try:
-        services.records.write(Record(owner=OWNER, key=KEY, version=version + 1, body=asdict(progress)))
-    except QuarterjackError as problem:
-        log.warning("audit.progress_not_written", extra={"error": str(problem)})
 
 
 def _parsed(body: Mapping[str, object]) -> Progress:

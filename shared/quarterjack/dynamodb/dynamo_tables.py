@@ -68,10 +68,17 @@ class DynamoTables(RowTables):
             arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def scan_parts(
-        self, verb: str, table: TableDefinition, parts: Sequence[ScanPart], *, only: Condition | None, limit: int
+        self,
+        verb: str,
+        table: TableDefinition,
+        parts: Sequence[ScanPart],
+        *,
+        only: Condition | None,
+        limit: int,
+        eventual: bool = False,
     ) -> list[tuple[list[Row], Row | None]]:
         del verb
-        shared: dict[str, Any] = expressions(FilterExpression=only) | {"ConsistentRead": True, "Limit": limit}
+        shared: dict[str, Any] = expressions(FilterExpression=only) | {"ConsistentRead": not eventual, "Limit": limit}
 
         def read(part: ScanPart) -> tuple[tuple[list[Row], Row | None], int]:
             place: dict[str, Any] = {"Segment": part.number, "TotalSegments": part.parts}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -22,7 +23,7 @@ from quarterjack.dynamodb.rows import (
     run_row,
     sibling_rows,
 )
-from quarterjack.dynamodb.tables import RUNS, Answer, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
+from quarterjack.dynamodb.tables import RUNS, Answer, Row, RowQuery, RowTables, RowWrite, ScanPart, begins_with, put_new
 from quarterjack.dynamodb.transactions import of_job
 from quarterjack.errors import QuarterjackError, Unavailable, Unreadable
 from quarterjack.ports.ledger import BatchReadResult, BesideKind, ClaimResult, CommitResult, TransitionResult
@@ -37,6 +38,9 @@ Moves = Sequence[tuple[RunRef, Transition]]
 INLINE_PAYLOAD = 400
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
 _BEYOND = "\x7f"  # sorts after all rows of an instant: fires, triggers, backfills
+_SCANNED = (
+    5_000  # rows of a page of a scan: more than the 1 MiB that DynamoDB reads for one, so that its size is the bound
+)
 _FEW = 5  # rows of a query for the latest runs
 _SUCCESSES = 100  # rows of a query for a success
 _RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
@@ -179,8 +183,15 @@ class RowLedger:
 
     # Listings.
 
-    def unfinished(self, *, segment: int, segments: int) -> Iterator[RunRow]:
-        return readable_runs(self._tables.scan("unfinished", RUNS, only=_UNFINISHED, part=(segment, segments)))
+    def unfinished(self, parts: Mapping[int, str], *, segments: int) -> tuple[list[RunRow], dict[int, str]]:
+        places = [
+            ScanPart(number=number, parts=segments, after=json.loads(cursor) if cursor else None)
+            for number, cursor in parts.items()
+        ]
+        pages = self._tables.scan_parts("unfinished", RUNS, places, only=_UNFINISHED, limit=_SCANNED, eventual=True)
+        rows = (row for found, _ in pages for row in found)
+        ends = zip(parts, pages, strict=True)
+        return list(readable_runs(rows)), {number: json.dumps(last) for number, (_, last) in ends if last is not None}
 
     def runs(self, *, segment: int, segments: int, tenant: str | None = None) -> Iterator[RunRow]:
         only: Condition = Compare(

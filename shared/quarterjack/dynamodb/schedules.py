@@ -29,7 +29,17 @@ from quarterjack.dynamodb.agenda import entry_delete, entry_put
 from quarterjack.dynamodb.audit import transact
 from quarterjack.dynamodb.records import dead_put, record_write
 from quarterjack.dynamodb.rows import readable, reads
-from quarterjack.dynamodb.tables import REVISIONS, SCHEDULES, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
+from quarterjack.dynamodb.tables import (
+    REVISIONS,
+    SCHEDULES,
+    Row,
+    RowQuery,
+    RowTables,
+    RowWrite,
+    ScanPart,
+    begins_with,
+    put_new,
+)
 from quarterjack.dynamodb.tenants.profiles import RowTenants
 from quarterjack.dynamodb.tenants.usage import usage_write
 from quarterjack.errors import Unavailable, Unreadable
@@ -86,8 +96,10 @@ class RowSchedules:
         )
         return RowPage(items=list(_heads(rows)), cursor=last)
 
-    def all_heads(self) -> Iterator[Head]:
-        return _heads(self._tables.scan("all_heads", SCHEDULES))
+    def scan_heads(self, cursor: str, *, limit: int) -> tuple[list[Head], str]:
+        part = ScanPart(number=0, parts=1, after=json.loads(cursor) if cursor else None)
+        ((rows, last),) = self._tables.scan_parts("scan_heads", SCHEDULES, [part], only=None, limit=limit)
+        return list(_heads(rows)), "" if last is None else json.dumps(last)
 
     # Changes.
 

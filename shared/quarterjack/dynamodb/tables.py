@@ -150,10 +150,17 @@ class RowTables(ABC):
 
     @abstractmethod
     def scan_parts(
-        self, verb: str, table: TableDefinition, parts: Sequence[ScanPart], *, only: Condition | None, limit: int
+        self,
+        verb: str,
+        table: TableDefinition,
+        parts: Sequence[ScanPart],
+        *,
+        only: Condition | None,
+        limit: int,
+        eventual: bool = False,
     ) -> list[tuple[list[Row], Row | None]]:
-        """A page of each part, read strongly and side by side: the rows that meet ``only``, of at most ``limit`` that are read, and the
-        key beyond which the part goes on; None at its end. ``only`` may be about the key.
+        """A page of each part, read side by side: the rows that meet ``only``, of at most ``limit`` that are read, and the key beyond
+        which the part goes on; None at its end. ``only`` may be about the key. ``eventual`` halves the price and may miss the last second.
         """
 
     @abstractmethod

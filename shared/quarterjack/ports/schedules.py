@@ -121,5 +121,8 @@ class ScheduleStore(Protocol):
     ) -> RowPage:
         """At most ``limit`` heads of a tenant in order of name, deleted ones included, in one query."""
 
-    def all_heads(self) -> Iterator[Head]:
-        """Every head of every tenant, for the auditor."""
+    def scan_heads(self, cursor: str, *, limit: int) -> tuple[list[Head], str]:
+        """A page of the heads of all tenants, for the auditor: of at most ``limit`` rows, in an order that stays.
+
+        ``cursor``: what the call before gave, or "" for the beginning; at the end the new one is "".
+        """

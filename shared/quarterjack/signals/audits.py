@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quarterjack.auditor.audit import AuditReport
 from quarterjack.auditor.closing import ClosingReport
+from quarterjack.auditor.walk import AuditReport
 from quarterjack.historian.archive_compaction import CompactionReport
 from quarterjack.historian.fold import FoldReport
 from quarterjack.signals.measurement import Measurement, counted

@@ -32,7 +32,7 @@ class Books:
     def copy(self) -> Memory:
         """All of it, as it is now."""
         memory = Memory(system_clock)
-        for head in self._services.schedules.all_heads():
+        for head in self._services.schedules.scan_heads("", limit=1_000)[0]:
             memory.put_head(head)
             for revision in self._services.schedules.history(head.owner):
                 memory.put_revision(head.owner, revision.number, revision)

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quarterjack import Context, Registry, Retry, Scheduler
-from quarterjack.auditor.audit import AuditReport, audit
+from quarterjack.auditor.audit import audit
+from quarterjack.auditor.walk import AuditReport
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.domain.times import MINUTE, SECOND, from_ms
 from quarterjack.errors import Unavailable

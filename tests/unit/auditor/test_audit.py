@@ -307,13 +307,13 @@ def test_every_part_of_the_ledger_has_its_hour() -> None:
 # Bounds and bad company.
 
 
-@pytest.mark.parametrize("slices", [1, 2, 7])
-def test_slices_bound_memory_and_leave_nobody_out(slices: int) -> None:
+@pytest.mark.parametrize("batch", [1, 5, 12, 100])
+def test_batches_bound_memory_and_leave_nobody_out(batch: int) -> None:
     world = World(shards=4)
     for number in range(12):
         world.scheduler.create_schedule(f"s{number}", "note", "0 18 * * *")
     world.services.agenda.remove(world.memory.entries()[::2])
-    report = world.audit(slices=slices)
+    report = world.audit(batch=batch)
     assert (report.schedules, report.rearmed) == (12, 6)
     assert len(world.memory.entries()) == 12
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
-from quarterjack.auditor import audit as module
-from quarterjack.auditor.audit import AuditReport, audit
+from quarterjack.auditor import run_walk
+from quarterjack.auditor.audit import audit
 from quarterjack.auditor.progress import KEY, Progress
 from quarterjack.auditor.progress import OWNER as AUDITS
-from quarterjack.domain.times import HOUR, SECOND
+from quarterjack.auditor.walk import AuditReport
+from quarterjack.domain.schedule import Head
+from quarterjack.domain.times import HOUR, MINUTE, SECOND
 from quarterjack.dynamodb.tables import RUNS
+from quarterjack.errors import Unavailable
+from quarterjack.fires.context import FireContext
 from quarterjack.ports.records import Record
 
 from tests.support.scenes.world import OWNER, Faults, World, fails
@@ -27,15 +32,16 @@ def six() -> World:
 
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the runs of a schedule were checked. A check takes ten seconds: see ``hurried``."""
+    """How often the runs of a schedule were checked, one schedule a step. A check takes ten seconds: see ``hurried``."""
     seen: Counter[str] = Counter()
-    check = module._Audit.check_runs
+    check = run_walk.check_runs
 
-    def counted(self: Any, head: Any) -> None:
+    def counted(head: Head, window: int, context: FireContext) -> run_walk.RunFindings:
         seen[head.name] += 1
-        check(self, head)
+        return check(head, window, context)
 
-    monkeypatch.setattr(module._Audit, "check_runs", counted)
+    monkeypatch.setattr(run_walk, "check_runs", counted)
+    monkeypatch.setattr(run_walk, "_PAGE", 1)
     return seen
 
 
@@ -49,6 +55,12 @@ def hurried(world: World, budget: int, checked: Counter[str]) -> AuditReport:
     return audit(world.services, clock=clock, budget=budget, segments=3)
 
 
+def progress_of(world: World) -> dict[str, Any]:
+    record = world.services.records.read(AUDITS, KEY)
+    assert record is not None
+    return dict(record.body)
+
+
 def test_what_one_did_not_reach_the_next_begins_with(checked: Counter[str]) -> None:
     world = six()
     reports = [hurried(world, 20 * SECOND, checked) for _ in range(3)]
@@ -57,15 +69,81 @@ def test_what_one_did_not_reach_the_next_begins_with(checked: Counter[str]) -> N
     assert hurried(world, HOUR, checked).stopped == 0
 
 
-def test_even_without_any_time_every_audit_gets_further(checked: Counter[str]) -> None:
+def test_even_without_any_time_every_walk_gets_further(checked: Counter[str]) -> None:
     world, stopped = six(), 0
-    for _ in range(12):
+    world.services.agenda.remove(world.memory.entries())
+    for _ in range(7):
         stopped += hurried(world, 0, checked).stopped
-    assert stopped >= 11
+    assert stopped == 7
     assert set(checked) == {f"s{number}" for number in range(6)}
-    record = world.services.records.read(AUDITS, KEY)
-    assert record is not None
-    assert record.body["segment"] > 0, "the ledger was read, too"
+    assert progress_of(world)["segment"] == 7 % 3, "the ledger was read, too"
+    assert len(world.memory.entries()) == 6, "all chains were looked for, a shard an audit"
+
+
+def test_a_part_of_the_ledger_larger_than_an_audit_is_read_in_several_and_delays_no_chain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("quarterjack.dynamodb.ledger._SCANNED", 5)
+    world = World()
+    for number in range(40):
+        world.scheduler.submit("note", number)
+    while found := world.services.work.receive(most=10, wait=0, visibility=30):
+        world.services.work.erase([delivery.receipt for delivery in found])
+    world.wait(4 * 3_600)
+    overdue, chains = list[int](), list[int]()
+    while sum(overdue) < 40:
+        assert len(overdue) < 10, "it begins anew each time"
+        world.scheduler.create_schedule(f"s{len(overdue)}", "note", "0 18 * * *")
+        world.services.agenda.remove(world.memory.entries())
+        services = world.process(Faults().at("unfinished", after=partial(world.wait, 60), times=None))
+        report = world.audit(services, segments=1, budget=2 * MINUTE)
+        overdue.append(report.overdue)
+        chains.append(report.rearmed)
+    assert len(overdue) > 2
+    assert all(overdue), "each audit reads on"
+    assert chains == list(range(1, len(chains) + 1)), "each audit looks for all chains"
+
+
+def test_a_killed_audit_loses_half_a_minute(monkeypatch: pytest.MonkeyPatch, checked: Counter[str]) -> None:
+    world = six()
+
+    class Killed(BaseException):
+        pass
+
+    def clock() -> int:
+        if checked.total() == 5:
+            raise Killed
+        return world.clock() + checked.total() * 10 * SECOND
+
+    with pytest.raises(Killed):
+        audit(world.services, clock=clock, budget=HOUR, segments=3)
+    hurried(world, HOUR, checked)
+    assert all(checked[f"s{number}"] == 1 for number in range(3)), checked
+
+
+def test_the_walks_after_one_that_fails_have_their_time_and_its_error_is_raised() -> None:
+    world = World()
+    world.scheduler.submit("note")
+    while found := world.services.work.receive(most=10, wait=0, visibility=30):
+        world.services.work.erase([delivery.receipt for delivery in found])
+    world.wait(4 * 3_600)
+    deaf = world.process(Faults().at("scan_heads", before=fails, times=None))
+    with pytest.raises(Unavailable):
+        world.audit(deaf, segments=1)
+    assert len(world.memory.messages()) == 1, "the lost message was sent again"
+
+
+def test_many_workers_find_what_one_finds() -> None:
+    world = World()
+    for number in range(20):
+        world.scheduler.create_schedule(f"s{number:02d}", "note", "* * * * *", catch_up="all")
+    world.live(600)
+    for number in range(20):
+        owner = f"acme/s{number:02d}"
+        world.memory._tables[RUNS].delete(*world.memory.runs(owner)[number % 4].ref)
+    world.memory.put_revision("acme/s07", 1, ValueError("x"))
+    report = world.audit(workers=8)
+    assert (report.unclaimed, report.failed) == (19, 1)
 
 
 def test_all_of_the_ledger_is_read_a_part_after_the_other_whatever_the_hour() -> None:

@@ -58,7 +58,7 @@ READS: list[tuple[str, str, Act]] = [
     ("get_item", "p-schedules", lambda on: on.schedules.head("acme", "report")),
     ("query", "p-revisions", lambda on: list(on.schedules.history(OWNER))),
     ("query", "p-schedules", lambda on: on.schedules.page("acme", prefix="r", limit=5, cursor="q")),
-    ("scan", "p-schedules", lambda on: list(on.schedules.all_heads())),
+    ("scan", "p-schedules", lambda on: on.schedules.scan_heads("", limit=5)),
     ("query", "p-runs", lambda on: list(on.records.listed(OWNER, "~"))),
     ("query", "p-runs", lambda on: list(on.dead.read("acme", after=0, upto=1, only=None, before=None, page=None))),
 ]

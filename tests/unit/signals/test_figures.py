@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 import pytest
-from quarterjack.auditor.audit import AuditReport
 from quarterjack.auditor.closing import ClosingReport
+from quarterjack.auditor.walk import AuditReport
 from quarterjack.domain.queue import Stripe
 from quarterjack.domain.run import RunState
 from quarterjack.fires.context import BackfillProgress, MissedFires, TickCounts

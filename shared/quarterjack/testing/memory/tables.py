@@ -67,7 +67,14 @@ class MemoryTables(RowTables):
         return (row for row in self._calls.one("Scan", table.suffix, verb, rows) if only is None or holds(only, row))
 
     def scan_parts(
-        self, verb: str, table: TableDefinition, parts: Sequence[ScanPart], *, only: Condition | None, limit: int
+        self,
+        verb: str,
+        table: TableDefinition,
+        parts: Sequence[ScanPart],
+        *,
+        only: Condition | None,
+        limit: int,
+        eventual: bool = False,  # noqa: ARG002 (in memory every read is strong)
     ) -> list[tuple[list[Row], Row | None]]:
         def page(part: ScanPart) -> tuple[list[Row], Row | None]:
             after = None if part.after is None else tuple(table.key_of(part.after).values())

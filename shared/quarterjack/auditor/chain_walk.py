@@ -1,0 +1,181 @@
+"""Chains: every ACTIVE head has its open revision's entry in the agenda. A batch of heads is compared with one shard a step.
+
+Heads are read before the agenda: a chain puts its next entry before it deletes the present one, so reading a shard upwards after the
+heads cannot miss the chain. A chain that seems missing is looked for a second time, in the shard that its revision names, before it is
+repaired. What a batch holds is bounded, whatever the number of schedules.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+from quarterjack.auditor.repairs import GRACE
+from quarterjack.auditor.retention import retire_all
+from quarterjack.auditor.walk import Round
+from quarterjack.domain.run import EntryKind, RunRow, RunState
+from quarterjack.domain.schedule import Head, Revision, ScheduleState
+from quarterjack.errors import Unavailable
+from quarterjack.fires.acts import completion_line
+from quarterjack.fires.context import FAR, due_pages, find_revision
+from quarterjack.fires.plan import chain_entry, end_of, timetable_of
+from quarterjack.owner.schedules.stop import resume_entry
+
+log = logging.getLogger(__name__)
+
+_PAGE = 1_000  # heads of a request
+
+
+class _Armed(NamedTuple):
+    """What is kept of an ACTIVE head."""
+
+    tenant: str
+    name: str
+    revision: int
+    version: int
+
+    @property
+    def owner(self) -> str:
+        return f"{self.tenant}/{self.name}"
+
+    @property
+    def chain(self) -> str:
+        """The id of its entries."""
+        return f"{self.owner}#{self.revision}"
+
+
+_Chains = dict[str, _Armed]  # by id
+
+
+class ChainWalk:
+    """Through the heads in batches, each through the shards of the agenda; then the ends of pauses and deleted schedules of the batch."""
+
+    share = 35
+
+    def __init__(self, state: Round, *, batch: int, removes: bool) -> None:
+        self._state, self._batch, self._removes = state, batch, removes
+        self._chains: Mapping[int, _Chains] | None = None  # of the batch, by shard; None: no batch is read
+        self._others: list[Head] = []  # of the batch: paused until a time, or deleted
+        self._rest = ""  # cursor behind the batch
+
+    def step(self) -> bool:
+        progress = self._state.progress
+        if self._chains is None:
+            self._chains = self._read()
+        shard = next((n for n in sorted(self._chains) if n >= progress.shard), None)
+        if shard is not None:
+            ids = {"shard": str(shard)}
+            self._state.guarded(ids, partial(self._check_shard, shard, self._chains[shard]))
+            progress.shard = shard + 1
+            return False
+        self._check_others()
+        progress.heads, progress.shard, self._chains = self._rest, 0, None
+        return not progress.heads
+
+    def _read(self) -> Mapping[int, _Chains]:
+        """The next batch. Raises Unavailable."""
+        progress, found = self._state.progress, defaultdict[int, _Chains](dict)
+        cursor, left, self._others = progress.heads, self._batch, []
+        while left > 0:
+            heads, cursor = self._state.services.schedules.scan_heads(cursor, limit=min(left, _PAGE))
+            left -= len(heads)
+            for head in heads:
+                if head.state is ScheduleState.ACTIVE:
+                    armed = _Armed(head.tenant, head.name, head.revision, head.version)
+                    found[self._state.layout.shard_of(head.owner)][armed.chain] = armed
+                elif head.resume_at is not None or head.state is ScheduleState.DELETED:
+                    self._others.append(head)
+            if not cursor:
+                break
+        self._rest = cursor
+        if not progress.shard:
+            self._state.report.schedules += sum(map(len, found.values()))
+        return found
+
+    # Chains.
+
+    def _check_shard(self, shard: int, chains: _Chains) -> None:
+        """Put the entry of every chain that has none. Raises Unavailable."""
+        for home, suspects in self._by_home(shard, self._without_entry(shard, chains)).items():
+            for head in self._without_entry(home, suspects).values():
+                self._state.guarded({"schedule": head.owner}, partial(self._rearm, head))
+
+    def _without_entry(self, shard: int, chains: _Chains) -> _Chains:
+        """The chains that have no entry in a shard, waiting or moved aside."""
+        agenda, missing = self._state.services.agenda, dict(chains)
+        for key in agenda.quarantined(shard):
+            missing.pop(key.split("#", 2)[2], None)
+        for page in due_pages(shard, self._state.services) if missing else ():
+            for entry in page.entries:
+                if entry.kind is EntryKind.CHAIN:
+                    missing.pop(entry.id, None)
+            for key in page.newer:
+                missing.pop(key.split("#", 2)[-1], None)
+            if not missing:
+                break
+        return missing
+
+    def _by_home(self, shard: int, suspects: _Chains) -> Mapping[int, _Chains]:
+        """Suspects by the shard that their revisions name: chains move after a change of the layout, not with it."""
+        found = defaultdict[int, _Chains](dict)
+        keys = {(head.owner, head.revision): chain for chain, head in suspects.items()}
+        revisions = self._state.services.schedules.revisions(keys.keys()).found if keys else {}
+        for key, chain in keys.items():
+            revision = revisions.get(key)
+            found[shard if revision is None else revision.shard][chain] = suspects[chain]
+        return found
+
+    def _rearm(self, head: _Armed) -> None:
+        """Put the chain's entry again, from the last fire that has a run on: no fire is skipped, none is claimed twice."""
+        services, report = self._state.services, self._state.report
+        now = services.schedules.head(head.tenant, head.name)
+        revision = find_revision(head.owner, head.revision, services)
+        if now is None or now.version != head.version or revision is None or revision.active_until is not None:
+            return  # the schedule was changed meanwhile
+        after = max(self._reached(revision), revision.active_from)
+        due = timetable_of(revision).next(after)
+        if due is None:
+            to = end_of(revision.definition.options)
+            line = completion_line(revision, self._state.context)
+            report.rearmed += services.schedules.complete(line, revision=head.revision, to=to)
+            return
+        entry = chain_entry(revision, due, after)
+        if entry.key not in services.agenda.put([entry]):
+            raise Unavailable(f"the entry of {head.owner} was not accepted")
+        log.error("audit.rearmed", extra={"tenant": head.tenant, "schedule": head.name, "entry": entry.key})
+        report.rearmed += 1
+
+    def _reached(self, revision: Revision) -> int:
+        """The last instant (UTC ms) that the revision's chain planned, by its runs and its rows of skipped fires."""
+        for run in self._state.services.ledger.latest(revision.owner, upto=FAR):
+            planned = run.skipped_until is not None or (is_of_chain(run) and run.state is not RunState.SKIPPED)
+            if run.revision == revision.number and planned:
+                return run.skipped_until or run.due
+        return 0
+
+    # The other heads.
+
+    def _check_others(self) -> None:
+        report, heads = self._state.report, self._others
+        report.rearmed += self._check_pauses(heads)
+        if self._removes:
+            gone = retire_all(heads, self._state.context, self._state.guarded, self._state.is_over)
+            report.retired += gone.schedules
+            report.revisions += gone.revisions
+
+    def _check_pauses(self, heads: list[Head]) -> int:
+        """Put the entries again that should have ended pauses by now; how many. Putting an entry that is there changes nothing."""
+        shard_of, late = self._state.layout.shard_of, self._state.clock() - GRACE
+        due = [head for head in heads if head.resume_at is not None and head.resume_at < late]
+        ends = [entry for head in due if (entry := resume_entry(head, shard_of(head.owner))) is not None]
+        for entry in ends:
+            log.error("audit.rearmed", extra={"entry": entry.key})
+        return len(self._state.services.agenda.put(ends)) if ends else 0
+
+
+def is_of_chain(run: RunRow) -> bool:
+    """Whether a chain claimed the fire: the run of a trigger or a backfill says nothing about the fires before it."""
+    return run.ref.is_fire and run.backfill is None
