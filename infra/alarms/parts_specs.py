@@ -45,7 +45,7 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="no-audit",
         severity=Severity.P3,
-        means="No audit has ended well for 2 hours: a schedule whose chain broke would fire no more, and a run whose message was lost would not start, unnoticed.",
+        means="No audit has ended well for 2 hours: a schedule whose chain broke fires no more, a run whose message was lost never starts.",
         look="The auditor's log and its clock: `quarterjack doctor`.",
         figures={"audits": Figure("Audits", "auditor")},
         compare=Compare.UNDER,
