@@ -59,6 +59,7 @@ class Crawl:
     """What was found."""
 
     pages: dict[str, str] = field(default_factory=dict)  # address: route
+    statuses: dict[str, int] = field(default_factory=dict)  # by address
     forms: dict[str, SentForm] = field(default_factory=dict)  # by act
 
 
@@ -79,10 +80,10 @@ def route_of(address: str, method: str) -> Route | None:
     return next(found, None)
 
 
-def crawl(browser: Browser) -> Crawl:
-    """All pages and forms, from the overview on; of each route a few addresses."""
+def crawl(browser: Browser, *, led: bool = False) -> Crawl:
+    """All pages and forms, from the overview on; of each route a few addresses. ``led``: only what pages lead to."""
     found, seen = Crawl(), Counter[str]()
-    waiting = [_BASE + path for path in get_routes() if "{" not in path]
+    waiting = [_BASE + path for path in get_routes() if "{" not in path and (path == "/" or not led)]
     while waiting and len(found.pages) < _MOST:
         address = waiting.pop(0)
         route = route_of(address, "GET")
@@ -93,7 +94,7 @@ def crawl(browser: Browser) -> Crawl:
         seen[kind] += 1
         answer = browser.client.get(address)
         assert answer.status_code < 500, (address, answer.text)
-        found.pages[address] = route.path
+        found.pages[address], found.statuses[address] = route.path, answer.status_code
         read = _Read(address)
         read.feed(answer.text)
         waiting += read.links
@@ -108,7 +109,8 @@ def crawl(browser: Browser) -> Crawl:
                 elif (target := route_of(action, "POST")) is not None:
                     sent = SentForm(address, target.path, action, typed)
                     found.forms.setdefault(sent.act, sent)
-    _add_unseen(found)
+    if not led:
+        _add_unseen(found)
     return found
 
 

@@ -19,6 +19,7 @@ from quarterjack.console.checkups import Checkups
 from quarterjack.console.rendering import ROOT, rendered
 from quarterjack.console.sign_in import Session, check_same_site
 from quarterjack.domain.audit import Via
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.web.actors import Actor
@@ -54,6 +55,30 @@ class PageCall:
     def now(self) -> datetime:
         """UTC, by the scheduler's clock."""
         return datetime.fromtimestamp(self.scheduler._clock() / 1000, UTC)  # noqa: SLF001 (so that ages fit what it answers)
+
+    def may(self, verb: str, job: str | None = None, *, some: bool = False, holder: str | None = None) -> bool:
+        """Whether the actor may do this, so that a page offers nothing that it will refuse. The act itself asks again.
+
+        For a ``job``, for ``some`` job, or for all jobs; for this tenant, unless another ``holder`` is given. Nothing is audited.
+        """
+        scheduler, asked = self.scheduler, Verb(verb)
+        try:
+            if some:
+                return scheduler._may_some(asked, holder)  # noqa: SLF001 (as the methods of the scheduler ask)
+            return scheduler._may(asked, job, holder)  # noqa: SLF001 (as above)
+        except QuarterjackError:  # it is not known who asks: the act says so
+            return False
+
+    def require(self, verb: str, job: str | None = None, *, some: bool = False, holder: str | None = None) -> None:
+        """Raises RefusedRequest 403 unless the actor may do what the form of this page would do. Nothing is audited: nothing was done."""
+        if not self.may(verb, job, some=some, holder=holder):
+            detail = f"you may not {verb} here, so the page that would do it is not shown"
+            raise RefusedRequest(403, detail, "ask somebody who may give you a grant for it")
+
+    @property
+    def operates(self) -> bool:
+        """Whether the actor may ask what concerns all tenants; what of it, ``may`` says."""
+        return self.actor.operator and self.request.app.state.console.front.tenants is not None
 
     def param(self, name: str) -> str | None:
         """A word of the query; None if it is missing or empty."""

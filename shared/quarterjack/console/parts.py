@@ -1,4 +1,7 @@
-"""Parts of a page that are asked for one by one: one that is refused, or that a table does not answer, leaves the others."""
+"""Parts of a page that are asked for one by one: one that is refused, or that a table does not answer, leaves the others.
+
+The refusal of a part is no line in the audit: the page has asked, not its reader.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quarterjack.errors import Forbidden, QuarterjackError
+from quarterjack.owner.access import asked_beside
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,8 @@ class Part:
 def part(ask: Callable[[], Any]) -> Part:
     """The answer to a question."""
     try:
-        return Part(ask())
+        with asked_beside():
+            return Part(ask())
     except Forbidden:
         return Part(problem="You have no grant to see this.")
     except QuarterjackError as problem:

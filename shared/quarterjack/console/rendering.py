@@ -15,7 +15,8 @@ from quarterjack.console import words
 from quarterjack.console.charts.bars import run_bars
 from quarterjack.console.charts.hours import hour_bars
 from quarterjack.console.charts.load import load_bars
-from quarterjack.console.navigation import NAVIGATION
+from quarterjack.console.links import LINKS, isolated
+from quarterjack.console.navigation import groups_for, may_open
 
 ROOT = "console_root"  # of the ASGI scope: the path that the console is mounted at
 HEADERS = {
@@ -45,8 +46,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(words.FILTERS, asset=asset)
-    made.globals.update(run_bars=run_bars, hour_bars=hour_bars, load_bars=load_bars, navigation=NAVIGATION)
+    made.filters.update(words.FILTERS, asset=asset, isolated=isolated)
+    made.globals.update(
+        run_bars=run_bars, hour_bars=hour_bars, load_bars=load_bars, groups_for=groups_for, may_open=may_open, **LINKS
+    )
     return made
 
 

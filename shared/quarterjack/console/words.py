@@ -99,6 +99,14 @@ def plural(count: int, word: str, many: str | None = None) -> str:
     return f"{count:,} {word if count == 1 else many or word + 's'}"
 
 
+def figure(page: Any) -> str:
+    """The number of things on a page; where more may follow, the least number of them."""
+    count = len(page.items)
+    if page.cursor is None:
+        return f"{count:,}"
+    return f"at least {count:,}" if count else "not counted yet"
+
+
 def seconds(value: float) -> str:
     """A number of seconds as a duration."""
     return duration(timedelta(seconds=value))
@@ -143,6 +151,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "pretty": pretty,
     "badge": badge,
     "look": look,
+    "figure": figure,
     "seconds": seconds,
     "told": told,
     "finding": finding,

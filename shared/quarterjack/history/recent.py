@@ -30,9 +30,7 @@ class RecentRuns:
     since: int  # UTC ms: the runs that ended later were read
 
 
-def recent(
-    tenant: str, *, now: int, span: int, services: Services, meter: ReadMeter, budget: PageBudget
-) -> RecentRuns:
+def recent(tenant: str, *, now: int, span: int, services: Services, meter: ReadMeter, budget: PageBudget) -> RecentRuns:
     """The runs that ended in the last ``span`` ms, the latest first, until the ``budget`` is over. Raises Unavailable."""
     tally, begin = Tally(), now - span
     reading = Reading(

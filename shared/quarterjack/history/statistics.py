@@ -79,7 +79,9 @@ def hourly(
     unread = frozenset(hour for hour in range(first, last + 1) if not _is_counted(hour, days, counted))
     begin = min([*(hour * HOUR for hour in unread), now - HOUR + 1])
     recent = dict[str, int]()
-    reading = Reading(history, tenant, Book.ENDED, Search(), after=begin - 1, upto=now, meter=meter, is_over=budget.is_over)
+    reading = Reading(
+        history, tenant, Book.ENDED, Search(), after=begin - 1, upto=now, meter=meter, is_over=budget.is_over
+    )
     for entry in reading.entries():
         state, count = str(entry.state), entry.skipped or 1
         if entry.at > now - HOUR:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from quarterjack.concurrency.forks import HoldsLocks
@@ -38,6 +41,20 @@ MOST_DENIALS = 60  # lines of refusals that a process writes in a minute
 RUN_JOB = "run-job"  # stands for a verb in the line of a job that the tenant may not run
 TENANT = "tenant"  # and for its principal, where the caller claims no actor: nobody of the tenant may
 _REMEMBERED = 1_000  # allowances that a process knows
+_MOST_WHAT = 300  # characters of what was refused, which a caller may have made up
+
+_beside: ContextVar[bool] = ContextVar("beside", default=False)
+
+
+@contextmanager
+def asked_beside() -> Iterator[None]:
+    """Within this, in this thread, refusals have no line: a page asks what nobody has asked for, to show what there is."""
+    token = _beside.set(True)
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+
 
 _Profiles = tuple[TenantProfile | None, TenantProfile | None]  # a tenant's own, and the installation's
 
@@ -117,18 +134,23 @@ class AccessGate:
             )
         return identity
 
-    def check(self, tenant: str, caller: Caller, verb: Verb, job: str | None = None) -> None:
-        """Raises Forbidden unless a caller has a verb for a job; None: for all jobs. Then TenantSuspended, as the tenant's state is."""
+    def check(
+        self, tenant: str, caller: Caller, verb: Verb, job: str | None = None, *, what: str | None = None
+    ) -> None:
+        """Raises Forbidden unless a caller has a verb for a job; None: for all jobs. Then TenantSuspended, as the tenant's state is.
+
+        ``what`` ("schedule 'x'") is in the line of the refusal, here and below.
+        """
         principal = self.allowance(tenant, caller, verb).lacking(job)
         if principal is not None:
-            raise self.refusal(caller, missing_grant(tenant, principal, verb, job), _needed(job))
+            raise self.refusal(caller, missing_grant(tenant, principal, verb, job), _needed(job), what)
         self._check_state(tenant, verb)
 
-    def check_some(self, tenant: str, caller: Caller, verb: Verb) -> Allowance:
+    def check_some(self, tenant: str, caller: Caller, verb: Verb, *, what: str | None = None) -> Allowance:
         """The jobs for which a caller has a verb. Raises Forbidden if there is none, and then as ``check``."""
         found = self.allowance(tenant, caller, verb)
         if found.nobody is not None:
-            raise self.refusal(caller, missing_grant(tenant, found.nobody, verb, None), "")
+            raise self.refusal(caller, missing_grant(tenant, found.nobody, verb, None), "", what)
         self._check_state(tenant, verb)
         return found
 
@@ -137,14 +159,13 @@ class AccessGate:
 
         A caller with grants for some jobs only is told the same of what is missing and of what has another job.
         """
-        found = self.check_some(tenant, caller, verb)
+        found = self.check_some(tenant, caller, verb, what=what)
         principal = found.lacking(None)
         if principal is None or (job is not None and found.covers(job)):
             return
         lacking = missing_grant(tenant, principal, verb, None)
-        raise self.refusal(
-            caller, lacking, f", {what}: it is not there, or its job is none of those that the grants name"
-        )
+        about = f", {what}: it is not there, or its job is none of those that the grants name"
+        raise self.refusal(caller, lacking, about, what)
 
     def _check_state(self, tenant: str, verb: Verb) -> None:
         """Only to a caller who has the verb: the state of a tenant is nobody else's matter."""
@@ -152,9 +173,9 @@ class AccessGate:
         if why is not None:
             raise TenantSuspended(f"{why}; nothing was done")
 
-    def refusal(self, caller: Caller, lacking: MissingGrant, about: str) -> Forbidden:
-        """The error, after a line in the audit if it is this one's turn."""
-        self._audit(lacking.tenant, caller, lacking.principal, lacking.verb, lacking.job)
+    def refusal(self, caller: Caller, lacking: MissingGrant, about: str, what: str | None = None) -> Forbidden:
+        """The error, after a line in the audit if it is this one's turn, and the caller has asked for it."""
+        self._audit(lacking.tenant, caller, lacking.principal, lacking.verb, lacking.job, what)
         return Forbidden(
             f"{lacking.principal!r} may not {lacking.verb} for {_named(lacking.tenant)}{about}; nothing was done. "
             f"The role {' or '.join(lacking.roles)} may: {_remedy(caller, lacking)}, by somebody who may {Verb.GRANT} there",
@@ -169,8 +190,12 @@ class AccessGate:
         self._audit(tenant, caller, caller.actor or TENANT, RUN_JOB, job)
         return JobNotGranted(problem, tenant=tenant, job=job)
 
-    def _audit(self, tenant: str, caller: Caller, principal: str, verb: str, job: str | None) -> None:
+    def _audit(
+        self, tenant: str, caller: Caller, principal: str, verb: str, job: str | None, what: str | None = None
+    ) -> None:
         """A line of the refusal. The refusal does not depend on it: the caller's role may have no right to write for this tenant."""
+        if _beside.get():
+            return
         log.warning("access.denied", extra={"tenant": tenant, "principal": principal, "verb": str(verb)})
         try:
             is_erased = self.governance(tenant).profile.is_erased  # of such a tenant nothing is written any more
@@ -180,6 +205,8 @@ class AccessGate:
             return
         context = FireContext(services=self._services, clock=self._clock, caller=caller)
         detail: dict[str, Any] = {"verb": str(verb), "job": job, "principal": principal}
+        if what is not None:
+            detail["of"] = what[:_MOST_WHAT]
         try:
             self._services.audit.write(line_of(AuditAct.DENY, tenant, context, **detail))
         except QuarterjackError as problem:

@@ -172,7 +172,7 @@ class BackfillMethods(SchedulerBase):
         """Check the payload for the job of each definition, or each definition's own. Raises InvalidInput."""
         for number in dict.fromkeys(span.revision for span in planned.spans):
             found = definitions.revision(number).definition
-            self._permit(Verb.BACKFILL, found.job)
+            self._permit(Verb.BACKFILL, found.job, what=f"schedule {planned.name!r}")
             self._may_run(found.job)
             if payload is not UNSET:
                 self._checked(found.job, payload)

@@ -71,7 +71,7 @@ class DeadRunMethods(SchedulerBase):
         ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key
         has another run), Unavailable.
         """
-        self._permit_some(Verb.REPLAY)
+        self._permit_some(Verb.REPLAY, what=f"run {run_id!r}")
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         original = self._read(run_id, Verb.REPLAY)
         stored = self._replacement(payload, original.job)
@@ -107,7 +107,10 @@ class DeadRunMethods(SchedulerBase):
         AlreadyExists (it was redriven with another payload).
         """
         name = self._named_job(job)
-        self._permit_some(Verb.REDRIVE) if run_id is not None else self._permit(Verb.REDRIVE, name)
+        if run_id is not None:
+            self._permit_some(Verb.REDRIVE, what=f"run {run_id!r}")
+        else:
+            self._permit(Verb.REDRIVE, name)
         check_flag("dry_run", dry_run)
         filters = (name, schedule, since, until, error_type)
         if run_id is not None:
@@ -160,7 +163,7 @@ class DeadRunMethods(SchedulerBase):
         filters = (name, schedule, since, until, error_type)
         check_flag("dry_run", dry_run)
         if run_id is not None:
-            self._permit_some(Verb.PURGE)
+            self._permit_some(Verb.PURGE, what=f"run {run_id!r}")
             _alone(run_id, filters)
             run = self._read(run_id, Verb.PURGE)
             return redriving.purge_one(run, self._context, dry_run=dry_run)

@@ -200,7 +200,7 @@ class RunMethods(SchedulerBase):
         Its deadline moves with it. A call that repeats ``at`` changes nothing. Raises InvalidInput (also for a run of a schedule),
         NotFound, Conflict (it has begun or ended), Unavailable (try again).
         """
-        self._permit_some(Verb.RESCHEDULE)
+        self._permit_some(Verb.RESCHEDULE, what=f"run {run_id!r}")
         if at is None and delay is None:
             raise InvalidInput("at", at, "says no time", "give at, an aware datetime, or delay, seconds from now")
         due = due_time(at, delay, self._clock(), "at")

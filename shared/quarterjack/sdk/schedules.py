@@ -69,7 +69,7 @@ class ScheduleMethods(SchedulerBase):
         ``timeout`` and ``deadline``, which override the job's own, and the options: ``queue``, ``catch_up``, ``overlap`` …
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
-        self._permit(Verb.CREATE, self._named_job(job))
+        self._permit(Verb.CREATE, self._named_job(job), what=f"schedule {name!r}")
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
         call = self._call("create_schedule", _anything, name, None, client_token, request)
         self._take(RateWord.CHANGES)
@@ -139,15 +139,16 @@ class ScheduleMethods(SchedulerBase):
 
     def _permit_upsert(self, name: str, job: str | None) -> Callable[[Head | None], None]:
         """A check of the schedule that is there, before it is created, or updated to a job. Raises Forbidden at once if neither may be."""
+        what = f"schedule {name!r}"
         if not self._may(Verb.CREATE, job):
-            self._permit(Verb.UPDATE, job)
+            self._permit(Verb.UPDATE, job, what=what)
 
         def check(head: Head | None) -> None:
             if head is None or head.state is ScheduleState.DELETED:
-                self._permit(Verb.CREATE, job)
+                self._permit(Verb.CREATE, job, what=what)
             else:
-                self._permit(Verb.UPDATE, job)
-                self._permit_seen(Verb.UPDATE, head.job, f"schedule {name!r}")
+                self._permit(Verb.UPDATE, job, what=what)
+                self._permit_seen(Verb.UPDATE, head.job, what)
 
         return check
 
@@ -206,7 +207,7 @@ class ScheduleMethods(SchedulerBase):
         """
         permit = self._permit_head(Verb.UPDATE, name)
         if job is not None:
-            self._permit(Verb.UPDATE, self._named_job(job))
+            self._permit(Verb.UPDATE, self._named_job(job), what=f"schedule {name!r}")
         job_name = None if job is None else self._job_name(job)
         policies, options = split_words(words)
         checked = changed(Options(), options)  # before anything is stored

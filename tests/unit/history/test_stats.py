@@ -242,7 +242,12 @@ def test_folded_hours_cost_the_same_whatever_ran() -> None:
         world.fold()
         meter = ReadMeter()
         found = statistics.hourly(
-            "acme", now=world.clock(), hours=48, services=world.services, meter=meter, budget=PageBudget(meter, world.clock)
+            "acme",
+            now=world.clock(),
+            hours=48,
+            services=world.services,
+            meter=meter,
+            budget=PageBudget(meter, world.clock),
         )
         assert sum(sum(one.values()) for one in found.hours.values()) > 0
         units.append(meter.units)

@@ -41,10 +41,14 @@ def in_words(hours: Sequence[Any]) -> str:
     """The drawing for who does not see it."""
     counts = [by_look(hour.outcomes) for hour in hours]
     good, bad = sum(one[GOOD] for one in counts), sum(one[BAD] for one in counts)
+    unread = sum(1 for hour in hours if not getattr(hour, "is_whole", True))
+    least = "at least " if unread else ""
     if not good and not bad:
-        return f"no run ended in the last {plural(len(hours), 'hour')}"
+        span = plural(len(hours), "hour")
+        return f"last {span}: not counted yet" if unread else f"no run ended in the last {span}"
+    failed_whole = all(getattr(hour, "failed_is_whole", True) for hour in hours)
     worst = max(zip(hours, counts, strict=True), key=lambda one: one[1][BAD])
-    said = f"last {plural(len(hours), 'hour')}: {good:,} succeeded, {bad:,} failed"
+    said = f"last {plural(len(hours), 'hour')}: {least}{good:,} succeeded, {least if not failed_whole else ''}{bad:,} failed"
     return f"{said}, the most {worst[1][BAD]:,} from {worst[0].hour:%H:%M} UTC on" if bad else said
 
 

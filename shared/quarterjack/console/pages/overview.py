@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from starlette.responses import Response
@@ -15,6 +15,7 @@ from quarterjack.console.charts.hours import by_look
 from quarterjack.console.pages.fires.asked import in_form, tomorrow
 from quarterjack.console.pages.operations.doctor import last_checkup
 from quarterjack.console.parts import part
+from quarterjack.console.words import BAD, GOOD
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.sdk.history.day_stats import HourlyOutcomes
 from quarterjack.sdk.schedule_views import Schedule
@@ -64,22 +65,62 @@ class _Marked:
 
 
 @dataclass(frozen=True)
+class _Outcomes:
+    """Ended runs by what their state means, as far as they were counted."""
+
+    counts: Mapping[str, int]
+    is_whole: bool  # all are counted
+    failed_is_whole: bool  # all that failed for good are
+
+    @property
+    def failed(self) -> str | None:
+        """How many failed for good, in words; None: none was counted, and there may be some."""
+        return _said(self.counts[BAD], is_whole=self.failed_is_whole)
+
+    @property
+    def succeeded(self) -> str | None:
+        """How many succeeded, likewise."""
+        return _said(self.counts[GOOD], is_whole=self.is_whole)
+
+
+def _said(count: int, *, is_whole: bool) -> str | None:
+    if is_whole:
+        return f"{count:,}"
+    return f"at least {count:,}" if count else None
+
+
+@dataclass(frozen=True)
 class _Hours:
     """What became of the runs of the last hour, and of the last day."""
 
     hours: Sequence[Any]  # the latest first
-    recent: Mapping[str, int]  # by what their state means
-    recent_is_whole: bool
-    day: Mapping[str, int]  # likewise
-    day_is_whole: bool
+    recent: _Outcomes
+    day: _Outcomes
 
     @classmethod
     def of(cls, found: HourlyOutcomes) -> _Hours:
-        day = Counter[str]()
+        day = Counter[str]({GOOD: 0, BAD: 0})
         for hour in found.hours:
             day.update(by_look(hour.outcomes))
-        is_whole = all(hour.is_whole for hour in found.hours)
-        return cls(found.hours, by_look(found.last_hour), found.last_hour_is_whole, day, is_whole)
+        whole, failed_whole = (
+            all(each) for each in zip(*((h.is_whole, h.failed_is_whole) for h in found.hours), strict=True)
+        )
+        recent = _Outcomes(by_look(found.last_hour), found.last_hour_is_whole, found.last_hour_failed_is_whole)
+        return cls(found.hours, recent, _Outcomes(day, whole, failed_whole))
+
+
+@dataclass(frozen=True)
+class _Dead:
+    """Runs that failed for good in the last day and were not repeated, grouped."""
+
+    groups: Sequence[SameFailure]  # the largest
+    looked_at: int  # runs
+    more: bool  # there are, or may be, more than were looked at
+    searched_to: datetime | None  # how far back; None: the whole day
+
+    @classmethod
+    def of(cls, page: Page) -> _Dead:
+        return cls(_same_failures(page.items), len(page.items), page.cursor is not None, page.searched_to)
 
 
 def show(call: PageCall) -> Response:
@@ -97,9 +138,9 @@ def show(call: PageCall) -> Response:
         window=[in_form(at) for at in window],
         marked=part(lambda: _Marked.of(scheduler.list_schedules(limit=_SEARCHED))),
         listed=_LISTED,
-        dead=part(lambda: _same_failures(scheduler.list_dead(since=now - timedelta(days=1), limit=_DEAD).items)),
+        dead=part(lambda: _Dead.of(scheduler.list_dead(since=now - timedelta(days=1), limit=_DEAD))),
         queues=part(scheduler.queues),
-        workers=part(lambda: scheduler.workers(limit=_DEAD).items),
+        workers=part(lambda: scheduler.workers(limit=_DEAD)),
         running=part(lambda: scheduler.list_running(limit=_RUNNING)),
     )
 

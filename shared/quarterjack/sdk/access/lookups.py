@@ -22,7 +22,7 @@ class Lookups(Permits):
 
     def _read(self, run_id: str, verb: Verb) -> RunRow:
         """A run for which the caller has a verb. Raises InvalidInput, Forbidden, NotFound."""
-        self._permit_some(verb)
+        self._permit_some(verb, what=f"run {run_id!r}")
         ref = parse_run_id(run_id)
         run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
         self._permit_seen(verb, None if run is None else run.job, f"run {run_id!r}")

@@ -27,13 +27,13 @@ class Permits:
     _caller: Caller
     _gate: AccessGate
 
-    def _permit(self, verb: Verb, job: str | None = None) -> None:
-        """Raises Forbidden unless the caller has a verb for a job; None: for all jobs at once."""
-        self._gate.check(self.tenant, self._caller, verb, job)
+    def _permit(self, verb: Verb, job: str | None = None, *, what: str | None = None) -> None:
+        """Raises Forbidden unless the caller has a verb for a job; None: for all jobs at once. ``what`` is what it is to be used on."""
+        self._gate.check(self.tenant, self._caller, verb, job, what=what)
 
-    def _permit_some(self, verb: Verb) -> None:
+    def _permit_some(self, verb: Verb, *, what: str | None = None) -> None:
         """Raises Forbidden unless the caller has a verb for some job."""
-        self._gate.check_some(self.tenant, self._caller, verb)
+        self._gate.check_some(self.tenant, self._caller, verb, what=what)
 
     def _permit_all_tenants(self, verb: Verb) -> None:
         """Raises Forbidden unless the caller has a verb by a grant of the installation, if that has any.
@@ -47,10 +47,11 @@ class Permits:
 
         Raises Forbidden at once if the caller has the verb for no job.
         """
-        self._permit_some(verb)
+        what = f"schedule {name!r}"
+        self._permit_some(verb, what=what)
 
         def check(head: Head | None) -> None:
-            self._permit_seen(verb, None if head is None else head.job, f"schedule {name!r}")
+            self._permit_seen(verb, None if head is None else head.job, what)
 
         return check
 
@@ -61,6 +62,10 @@ class Permits:
     def _may(self, verb: Verb, job: str | None = None, tenant: str | None = None) -> bool:
         """Whether the caller has a verb for a job, or for all jobs; of this tenant, unless another is given. Nothing is audited."""
         return self._gate.allowance(tenant or self.tenant, self._caller, verb).covers(job)
+
+    def _may_some(self, verb: Verb, tenant: str | None = None) -> bool:
+        """Whether the caller has a verb for some job. Nothing is audited."""
+        return self._gate.allowance(tenant or self.tenant, self._caller, verb).nobody is None
 
     def _is_limited(self, verb: Verb) -> bool:
         """Whether the caller has a verb for some jobs only."""

@@ -130,7 +130,7 @@ class DeclarationMethods(ScheduleMethods):
         check_flag("prune", prune)
         changes = list(plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])))
         for change in changes:  # all of them before the first is written
-            self._permit(_VERBS[change.act], change.job)
+            self._permit(_VERBS[change.act], change.job, what=f"schedule {change.name!r}")
         done, failed, acting = 0, dict[str, str](), self._of_one_call(Via.APPLY)
         for change in changes:
             on_change(change)
@@ -246,7 +246,7 @@ class DeclarationMethods(ScheduleMethods):
         declared = change.declaration
         spec = self._request_of(change.name, change.job, declared, owner).spec(paused=declared.paused is True)
         if change.revision is None:
-            self._permit(Verb.CREATE, change.job)
+            self._permit(Verb.CREATE, change.job, what=f"schedule {change.name!r}")
             creating.create(ScheduleCall(tenant=self.tenant, name=change.name), spec, self._context)
             return
         paused = change.fields.get("paused")

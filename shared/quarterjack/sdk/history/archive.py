@@ -65,7 +65,7 @@ class ArchiveMethods(SchedulerBase):
         """
         from quarterjack.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (as above)
 
-        self._permit_some(Verb.READ_HISTORY)
+        self._permit_some(Verb.READ_HISTORY, what=f"run {run_id!r}")
         store, run = self._archive(), self._read(run_id, Verb.READ_HISTORY)
         since, until = _lifetime(run, self._clock())
         wanted = ArchiveFilter(since=since, until=until, run=run.ref)

@@ -103,7 +103,14 @@ class HistoryMethods(SchedulerBase):
         from quarterjack.sdk.history.day_stats import hourly_outcomes  # noqa: PLC0415 (as above)
 
         meter, now = ReadMeter(), self._clock()
-        found = hourly(self.tenant, now=now, hours=most, services=self._services, meter=meter, budget=PageBudget(meter, self._clock))
+        found = hourly(
+            self.tenant,
+            now=now,
+            hours=most,
+            services=self._services,
+            meter=meter,
+            budget=PageBudget(meter, self._clock),
+        )
         return hourly_outcomes(found, now, most)
 
     def rebuild_history(

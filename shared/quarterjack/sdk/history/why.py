@@ -38,7 +38,7 @@ class WhyMethods(SchedulerBase):
 
         Raises InvalidInput, NotFound (there is no such run, or its row has left the ledger), Conflict, Unavailable.
         """
-        self._permit_some(Verb.READ_HISTORY)
+        self._permit_some(Verb.READ_HISTORY, what=f"run {run_id!r}")
         ref = parse_run_id(run_id)
         facts = self._evidence.of_run(ref) if ref.tenant == self.tenant else None
         if facts is None:

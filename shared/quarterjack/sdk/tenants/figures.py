@@ -89,9 +89,16 @@ class FigureMethods:
         from quarterjack.state.history.stats import quantile  # noqa: PLC0415 (as above)
 
         now, services, meters = self._clock(), self._services, (ReadMeter(), ReadMeter())
-        found = recent(name, now=now, span=span, services=services, meter=meters[0], budget=PageBudget(meters[0], self._clock))
+        found = recent(
+            name, now=now, span=span, services=services, meter=meters[0], budget=PageBudget(meters[0], self._clock)
+        )
         count, is_whole = waiting(
-            name, now=now, most=_MOST_WAITING, services=services, meter=meters[1], budget=PageBudget(meters[1], self._clock)
+            name,
+            now=now,
+            most=_MOST_WAITING,
+            services=services,
+            meter=meters[1],
+            budget=PageBudget(meters[1], self._clock),
         )
         sampled = [_waits(head, services, now) for head in _active(name, services)]
         limits = services.tenants.governance(name, now).limits

@@ -51,7 +51,7 @@ class KeyMethods:
     def _context(self) -> FireContext:
         raise NotImplementedError
 
-    def _permit(self, verb: Verb, tenant: str) -> None:
+    def _permit(self, verb: Verb, tenant: str, *, what: str | None = None) -> None:
         raise NotImplementedError
 
     def create_key(
@@ -76,7 +76,7 @@ class KeyMethods:
             raise InvalidInput("expires_at", expires_at, "is over", "give a time ahead, or leave it out for no end")
         if seen is not None and (isinstance(seen, str) or not all(isinstance(each, str) for each in seen)):
             raise InvalidInput("seen", seen, "are not ids of keys", "pass those of keys(tenant), e.g. ['crm.1']")
-        self._permit(Verb.GRANT, holder)
+        self._permit(Verb.GRANT, holder, what=f"API key {name!r}")
         key, text = create_key(
             holder, name, can=scope.can, jobs=scope.jobs, expires_at=until, seen=seen, context=self._context
         )
@@ -96,7 +96,7 @@ class KeyMethods:
         holder = check_tenant(tenant)
         if not isinstance(key, str) or not key:
             raise InvalidInput("key", key, "is not the id of a key", "use the id of a listed key, e.g. 'crm.1'")
-        self._permit(Verb.GRANT, holder)
+        self._permit(Verb.GRANT, holder, what=f"API key {key!r}")
         return _view(revoke_key(holder, key, self._context))
 
 

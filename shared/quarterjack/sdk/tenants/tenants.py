@@ -181,7 +181,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """
         holder = checked_holder(tenant)
         grant = checked_grant(holder, to, can, jobs)
-        self._permit(Verb.GRANT, holder)
+        self._permit(Verb.GRANT, holder, what=f"grants of {grant.to!r}")
         detail = {"to": grant.to, "can": [*grant.can], "jobs": [*grant.jobs]}
         edited = acts.change(
             holder,
@@ -203,7 +203,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         holder, principal = checked_holder(tenant), checked_principal(to)
         words = None if can is None else checked_grant(INSTALLATION, principal, can, (ALL,)).can
         only = None if jobs is None else checked_jobs((jobs,) if isinstance(jobs, str) else jobs)
-        self._permit(Verb.GRANT, holder)
+        self._permit(Verb.GRANT, holder, what=f"grants of {principal!r}")
         detail = {"to": principal, "can": words and [*words], "jobs": only and [*only]}
         edited = acts.change(
             holder,
@@ -229,7 +229,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         value, Forbidden, Misconfigured, Unavailable.
         """
         place, text = check_secret(name), storable_value(value)
-        self._permit(Verb.SECRETS, check_tenant(tenant))
+        self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {place!r}")
         self._audit(AuditAct.SET_SECRET, tenant, place)
         self._services.secrets.put(tenant, place, text)
 
@@ -239,7 +239,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         The audit has its name, in a line that is written before. Raises InvalidInput, NotFound, Forbidden, Misconfigured, Unavailable.
         """
         place = check_secret(name)
-        self._permit(Verb.SECRETS, check_tenant(tenant))
+        self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {place!r}")
         self._audit(AuditAct.DELETE_SECRET, tenant, place)
         if not self._services.secrets.delete(tenant, place):
             raise NotFound(f"name={name!r}: tenant {tenant!r} has no such secret")
@@ -250,9 +250,9 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """A line of what is done in Parameter Store, which no transaction reaches. Raises Unavailable: then it is not done."""
         self._services.audit.write(line_of(act, tenant, self._context, secret=secret))
 
-    def _permit(self, verb: Verb, tenant: str) -> None:
-        """Raises Forbidden unless the caller has a verb for a tenant."""
-        self._gate.check(tenant, self._caller, verb)
+    def _permit(self, verb: Verb, tenant: str, *, what: str | None = None) -> None:
+        """Raises Forbidden unless the caller has a verb for a tenant. ``what`` is what it is to be used on, if not all of it."""
+        self._gate.check(tenant, self._caller, verb, what=what)
 
     def _with_admin(self, profile: TenantProfile) -> TenantProfile:
         """A changed profile, if somebody can still give grants. Raises InvalidInput."""

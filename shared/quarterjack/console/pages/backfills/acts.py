@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from quarterjack.console.calls import PageCall, chosen, schedule_of
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.state.backfill import BackfillState
@@ -21,6 +22,7 @@ class BackfillAct:
     title: str  # of its button
     effect: str  # in a sentence
     states: tuple[BackfillState, ...]  # in which it is offered; the SDK decides
+    verb: Verb  # that it needs
     do: Callable[[Scheduler, str, str], Backfill]  # schedule, id
     danger: bool = False
 
@@ -30,12 +32,14 @@ BACKFILL_ACTS: Mapping[str, BackfillAct] = {
         "Pause",
         "No further run of it starts until it is resumed. Runs that have started go on, with their retries.",
         (BackfillState.RUNNING,),
+        Verb.PAUSE,
         lambda scheduler, name, identity: scheduler.pause_backfill(name, identity),
     ),
     "resume": BackfillAct(
         "Resume",
         "It goes on with its next fires.",
         (BackfillState.PAUSED,),
+        Verb.RESUME,
         lambda scheduler, name, identity: scheduler.resume_backfill(name, identity),
     ),
     "cancel": BackfillAct(
@@ -43,6 +47,7 @@ BACKFILL_ACTS: Mapping[str, BackfillAct] = {
         "No run and no further attempt of it starts. Running attempts go on to their end. It cannot be undone; "
         "another backfill of the same span runs the rest.",
         (BackfillState.RUNNING, BackfillState.PAUSED),
+        Verb.CANCEL,
         lambda scheduler, name, identity: scheduler.cancel_backfill(name, identity),
         danger=True,
     ),
@@ -53,6 +58,7 @@ def preview(call: PageCall) -> Response:
     """What an act would do to a backfill, and the form that does it."""
     word = chosen(call.param("do"), BACKFILL_ACTS, "do")
     found = call.scheduler.get_backfill(schedule_of(call), backfill_of(call))
+    call.require(BACKFILL_ACTS[word].verb, some=True)
     return call.render("backfills/act.html", act=BACKFILL_ACTS[word], word=word, backfill=found)
 
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from quarterjack.console.calls import PageCall, new_token, schedule_of
 from quarterjack.domain.payload import parse_json
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, QuarterjackError
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.sdk.schedule_views import Schedule
@@ -28,6 +29,7 @@ _DAY = timedelta(days=1)
 def form(call: PageCall) -> Response:
     """The empty form: the last 24 hours. Its span may stand in the address."""
     schedule = call.scheduler.get_schedule(schedule_of(call))
+    call.require(Verb.BACKFILL, schedule.job)
     end = call.now.astimezone(zone(schedule.timezone)).replace(second=0, microsecond=0)
     given = {name: call.param(name) or "" for name in (*_TEXTS, *_FLAGS)}
     given |= {"start": given["start"] or _local(end - _DAY), "end": given["end"] or _local(end)}

@@ -46,7 +46,11 @@ def show_one(call: PageCall) -> Response:
         "backfills/detail.html",
         backfill=found,
         runs=runs,
-        acts={word: act for word, act in BACKFILL_ACTS.items() if found.state in act.states},
+        acts={
+            word: act
+            for word, act in BACKFILL_ACTS.items()
+            if found.state in act.states and call.may(act.verb, some=True)
+        },
         more=None if more is None else call.of_schedule(name, "backfills", identity, cursor=more),
         now=call.now,
     )

@@ -9,6 +9,8 @@ from starlette.responses import Response
 
 from quarterjack.console.calls import PageCall, chosen
 from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.views import Page
 from quarterjack.web.urls import cursor_in_url, cursor_of_url, run_of_url
@@ -18,7 +20,13 @@ _LINES = 1_000  # that one page verifies
 _WORDS = ("schedule", "actor", "act", "run", "call")
 SPANS = {"1": "24 hours", "7": "7 days", "30": "30 days", "90": "90 days", "365": "a year"}  # by days
 VERIFIED = {"1": "today and yesterday", "7": "7 days", "30": "30 days"}
-WHOSE = {"": "this tenant's", "installation": "the installation's"}
+_OWN = {"": "this tenant's"}
+WHOSE = {**_OWN, "installation": "the installation's"}
+
+
+def whose_for(call: PageCall) -> dict[str, str]:
+    """Whose audit the actor may read, besides the tenant's."""
+    return WHOSE if call.may(Verb.READ_AUDIT, holder=INSTALLATION) else _OWN
 
 
 def show(call: PageCall) -> Response:
@@ -38,7 +46,7 @@ def show(call: PageCall) -> Response:
         days=days,
         of=call.param("of") or "",
         spans=SPANS,
-        whose=WHOSE,
+        whose=whose_for(call),
         acts=[str(act) for act in AuditAct],
         page=page,
         fault=fault,
@@ -91,7 +99,7 @@ def verify(call: PageCall) -> Response:
         upto=upto,
         of=of,
         spans=VERIFIED,
-        whose=WHOSE,
+        whose=whose_for(call),
         now=call.now,
     )
 

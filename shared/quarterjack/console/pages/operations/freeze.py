@@ -10,6 +10,7 @@ from starlette.responses import Response
 from quarterjack.console.calls import PageCall, chosen
 from quarterjack.console.pages.operations.waiting import counts_of
 from quarterjack.console.parts import part
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.forecasts.views import Forecast
 from quarterjack.timing import zone
@@ -30,6 +31,8 @@ def show(call: PageCall) -> Response:
     """What is frozen now; with a length, an end or ``do=thaw`` what that act would do, and the form that does it."""
     until, fault = _wanted(call)
     thaws = call.param("do") == "thaw"
+    if thaws or until is not None:
+        call.require(Verb.FREEZE)
     return call.render(
         "operations/freeze.html",
         200 if fault is None else 422,

@@ -71,6 +71,7 @@ def _who(call: PageCall, job: JobView) -> _Who | None:
 def submit_form(call: PageCall) -> Response:
     """The form that runs it once."""
     job = _job(call)
+    call.require(Verb.SUBMIT, job.name)
     begin = beginning_of(job.payload_schema)
     return _form(call, job, {"payload": "" if begin is None else pretty(begin), "token": new_token()}, None)
 

@@ -13,6 +13,7 @@ from quarterjack.console.inputs import json_typed, time_typed
 from quarterjack.console.pages.runs.payload import payload_of
 from quarterjack.console.words import pretty
 from quarterjack.domain.run import FAILED, RunState
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.views import Run
@@ -32,6 +33,7 @@ class RunAct:
     title: str  # of its button
     effect: str  # in a sentence
     states: tuple[RunState, ...]  # in which it is offered; the SDK decides
+    verb: Verb  # that it needs
     do: Do
     asks: str | None = None  # for a "payload", or a time "at"
     one_off: bool = False  # offered for one-offs alone
@@ -53,6 +55,7 @@ RUN_ACTS: Mapping[str, RunAct] = {
         "Cancel",
         "If it waits, it never starts. If it runs, its job is told at the next heartbeat and may end in order.",
         (*_WAIT, RunState.RUNNING),
+        Verb.CANCEL,
         lambda scheduler, run_id, token, given: scheduler.cancel_run(run_id).id,
         danger=True,
     ),
@@ -60,12 +63,14 @@ RUN_ACTS: Mapping[str, RunAct] = {
         "Retry now",
         "Its next attempt starts now instead of at the end of its pause.",
         (RunState.RETRYING,),
+        Verb.RETRY,
         lambda scheduler, run_id, token, given: scheduler.retry_run(run_id).id,
     ),
     "reschedule": RunAct(
         "Reschedule",
         "It starts at another time; its deadline moves with it. Only a run that has not begun can be moved.",
         (RunState.QUEUED,),
+        Verb.RESCHEDULE,
         lambda scheduler, run_id, token, given: scheduler.reschedule(run_id, **given).id,
         asks="at",
         one_off=True,
@@ -74,6 +79,7 @@ RUN_ACTS: Mapping[str, RunAct] = {
         "Redrive",
         "A new run does its work again, once however often this is asked for, and this run leaves the list of dead runs.",
         tuple(FAILED),
+        Verb.REDRIVE,
         lambda scheduler, run_id, token, given: _redrive(scheduler, run_id, given),
         asks="payload",
     ),
@@ -81,6 +87,7 @@ RUN_ACTS: Mapping[str, RunAct] = {
         "Replay",
         "A new run does the same work again. This run stays as it is, also on the list of dead runs.",
         _ENDED,
+        Verb.REPLAY,
         lambda scheduler, run_id, token, given: scheduler.replay_run(run_id, idempotency_key=token, **given).id,
         asks="payload",
     ),
@@ -88,18 +95,21 @@ RUN_ACTS: Mapping[str, RunAct] = {
         "Dismiss",
         "This run leaves the list of dead runs and is not repeated. It stays in the history.",
         tuple(FAILED),
+        Verb.PURGE,
         lambda scheduler, run_id, token, given: _dismiss(scheduler, run_id),
         danger=True,
     ),
 }
 
 
-def acts_of(run: Run) -> Mapping[str, RunAct]:
-    """What is offered for a run as it is."""
+def acts_of(call: PageCall, run: Run) -> Mapping[str, RunAct]:
+    """What is offered for a run as it is, to who may do it."""
     if run.skipped is not None:
         return {}
     return {
-        word: act for word, act in RUN_ACTS.items() if run.state in act.states and not (act.one_off and run.schedule)
+        word: act
+        for word, act in RUN_ACTS.items()
+        if run.state in act.states and not (act.one_off and run.schedule) and call.may(act.verb, run.job)
     }
 
 
@@ -123,6 +133,7 @@ def act_on_run(call: PageCall) -> Response:
 
 def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInput | None) -> Response:
     run = call.scheduler.get_run(run_of_url(run_of(call)))
+    call.require(RUN_ACTS[word].verb, run.job)
     own = payload_of(call, run) if RUN_ACTS[word].asks == "payload" else None
     return call.render(
         "runs/act_run.html",

@@ -36,7 +36,7 @@ def show(call: PageCall) -> Response:
         "runs/detail.html",
         run=run,
         path=path_of(run),
-        acts=acts_of(run),
+        acts=acts_of(call, run),
         payload=payload_of(call, run),
         why=part(lambda: call.scheduler.why_run(run.id)),
         line=part(lambda: _dead_line(call, run)),

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from quarterjack.console.calls import PageCall
 from quarterjack.console.inputs import json_typed
 from quarterjack.console.pages.runs.dead import dead_filter
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.web.urls import cursor_in_url, cursor_of_url
 
@@ -20,6 +21,7 @@ _CHECKED = 20  # runs of which a preview says whether they can be repeated: each
 
 def preview_redrive(call: PageCall) -> Response:
     """How many dead runs a filter finds, and which."""
+    call.require(Verb.REDRIVE, call.param("job"))
     return _preview(call, None)
 
 
@@ -51,6 +53,7 @@ def redrive(call: PageCall) -> Response:
 
 def preview_dismissal(call: PageCall) -> Response:
     """How many dead runs would leave the list, and which are the newest."""
+    call.require(Verb.PURGE, call.param("job"))
     given, conditions = dead_filter(call, call.request.query_params)
     page = call.scheduler.list_dead(**conditions, include_redriven=True, limit=_READ)
     return call.render(

@@ -16,6 +16,7 @@ from quarterjack.console.calls import PageCall, chosen, new_token, schedule_of
 from quarterjack.console.pages.schedules.search import conditions
 from quarterjack.console.parts import part
 from quarterjack.domain.run import WAITING, RunState
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.reading import MOST_FIRES
 from quarterjack.sdk.scheduler import Scheduler
@@ -29,6 +30,7 @@ class Act:
     """What can be done to a schedule."""
 
     title: str  # of its button
+    verb: Verb  # that it needs
     effect: str  # in a sentence, for one schedule
     do: Callable[[Scheduler, str, int | None, str, str | None], object]  # name, expected revision, token, reason
     done: str  # afterwards
@@ -38,6 +40,7 @@ class Act:
 ONE: Mapping[str, Act] = {
     "pause": Act(
         "Pause",
+        Verb.PAUSE,
         "No further run of it starts until it is resumed. A running attempt continues.",
         lambda scheduler, name, revision, token, reason: scheduler.pause_schedule(
             name, note=reason, expected_revision=revision, client_token=token
@@ -46,6 +49,7 @@ ONE: Mapping[str, Act] = {
     ),
     "resume": Act(
         "Resume",
+        Verb.RESUME,
         "Its fires begin again with the next one. What it missed is treated as its option catch-up says.",
         lambda scheduler, name, revision, token, reason: scheduler.resume_schedule(
             name, expected_revision=revision, client_token=token
@@ -54,6 +58,7 @@ ONE: Mapping[str, Act] = {
     ),
     "trigger": Act(
         "Trigger now",
+        Verb.TRIGGER,
         "One run of its job starts now, with its payload, beside its fires.",
         lambda scheduler, name, revision, token, reason: scheduler.trigger(
             name, expected_revision=revision, idempotency_key=token
@@ -62,6 +67,7 @@ ONE: Mapping[str, Act] = {
     ),
     "skip": Act(
         "Skip next",
+        Verb.SKIP,
         "Its next fire does not run. The one after it does.",
         lambda scheduler, name, revision, token, reason: scheduler.skip_next(
             name, expected_revision=revision, client_token=token
@@ -70,6 +76,7 @@ ONE: Mapping[str, Act] = {
     ),
     "delete": Act(
         "Delete",
+        Verb.DELETE,
         "No further run of it starts. A running attempt continues, and its runs stay readable. It cannot be undone.",
         lambda scheduler, name, revision, token, reason: scheduler.delete_schedule(
             name, expected_revision=revision, client_token=token
@@ -90,6 +97,7 @@ def preview_one(call: PageCall) -> Response:
     """What an act would do to a schedule, and the form that does it."""
     word, name = chosen(call.param("do"), ONE, "do"), schedule_of(call)
     schedule = call.scheduler.get_schedule(name)
+    call.require(ONE[word].verb, schedule.job)
     return call.render(
         "schedules/act_one.html",
         act=ONE[word],
@@ -138,6 +146,7 @@ def preview_many(call: PageCall) -> Response:
     """What an act would do to all schedules that a search finds: a dry run."""
     word, text = chosen(call.param("do"), MANY, "do"), call.param("q")
     names = " ".join(call.request.query_params.getlist("name"))
+    call.require(ONE[word].verb, conditions(text).get("job"), some=bool(names))
     with call.in_time() as stop:
         found = call.scheduler.bulk(word, **_which(text, names), dry_run=True, stop=stop)  # type: ignore[arg-type]
     return call.render(
@@ -150,6 +159,11 @@ def preview_many(call: PageCall) -> Response:
         shown=found.done[:_SHOWN],
         token=new_token(),
     )
+
+
+def many_for(call: PageCall, job: str | None, *, some: bool) -> Mapping[str, str]:
+    """The acts on many that the actor may do: on those of a job, of all jobs, or with ``some`` on some that are named."""
+    return {word: title for word, title in MANY.items() if call.may(ONE[word].verb, job, some=some)}
 
 
 def _which(text: str | None, names: str) -> dict[str, Any]:

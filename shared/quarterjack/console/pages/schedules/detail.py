@@ -61,7 +61,7 @@ def show(call: PageCall) -> Response:
         revisions=[RevisionRow(one, differences(one.differences)) for one in found.revisions],
         changes=part(lambda: call.scheduler.audit(schedule=name, since=call.now - _DAYS, limit=_LINES)),
         backfills=part(lambda: list(call.scheduler.list_backfills(name))[-_BACKFILLS:][::-1]),
-        acts=offered(found.schedule.state),
+        acts=_acts_for(call, found.schedule.state, found.schedule.job),
         done=_DONE.get(call.param("done") or ""),
         now=call.now,
     )
@@ -76,6 +76,11 @@ def offered(state: str) -> Mapping[str, Any]:
     if state != ScheduleState.ACTIVE:
         unfit.add("skip")
     return {word: act for word, act in ONE.items() if word not in unfit}
+
+
+def _acts_for(call: PageCall, state: str, job: str) -> Mapping[str, Any]:
+    """Those that the actor may do."""
+    return {word: act for word, act in offered(state).items() if call.may(act.verb, job)}
 
 
 def next_rows(found: ScheduleDescription, now: datetime) -> Sequence[PreviewRow]:

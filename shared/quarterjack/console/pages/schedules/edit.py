@@ -21,6 +21,7 @@ from quarterjack.console.pages.schedules.equivalents import command_of, file_of
 from quarterjack.console.pages.schedules.fields import CHOICES, fields_of, typed, words_of_form
 from quarterjack.console.parts import Part, part
 from quarterjack.domain.schedule import Declaration
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, QuarterjackError
 from quarterjack.sdk.schedule_views import Schedule, Upserted
 from quarterjack.timing import PreviewRow, Rule, rows
@@ -70,6 +71,7 @@ class FormPreview:
 
 def new(call: PageCall) -> Response:
     """The empty form. Its words may stand in the address: ``?job=reports.daily``."""
+    call.require(Verb.CREATE, some=True)
     query = call.request.query_params
     given = {**typed(query), "timezone": query.get("timezone", "UTC"), "name": query.get("name", "")}
     return _page(call, given, None)
@@ -92,6 +94,7 @@ def create(call: PageCall) -> Response:
 def edit(call: PageCall) -> Response:
     """The form with the definition of a schedule."""
     schedule = call.scheduler.get_schedule(schedule_of(call))
+    call.require(Verb.UPDATE, schedule.job)
     words = {**schedule.definition, "payload": schedule.payload}
     form = {**fields_of(words), "revision": str(schedule.revision), "etag": etag_of(schedule_document(schedule))}
     return _page(call, form, schedule)

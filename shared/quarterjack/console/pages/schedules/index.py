@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from quarterjack.console.calls import PageCall
+from quarterjack.console.pages.schedules.acts import many_for
 from quarterjack.console.pages.schedules.search import conditions
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.sdk.views import Page
@@ -33,6 +34,8 @@ def show(call: PageCall) -> Response:
         fault=fault,
         wanted=wanted,
         page=page,
+        ticked=many_for(call, None, some=True),
+        matching=many_for(call, wanted.get("job"), some=False),
         runs=last_runs(call, [one.name for one in page.items]),
         more=None if page.cursor is None else call.address("schedules", q=text, cursor=cursor_in_url(page.cursor)),
         deleted=call.param("deleted"),

@@ -13,6 +13,7 @@ from quarterjack.console.pages.tenants.index import FIELDS, home_of, profile_of
 from quarterjack.console.pages.tenants.operators import front_of, holder_of, of_holder, operating
 from quarterjack.console.parts import part
 from quarterjack.domain.audit import Via
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION, SHARED
 from quarterjack.errors import InvalidInput, NotFound
 from quarterjack.sdk.tenants.tenant_views import Tenant
@@ -64,6 +65,7 @@ def preview_act(call: PageCall) -> Response:
     """What suspending or resuming would do, in numbers, and the form that does it."""
     word, holder = chosen(call.param("do"), ACTS, "do"), holder_of(call)
     profile = found(call, holder)
+    call.require(Verb.MANAGE_TENANTS, holder=holder)
     of_tenant = front_of(call).scheduler_of(holder)
     return call.render(
         "tenants/act.html",
@@ -91,6 +93,7 @@ def edit(call: PageCall) -> Response:
     """The form that changes a profile."""
     holder = holder_of(call)
     profile = found(call, holder)
+    call.require(Verb.MANAGE_TENANTS, holder=holder)
     given = dict.fromkeys(FIELDS, "")
     if profile is not None:
         given |= {"limited": "" if profile.jobs is None else "yes", "jobs": "\n".join(profile.jobs or ())}

@@ -17,6 +17,8 @@ from quarterjack.errors import InvalidInput, NotFound
 def show_grant(call: PageCall) -> Response:
     """The form of a grant; once it is filled in, what it would allow, and the form that gives it."""
     given = {word: call.param(word) or "" for word in ("to", "can", "jobs")}
+    operating(call)
+    call.require(Verb.GRANT, holder=holder_of(call))
     fault = None
     if given["to"]:
         try:

@@ -12,6 +12,7 @@ from quarterjack.console.pages.tenants.operators import is_operator, of_holder, 
 from quarterjack.console.parts import part
 from quarterjack.console.rendering import ROOT
 from quarterjack.domain.names import check_tenant
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import NAMES, typed_limits
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.errors import InvalidInput
@@ -46,6 +47,7 @@ def home_of(call: PageCall, tenant: str) -> str:
 def new(call: PageCall) -> Response:
     """The form of a new profile."""
     operating(call)
+    call.require(Verb.MANAGE_TENANTS, holder=INSTALLATION)
     return _form(call, None)
 
 

@@ -31,6 +31,7 @@ def show(call: PageCall) -> Response:
 def new(call: PageCall) -> Response:
     """The form of a new key."""
     keys = operating(call).keys(call.tenant)
+    call.require(Verb.GRANT)
     given = {"name": call.param("name") or "", "can": call.param("can") or "submit", "jobs": "*", "days": "90"}
     return _form(call, given, ",".join(key.id for key in keys), None)
 
@@ -69,7 +70,9 @@ def _form(call: PageCall, given: Mapping[str, str], seen: str, fault: InvalidInp
 
 def show_revoke(call: PageCall) -> Response:
     """The key that would be removed, and when it was used last."""
-    return call.render("tenants/key_revoke.html", key=_key(call), now=call.now)
+    key = _key(call)
+    call.require(Verb.GRANT)
+    return call.render("tenants/key_revoke.html", key=key, now=call.now)
 
 
 def revoke(call: PageCall) -> Response:

@@ -23,7 +23,7 @@ def front_of(call: PageCall) -> FrontDoor:
 
 def is_operator(call: PageCall) -> bool:
     """Whether the caller may ask what concerns all tenants; what of it, its grants say."""
-    return call.actor.operator and front_of(call).tenants is not None
+    return call.operates
 
 
 def operating(call: PageCall) -> Tenants:
