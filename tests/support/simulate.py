@@ -40,6 +40,7 @@ from tests.support.histories.recorded import Recorded, Unfollowed
 from tests.support.histories.rich import Brief, Rich
 from tests.support.histories.shrink import about, shrink
 from tests.support.histories.simulator import CALM, HOSTILE, ROUGH, WILD, Faults
+from tests.support.histories.spread import Spread
 
 
 class Patient(Filling):
@@ -62,6 +63,7 @@ ALONE: dict[str, type[History]] = {
     "lanes": Laned,
     "capped": Capped,
     "governed": Governed,
+    "spread": Spread,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

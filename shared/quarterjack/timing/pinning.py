@@ -10,6 +10,9 @@ from quarterjack.timing.rule import Rule, check_near, timetable
 from quarterjack.timing.timetables import LATEST, has, milliseconds, moment
 
 MOST_PENDING = 25  # fires of earlier rules that a rule stores: each change within a window may add one
+MARGIN = (
+    60_000  # ms: clocks differ by 20 s at the most, and an owner's change is written within seconds after its ``since``
+)
 _APART = 1000  # ms by which a pending fire is moved at the most, where another fire of the rule is due at the same time
 
 
@@ -19,7 +22,8 @@ class Taken:
 
     An instant moved by a window or jitter is due at its moved time, and the moved times of two rules differ. So instants up to ``at`` are
     due when the earlier rule says: the fires up to ``at`` have been its own, and ``pending`` are still to come. Then no change of a rule
-    starts an instant twice, and none is lost.
+    starts an instant twice, and none is lost. ``pending`` has the instants of the next minute too: a worker whose clock is ahead, or
+    that came before the change was written, may have started them.
 
     .. code-block:: text
 
@@ -29,12 +33,16 @@ class Taken:
     """
 
     at: int  # UTC ms: the instants up to here
-    pending: tuple[tuple[int, int], ...] = ()  # UTC ms: of these, those that are due later than ``at``, and when
+    pending: tuple[tuple[int, int], ...] = ()  # UTC ms: instants that are due later than ``at``, and when
 
 
 def take(rule: Rule, at: int, *, anchor: int, key: str | None) -> Taken:
     """What a rule decided, that another one takes over at ``at`` (UTC ms)."""
-    return Taken(at=at, pending=tuple(rule.plan.on_their_way(at, anchor, key)))
+    try:
+        pending = rule.plan.on_their_way(at, at + MARGIN, anchor, key)
+    except ExpressionError:  # everything to come is excluded
+        pending = [pair for pair in rule.pending if pair[1] > at]
+    return Taken(at=at, pending=tuple(pending))
 
 
 def pin(
@@ -72,21 +80,31 @@ def _taking_over(rule: Rule, taken: Taken | None, anchor: int, key: str | None) 
     """The rule with what it takes over."""
     if taken is None:
         return replace(rule, decided=None, pending=()) if rule.decided is not None or rule.pending else rule
-    if len(taken.pending) > MOST_PENDING:
-        field, until = "window" if rule.window else "jitter", moment(min(at for _, at in taken.pending))
-        problem = f"{len(taken.pending)} fires of earlier rules are still to come: more than {MOST_PENDING}"
+    early = [at for instant, at in taken.pending if instant <= taken.at]
+    if len(early) > MOST_PENDING:
+        field, until = "window" if rule.window else "jitter", moment(min(early))
+        problem = f"{len(early)} fires of earlier rules are still to come: more than {MOST_PENDING}"
         raise ExpressionError(field, getattr(rule, field), problem, f"change it after {until.isoformat()}")
     rule = replace(rule, decided=taken.at if rule.window or rule.jitter else None, pending=())
-    return replace(rule, pending=_apart(rule, taken, anchor, key)) if taken.pending else rule
+    differing = replace(rule, pending=_differing(rule, taken, anchor, key))
+    return replace(rule, pending=_apart(differing, taken.at, anchor, key)) if differing.pending else rule
 
 
-def _apart(rule: Rule, taken: Taken, anchor: int, key: str | None) -> tuple[tuple[int, int], ...]:
+def _differing(rule: Rule, taken: Taken, anchor: int, key: str | None) -> tuple[tuple[int, int], ...]:
+    """The pending fires without those to come that the rule has, at the same times, or has not at all."""
+    if all(instant <= taken.at for instant, _ in taken.pending):
+        return taken.pending
+    ours = dict(rule.plan.on_their_way(taken.at, taken.at + MARGIN, anchor, key))
+    return tuple((instant, at) for instant, at in taken.pending if instant <= taken.at or ours.get(instant, at) != at)
+
+
+def _apart(rule: Rule, begun: int, anchor: int, key: str | None) -> tuple[tuple[int, int], ...]:
     """The pending fires, none at the time of another fire of the rule, and none after its end: each fire is a run of its own."""
-    table, places = rule.plan.uncounted(anchor, key), dict[int, int]()
+    table, places = rule.plan.own(anchor, key), dict[int, int]()
     end = LATEST if rule.end is None else milliseconds("end", rule.end)
-    for instant, moved in taken.pending:
+    for instant, moved in rule.pending:
         wanted = min(moved, end)
-        near = chain(range(wanted, min(wanted + _APART, end) + 1), range(wanted, taken.at, -1))
-        free = (at for at in near if taken.at < at and at not in places and not has(table, at))
+        near = chain(range(wanted, min(wanted + _APART, end) + 1), range(wanted, begun, -1))
+        free = (at for at in near if begun < at and at not in places and not has(table, at))
         places[next(free, moved)] = instant
     return tuple((instant, at) for at, instant in sorted(places.items()))

@@ -24,6 +24,7 @@ from quarterjack.timing.timetables import (
     Bounded,
     SpreadFires,
     Timetable,
+    Without,
     WithPending,
     fires,
     milliseconds,
@@ -71,7 +72,7 @@ class Rule:
     )
     pending: tuple[
         tuple[int, int], ...
-    ] = ()  # UTC ms: instants up to there that it moved beyond, and their moved times
+    ] = ()  # UTC ms: instants that it decided and that were to come, and when they are due
     plan: RulePlan = field(init=False, repr=False, compare=False)  # the parsed rule
 
     def __post_init__(self) -> None:
@@ -156,6 +157,7 @@ class RulePlan:
             with about(f"also[{number}]"):
                 self.expressions.append(read(text))
         self._exclusions = exclusions.parse_exclusions(rule.exclude, rule.calendar)
+        self._apart = frozenset(instant for instant, _ in rule.pending)
         spread = rule.window or rule.jitter or rule.pending
         relative = any(e.anchored or e.hashed for e in self.expressions) or rule.max_fires or spread
         # The timetable, if it depends on the rule alone: not on anchor, key or seed.
@@ -176,18 +178,24 @@ class RulePlan:
 
     def uncounted(self, anchor: int, key: str | None) -> Timetable:
         """The fires without the limit of ``max_fires``."""
-        base = self._unspread(anchor, key)
-        table = self._spread(base, key)
-        return WithPending(table, base, self.rule.pending) if self.rule.pending else table
+        table = self.own(anchor, key)
+        return WithPending(table, self._unspread(anchor, key), self.rule.pending) if self.rule.pending else table
 
-    def on_their_way(self, at: int, anchor: int, key: str | None) -> list[tuple[int, int]]:
-        """The instants (UTC ms) up to ``at`` that are due later than ``at``, with the times at which they are due."""
-        found = [pair for pair in self.rule.pending if pair[1] > at]
+    def own(self, anchor: int, key: str | None) -> Timetable:
+        """The fires that this rule alone decides, without the limit of ``max_fires``."""
+        return self._spread(self._unspread(anchor, key), key)
+
+    def on_their_way(self, at: int, soon: int, anchor: int, key: str | None) -> list[tuple[int, int]]:
+        """The instants (UTC ms) up to ``soon`` that are due later than ``at``, with the times at which they are due."""
         base = self._unspread(anchor, key)
         table = self._spread(base, key)
-        instant = table.on_its_way(at) if isinstance(table, SpreadFires) else None
-        if instant is not None and isinstance(table, SpreadFires):
-            found.append((instant, table.moved(instant)))
+        coming = [due for due in fires(base, at, soon) if due not in self._apart]
+        if isinstance(table, SpreadFires):
+            early = table.on_its_way(at)
+            found = [(due, table.moved(due)) for due in (early, *coming) if due is not None]
+        else:
+            found = [(due, due) for due in coming]
+        found += [pair for pair in self.rule.pending if pair[1] > at]
         return [pair for pair in found if pair[1] <= self.final(anchor, key)] if self.rule.max_fires else found
 
     def _spread(self, base: Timetable, key: str | None) -> Timetable:
@@ -197,13 +205,13 @@ class RulePlan:
             if key is None:
                 problem = "a window spreads by identity, and there is none here"
                 raise ExpressionError("window", rule.window, problem, "give key=")
-            return SpreadFires(base, rule.window * 1000, key, self._end, decided)
+            return SpreadFires(base, rule.window * 1000, key, self._end, decided, self._apart)
         if rule.jitter:
             if rule.seed is None:
                 problem = "jitter needs the seed that the revision stores"
                 raise ExpressionError("jitter", rule.jitter, problem, "give seed=")
-            return SpreadFires(base, rule.jitter * 1000, rule.seed, self._end, decided)
-        return base
+            return SpreadFires(base, rule.jitter * 1000, rule.seed, self._end, decided, self._apart)
+        return Without(base, self._apart) if self._apart else base
 
     def _unspread(self, anchor: int, key: str | None) -> Timetable:
         zone, gap, repeated = self.rule.timezone, self.rule.gap, self.rule.repeated

@@ -21,6 +21,7 @@ from quarterjack.timing.timetables import (
     SpreadFires,
     Timetable,
     Union,
+    Without,
     WithPending,
     fires,
 )
@@ -112,7 +113,7 @@ class FireTally:
     def _unspread(self, table: SpreadFires) -> Sequence[int] | None:
         """The counts of a spread timetable, if no fire can be moved from one span into the next; else None."""
         key, begin = (table.table, table.window), self.edges[0]
-        if table.decided >= begin:
+        if max((table.decided, *table.apart)) >= begin:
             return None
         if key not in self._unmoved:
             self._unmoved[key] = self._counts_unmoved(*key)
@@ -121,7 +122,7 @@ class FireTally:
             return None
         counts = list(unmoved)
         for due in fires(table.table, begin - table.window - 1, begin - 1):
-            if due > table.decided and begin <= (moved := table.moved(due)) < self.edges[-1]:
+            if due > table.decided and due not in table.apart and begin <= (moved := table.moved(due)) < self.edges[-1]:
                 counts[bisect_right(self.edges, moved) - 1] += 1
         return counts
 
@@ -185,7 +186,9 @@ def _unbounded(table: Timetable, edges: Sequence[int]) -> Timetable:
     if isinstance(table, Bounded) and table.first <= edges[0] and table.last >= edges[-1] - 1:
         table = table.table
     if isinstance(table, WithPending) and table.are_over(edges[0]):
-        return table.table
+        table = table.table
+    if isinstance(table, Without) and max(table.removed, default=0) < edges[0]:
+        table = table.table
     return table
 
 
@@ -210,7 +213,7 @@ def _is_daily(pattern: CronPattern) -> bool:
 
 def _weight(table: Timetable) -> int:
     """What a step of it takes, in steps of a cron expression."""
-    if isinstance(table, (Bounded, WithPending)):
+    if isinstance(table, (Bounded, Without, WithPending)):
         return _weight(table.table)
     if isinstance(table, Excluding):
         return 1 + table.weight

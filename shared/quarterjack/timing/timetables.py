@@ -141,6 +141,7 @@ class SpreadFires:
     seed: str  # the schedule's identity, or a random seed of its own
     last: int = LATEST  # UTC milliseconds
     decided: int = EARLIEST  # UTC milliseconds: the instants up to here are an earlier rule's, wherever it moved them
+    apart: frozenset[int] = frozenset()  # UTC milliseconds: and so are these
 
     def next(self, after: int) -> int | None:
         return self.nth(after, 1)
@@ -149,7 +150,7 @@ class SpreadFires:
         """The ``number``-th fire later than ``after``: order and count are those of the timetable that is spread."""
         due = self._first(after)
         for _ in range(number - 1):
-            due = None if due is None else self.table.next(due)
+            due = None if due is None else self._following(due)
         return None if due is None else self.moved(due)
 
     def between(self, after: int, upto: int) -> Iterator[int]:
@@ -157,21 +158,33 @@ class SpreadFires:
         due = self._first(after)
         while due is not None and (moved := self.moved(due)) <= upto:
             yield moved
-            due = self.table.next(due)
+            due = self._following(due)
 
     def on_its_way(self, at: int) -> int | None:
         """The fire of the timetable that is spread which is due up to ``at`` and moved beyond it; None: there is none."""
         due = self._before(at)
-        return due if due is not None and self.decided < due <= at < self.moved(due) else None
+        if due is None or due > at or self._is_decided(due):
+            return None
+        return due if self.moved(due) > at else None
 
     def _first(self, after: int) -> int | None:
         """The first fire of the timetable that is spread whose moved time is later than ``after``."""
         if after <= self.decided:
-            return self.table.next(self.decided)
+            return self._following(self.decided)
         due = self._before(after)
-        if due is not None and (due <= self.decided or self.moved(due) <= after):
-            return self.table.next(due)
+        if due is not None and (self._is_decided(due) or self.moved(due) <= after):
+            return self._following(due)
         return due
+
+    def _following(self, due: int) -> int | None:
+        """The next fire of the timetable that is spread which this one moves."""
+        following = self.table.next(due)
+        while following is not None and following in self.apart:
+            following = self.table.next(following)
+        return following
+
+    def _is_decided(self, due: int) -> bool:
+        return due <= self.decided or due in self.apart
 
     def _before(self, after: int) -> int | None:
         """The last fire up to ``after``, the only one that the delay may move beyond it; if there is none, the first one later."""
@@ -193,7 +206,7 @@ class SpreadFires:
 
 @dataclass(frozen=True, slots=True)
 class WithPending:
-    """The fires of a timetable, and those that an earlier rule had moved beyond the instant at which this rule took over.
+    """The fires of a timetable, and those that an earlier rule had decided when this rule took over.
 
     An instant that ``base``, the rule without its delays, no longer has is not due.
     """

@@ -10,7 +10,7 @@ from quarterjack import Scheduler, Settings
 from quarterjack.cli.schedules.options import WORDS, parse_options
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.requests import ScheduleWords
-from quarterjack.timing import Rule
+from quarterjack.timing import STORED, Rule
 
 from tests.support.command_line import Say
 
@@ -34,7 +34,7 @@ class TestWords:
 
     def test_every_field_of_a_rule_has_one(self) -> None:
         ours = {word.name for word in WORDS} | {"start", "end"}
-        assert {f for f in Rule.__dataclass_fields__ if f not in ("expression", "seed", "last", "plan")} <= ours
+        assert {f for f in Rule.__dataclass_fields__ if f not in ("expression", "plan", *STORED)} <= ours
 
     def test_what_was_not_given_is_not_said(self) -> None:
         said = parse_options({"payload": None, "tags": [], "shadow": False, "timeout": 0.0, "gap": None})

@@ -19,7 +19,7 @@ from quarterjack.cli.wording import COMMANDS, PARAMETERS, PHRASES, Wording
 from quarterjack.domain.options import Options, OptionWords
 from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound, QuarterjackError
 from quarterjack.sdk.requests import ScheduleWords
-from quarterjack.timing import Rule
+from quarterjack.timing import STORED, Rule
 
 from tests.support.scenes.world import World
 
@@ -282,7 +282,7 @@ def test_every_word_of_a_definition_has_its_option() -> None:
     mapped = {name for name in names if str(words.error(InvalidInput(name, "x", "y", "z"))).startswith("--")}
     unmapped = {name for name in names - mapped if not name.startswith("_")}
     # The expression is an argument, the retry stands for its options, and the others are for programs.
-    of_programs = {"retry_on", "never_on", "always_on", "by_status", "plan", "last", "seed"}
+    of_programs = {"retry_on", "never_on", "always_on", "by_status", "plan", *STORED}
     assert unmapped == {"expression", "retry", *of_programs}
     for table in (RETRY, RULE):
         for option, name in table.items():

@@ -31,6 +31,8 @@ FULL = {
     "jitter": 60,
     "seed": "abc",
     "last": ms("2026-02-01"),
+    "decided": ms("2026-01-15T09:30"),
+    "pending": [[ms("2026-01-15T09:00"), ms("2026-01-15T09:40")]],
 }
 
 
@@ -95,6 +97,8 @@ class TestAsData:
             ({"window": 5, "jitter": 5}, "jitter"),
             ({"seed": 5}, "seed"),
             ({"last": "5"}, "last"),
+            ({"decided": "5"}, "decided"),
+            ({"pending": [[5]]}, "pending"),
         ],
     )
     def test_a_policy_that_cannot_be_meant_is_refused(self, policies: dict[str, Any], field: str) -> None:

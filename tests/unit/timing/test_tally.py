@@ -82,6 +82,12 @@ EVERY = (
         {"window": 7_200},
         {"window": 90, "end": at("2026-10-26T03:10:00")},
         {"jitter": 300, "seed": "s", "exclude": ["* 2 * * *", "30 * * 10 *"]},
+        {
+            "window": 600,
+            "decided": ms("2026-03-26T03:02"),
+            "pending": ((ms("2026-03-26T02:00"), ms("2026-03-26T04:05")),),
+        },
+        {"pending": ((ms("2026-03-26T02:00"), ms("2026-03-26T04:05")), (ms("2020-01-01"), ms("2020-01-02")))},
         {"max_fires": 900},
         {"on_excluded": "next_business_day"},
         {"calendar": "DE"},
