@@ -12,8 +12,8 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a breaker opens by few attempts",
         "state/tenants/breaker.py",
-        "if is_long and attempts >= LEAST and",
-        "if is_long and",
+        "return attempts >= LEAST and failures",
+        "return failures",
     ),
     (
         "a breaker opens by fewer failures than the limit says",
@@ -38,12 +38,6 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "worker/pipeline.py",
         "_report_success, _count_attempt, _return_permit)",
         "_report_success, _count_attempt)",
-    ),
-    (
-        "a permit is used up although another breaker has none",
-        "state/tenants/breaker.py",
-        "taken=breaker.taken - permits)",
-        "taken=breaker.taken)",
     ),
     (
         "an open breaker never closes",
@@ -244,9 +238,81 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "after.body()",
     ),
     (
-        "a permit is used although another breaker has opened since",
+        "a permit of one breaker is used for another",
         "worker/breakers.py",
-        "if left and is_current and now < until:",
-        "if left and now < until:",
+        "return next(((name, job) for name in breakers.over(job)), None)",
+        'return next((("", job) for name in breakers.over(job)), None)',
+    ),
+    (
+        "the share that is the limit opens no breaker",
+        "state/tenants/breaker.py",
+        "failures * 100 >= percent * attempts",
+        "failures * 100 > percent * attempts",
+    ),
+    (
+        "probes that fail by exactly the limit's share close a breaker",
+        "state/tenants/breaker.py",
+        "self.failed * 100 >= self.percent * max(ended, 1)",
+        "self.failed * 100 > self.percent * max(ended, 1)",
+    ),
+    (
+        "a bad job's probes count for all jobs",
+        "state/tenants/breaker.py",
+        "            if not jobs[job].is_open:  # a job",
+        "            if True:  # a job",
+    ),
+    (
+        "a bad job opens the breaker of all jobs before its own",
+        "state/tenants/breaker.py",
+        "if name != ALL and one.fails(percent)]",
+        "if name == job and one.is_open]",
+    ),
+    (
+        "what a bad job did before its breaker opened counts for all jobs",
+        "state/tenants/breaker.py",
+        "jobs[ALL] = every.without(present.windows)",
+        "jobs[ALL] = every",
+    ),
+    (
+        "a bad job's probes take the permits of all jobs",
+        "state/tenants/breaker.py",
+        "if name in self.jobs and self.jobs[name].is_open][:1]",
+        "if name in self.jobs and self.jobs[name].is_open][-1:]",
+    ),
+    (
+        "a run whose breaker closes passes that of all jobs",
+        "state/tenants/breaker.py",
+        "            if breaker.is_open:\n                break\n",
+        "            break\n",
+    ),
+    (
+        "a breaker that nobody asks holds for ever",
+        "state/tenants/breaker.py",
+        "        if self.is_quiet(now):\n            return Breaker()\n",
+        "",
+    ),
+    (
+        "a breaker closes while the ticker holds its fires",
+        "state/tenants/breaker.py",
+        "now - self.since > FORGOTTEN and now - self.held_at > QUIET",
+        "now - self.since > FORGOTTEN",
+    ),
+    (
+        "no tick closes a breaker that nobody asks",
+        "ticker/tick.py",
+        "            breakers.close_quiet()\n",
+        "            pass\n",
+    ),
+    (
+        "a ticker that has nothing due looks for no open breaker",
+        "fires/breakers.py",
+        "            if not self._is_read and now // MINUTE % _LOOK == 0:\n",
+        "            if False:\n",
+    ),
+    (
+        "why forgets the breaker of a limit that is gone",
+        "why/evidence.py",
+        "lambda: read_breakers(self._tenant, self._services)[0])",
+        "lambda: None)",
     ),
 )

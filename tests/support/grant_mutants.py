@@ -75,10 +75,4 @@ GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "by_name=url is None,",
         "by_name=False,",
     ),
-    (
-        "a definition that replaces another removes a payload that its sender has not seen",
-        "sdk/schedules.py",
-        "        elif payload is NONE:\n",
-        "        elif payload is UNSET:\n",
-    ),
 )

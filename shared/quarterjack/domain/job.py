@@ -150,7 +150,9 @@ class Context:
     logger: RunLogger  # adds run, job and tenant to every line
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None: no limit
     effects: JobEffects  # implements the methods below
-    missed: bool = False  # its fire was claimed, or the run first started, more than a minute late: an outage, a backlog, a pause
+    missed: bool = (
+        False  # its fire was claimed, or the run first started, more than a minute late: an outage, a backlog, a pause
+    )
     backfill: str | None = None  # id of the backfill that it belongs to
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:

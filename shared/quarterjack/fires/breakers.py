@@ -24,6 +24,7 @@ from quarterjack.domain.message import reading
 from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.notice import BREAKERS, BreakerNotice, notice_key
 from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
 from quarterjack.fires.marks import TickMarks, marked, put_mark, remove_mark
 from quarterjack.ports.records import Record
@@ -33,6 +34,7 @@ from quarterjack.state.tenants.marks import Mark
 
 log = logging.getLogger(__name__)
 
+_LOOK = 10  # minutes between two looks of a ticker that has nothing due
 _TRIES = 8  # writes of breakers that others keep writing
 
 Edit = Callable[[TenantBreakers], TenantBreakers]
@@ -157,6 +159,21 @@ class BreakerCheck:
     def most(self, entry: AgendaEntry) -> int | None:
         """The fires that may be claimed of an entry now; None: as many as are due."""
         return self._most.get(entry.key)
+
+    def close_quiet(self) -> None:
+        """Close the breakers for which nothing waits any more. A tick without due chains asks once in _LOOK minutes whether there are some."""
+        now = self._clock()
+        with self._lock:
+            if not self._is_read and now // MINUTE % _LOOK == 0:
+                self._open, self._is_read = self._read(), True
+        for tenant, breakers in self._open.items():
+            if breakers.without_quiet(now) == breakers:
+                continue
+            try:
+                change_breakers(tenant, lambda present: present.without_quiet(now), self._services)
+            except Exception as problem:  # noqa: BLE001 (any failure: another tick, or who asks it for a permit, closes it)
+                error = f"{type(problem).__name__}: {problem}"
+                log.warning("breaker.not_closed", extra={"tenant": tenant, "error": error})
 
     def _key(self, entry: AgendaEntry) -> tuple[str, str] | None:
         """Tenant and job of an entry of which not everything may go."""

@@ -131,7 +131,9 @@ class ScheduleMethods(SchedulerBase):
         def define(present: Definition | None) -> Definition:
             if present is not None and present.has_payload and not self._may(Verb.READ_PAYLOADS, present.job):
                 remedy = "give a payload, keep the stored one (keep_payload=True), or ask for read-payloads"
-                problem = f"name={name!r}: you may not read its payload, so leaving it out would remove it unseen; {remedy}"
+                problem = (
+                    f"name={name!r}: you may not read its payload, so leaving it out would remove it unseen; {remedy}"
+                )
                 raise Forbidden(problem, verb=Verb.READ_PAYLOADS, tenant=self.tenant, job=present.job)
             return spec.definition(present)
 

@@ -171,6 +171,8 @@ def tick(
         )
         one = _Tick(context, pressure, breakers, report, queue, deadline=deadline, holder=holder)
         queue.go_through(one.run_shard)
+        if not (report.stopped or report.unavailable):  # else something may be held in what was not read
+            breakers.close_quiet()
     report.groups, report.throttled = queue.handed, spread.stats.throttled - throttled_before
     report.held, report.broken = pressure.held, breakers.tenants
     return report

@@ -221,9 +221,8 @@ class EvidenceReader:
 
         freeze = tried("freeze", self._freeze)
         governance = tried("profile", lambda: self._services.tenants.governance(self._tenant, facts.now))
-        breakers = None
-        if governance is not None and governance.limits.breaker_percent is not None:
-            breakers = tried("circuit breakers", lambda: read_breakers(self._tenant, self._services)[0])
+        # Also of a tenant without the limit: it may have had one when the run was due.
+        breakers = tried("circuit breakers", lambda: read_breakers(self._tenant, self._services)[0])
         facts = replace(facts, freeze=freeze, governance=governance, breakers=breakers)
         acts = tried("audit", lambda: self._tenant_acts(facts))
         attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None

@@ -45,7 +45,8 @@ class _Known:
     failed: Counter[tuple[str, int]] = field(default_factory=Counter)
     percent: int = 100
     written_at: int = -FLUSH  # UTC ms
-    permits: dict[str, tuple[int, int]] = field(default_factory=dict)  # by job: UTC ms until which, and how many
+    # By breaker and job: UTC ms until which, and how many.
+    permits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
 
 class BreakerBook(HoldsLocks):
@@ -62,13 +63,13 @@ class BreakerBook(HoldsLocks):
         """Whether a run may start."""
         known = self._known(tenant)
         breakers = self._breakers(tenant, known, services, now)
-        if not breakers.over(job):
+        place = _place(breakers, job)
+        if place is None:
             return Passage.FREE
         with self._lock:
-            until, left = known.permits.get(job, (0, 0))
-            is_current = breakers.opened_at(job) + MINUTE <= until  # no breaker has opened since it was granted
-            if left and is_current and now < until:
-                known.permits[job] = until, left - 1
+            until, left = known.permits.get(place, (0, 0))
+            if left and now < until:
+                known.permits[place] = until, left - 1
                 return Passage.PERMIT
         if breakers.permit(job, now)[0] is breakers:  # none is left, and that is known
             return Passage.HELD
@@ -86,8 +87,10 @@ class BreakerBook(HoldsLocks):
             return Passage.FREE
         if not granted:
             return Passage.HELD
-        with self._lock:
-            known.permits[job] = known.breakers.permits_until(job), granted - 1
+        place = _place(known.breakers, job)
+        if place is not None:
+            with self._lock:
+                known.permits[place] = known.breakers.permits_until(job), granted - 1
         return Passage.PERMIT
 
     def known(self, tenant: str, services: Services, now: int) -> TenantBreakers:
@@ -97,9 +100,11 @@ class BreakerBook(HoldsLocks):
     def give_back(self, tenant: str, job: str) -> None:
         """Keep the permit of a run that did not start for the next one, as long as it counts."""
         known = self._known(tenant)
-        with self._lock:
-            until, left = known.permits.get(job, (0, 0))
-            known.permits[job] = until, left + 1
+        place = _place(known.breakers, job)
+        if place is not None:
+            with self._lock:
+                until, left = known.permits.get(place, (0, 0))
+                known.permits[place] = until, left + 1
 
     def count(self, tenant: str, job: str, services: Services, now: int, *, succeeded: bool, percent: int) -> None:
         """Count an attempt that ended."""
@@ -159,3 +164,8 @@ class BreakerBook(HoldsLocks):
                 known.failed += failed
             return
         self._learn(known, after, now)
+
+
+def _place(breakers: TenantBreakers, job: str) -> tuple[str, str] | None:
+    """Under which the permits of a job are kept: those of one breaker are no permits of another. None: no breaker stands before it."""
+    return next(((name, job) for name in breakers.over(job)), None)

@@ -346,7 +346,7 @@ class LimitsOracle:
                 )
 
     def _over(self, tenant: str, job: str) -> list[_Open]:
-        return [self._open[tenant, name] for name in (job, "*") if (tenant, name) in self._open]
+        return [self._open[tenant, name] for name in (job, "*") if (tenant, name) in self._open][:1]
 
     def _look_at_permit(self, process: Process, thread: _Thread, lease: Lease, tenant: str, job: str) -> None:
         passages = thread.passages[tenant, job]

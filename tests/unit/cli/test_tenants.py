@@ -10,7 +10,7 @@ from quarterjack.cli.exits import ExitCode
 from quarterjack.services import connect, system_clock
 
 from tests.support.command_line import Say
-from tests.support.open_breakers import open_breaker
+from tests.support.open_breakers import open_breaker, open_breaker_of_all
 
 pytestmark = pytest.mark.cloud
 ALICE = "app:alice@acme"
@@ -202,6 +202,7 @@ def test_breakers_are_listed_and_closed(said: Say, local_settings: Settings) -> 
     empty = said("--tenant", "acme", "breakers", "list")
     assert (empty.code, empty.out) == (0, "")
     assert "no job of the tenant fails" in empty.err
+    open_breaker_of_all("acme", connect(local_settings), system_clock())
     open_breaker("acme", "note", connect(local_settings), system_clock())
     listed = said("--tenant", "acme", "breakers", "list").out
     assert [line.split()[:2] for line in listed.splitlines()] == [["job", "state"], ["*", "OPEN"], ["note", "OPEN"]]

@@ -62,7 +62,9 @@ def test_every_variable_that_is_named_exists() -> None:
 
 
 def test_a_variable_that_is_no_field_of_the_settings_is_in_the_code() -> None:
-    code = "".join(path.read_text() for path in files((*CODE, "tests/support", "tests/conftest.py")) if path.suffix == ".py")
+    code = "".join(
+        path.read_text() for path in files((*CODE, "tests/support", "tests/conftest.py")) if path.suffix == ".py"
+    )
     assert {name for name in OTHERS if f'"{name}"' not in code} == set()
 
 

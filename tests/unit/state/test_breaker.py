@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 from dataclasses import replace
@@ -15,6 +14,7 @@ from quarterjack.state.tenants.breaker import (
     FORGOTTEN,
     LARGEST,
     LEAST,
+    QUIET,
     WINDOWS,
     Breaker,
     TenantBreakers,
@@ -114,31 +114,103 @@ def test_it_closes_when_permits_are_left_and_nothing_is_held() -> None:
     assert replace(breaker, succeeded=0).permit(now)[0].rate == 8, "nothing has ended"
 
 
-def test_a_run_needs_the_permits_of_its_job_and_of_all_jobs() -> None:
+def test_a_run_needs_a_permit_of_its_jobs_breaker_or_else_of_that_of_all_jobs() -> None:
     job = replace(opened(), rate=8, taken=0)
     every = replace(job, taken=8)
     breakers = TenantBreakers({"shaky": job, ALL: every})
     after, granted = breakers.permit("shaky", job.since)
-    assert granted == 0
-    assert after.jobs["shaky"].taken == 0, "what is not used is not taken"
+    assert (granted, after.jobs["shaky"].taken, after.jobs[ALL]) == (1, 1, every)
+    after, granted = breakers.permit("other", job.since)
+    assert (granted, after.jobs["shaky"]) == (0, job)
     assert after.jobs[ALL].refused
-    assert breakers.over("other") == [ALL]
+    assert (breakers.over("shaky"), breakers.over("other")) == (["shaky"], [ALL])
     assert TenantBreakers({"shaky": job}).over("other") == []
-    assert after.permit("shaky", job.since)[0] is after, "nothing is written for the next one"
+    assert after.permit("other", job.since)[0] is after, "nothing is written for the next one"
 
 
-@pytest.mark.parametrize("apart", [1, 15, 30, 59])
-def test_two_breakers_whose_minutes_begin_apart_let_a_probe_through_each_minute(apart: int) -> None:
-    """That of all jobs opened some seconds after that of the job: neither may use up its permit while the other has none."""
-    first = opened()
-    breakers = TenantBreakers({"a": first, ALL: replace(first, since=first.since + apart * SECOND, refused=True)})
-    probes = list[int]()
-    for second in range(600):
-        now = first.since + apart * SECOND + second * SECOND
-        breakers, granted = breakers.permit("a", now)
-        probes += [now] * granted
-    assert 9 <= len(probes) <= 11
-    assert all(later - earlier >= 59 * SECOND for earlier, later in itertools.pairwise(probes))
+def test_a_run_whose_jobs_breaker_closes_asks_that_of_all_jobs() -> None:
+    job = replace(opened(), rate=8, taken=3, succeeded=3)
+    now = job.since + MINUTE
+    after, granted = TenantBreakers({"shaky": job, ALL: replace(job, since=now, taken=8)}).permit("shaky", now)
+    assert (after.open, granted) == ([ALL], 0)
+    after, granted = TenantBreakers({"shaky": job}).permit("shaky", now)
+    assert (after.open, granted) == ([], 1)
+
+
+@pytest.mark.parametrize(("percent", "succeeded", "failed"), [(75, 5, 15), (50, 10, 10), (100, 0, 20), (90, 3, 27)])
+def test_at_exactly_the_limits_share_it_opens_and_probes_close_down(percent: int, succeeded: int, failed: int) -> None:
+    def after(fewer: int) -> Breaker:
+        breaker = counted(Breaker(), 0, 0, 1, percent)
+        return counted(breaker, WINDOWS - 1, succeeded + fewer, failed - fewer - 1, percent)
+
+    assert after(0).is_open
+    assert not after(1).is_open, "one failure fewer"
+    breaker = replace(after(0), rate=64, taken=64, succeeded=succeeded, failed=failed)
+    assert breaker.permit(breaker.since + MINUTE)[0].rate == 1
+    fewer = replace(breaker, succeeded=succeeded + 1, failed=failed - 1)
+    assert fewer.permit(breaker.since + MINUTE)[0].rate == 128
+    idle = replace(breaker, taken=3)
+    assert idle.permit(breaker.since + MINUTE)[0].is_open, "so many failures close no breaker, whatever is left over"
+
+
+def through(counts: dict[str, tuple[int, int]], minutes: int, percent: int = 90) -> TenantBreakers:
+    """The breakers of a tenant whose jobs end so many attempts, succeeded and failed, in each minute."""
+    breakers = TenantBreakers()
+    for at in range(START, START + minutes):
+        ended = [(job, at, *ends) for job, ends in counts.items()]
+        breakers = breakers.counted(ended, now=at * MINUTE + 30 * SECOND, percent=percent)
+    return breakers
+
+
+def test_one_bad_job_does_not_open_the_breaker_of_all_jobs() -> None:
+    """Nearly all attempts of the tenant are those of its bad job."""
+    breakers = through({"bad": (0, 60), "good": (2, 0)}, 12)
+    assert breakers.open == ["bad"]
+    assert breakers.over("good") == []
+    assert through({"bad": (0, 60), "good": (2, 0)}, WINDOWS - 1).open == []
+
+
+def test_a_job_that_fails_now_and_then_before_a_bad_one_opens_nothing_for_all() -> None:
+    """The breaker of all jobs counts for longer than that of the bad job, so it would open first."""
+    breakers = TenantBreakers()
+    for at in range(START, START + 20):
+        ended = [("good", at, 2, 1 if at == START else 0)]
+        if at >= START + 3:
+            ended.append(("bad", at, 0, 200))
+        breakers = breakers.counted(ended, now=at * MINUTE + 30 * SECOND, percent=90)
+        assert ALL not in breakers.open, at - START
+    assert breakers.open == ["bad"]
+
+
+def test_several_jobs_that_fail_seldom_open_the_breaker_of_all_jobs() -> None:
+    few = {f"few{n}": (0, 1) for n in range(6)}
+    assert through(few, WINDOWS).open == [ALL]
+    assert through({**few, "bad": (0, 60)}, WINDOWS).open == [ALL, "bad"], "also beside a bad one"
+
+
+def test_probes_of_a_bad_job_say_nothing_of_the_others() -> None:
+    breakers = TenantBreakers({"bad": opened(), ALL: opened()})
+    at = START + WINDOWS
+    after = breakers.counted([("bad", at, 0, 1), ("good", at, 1, 0)], now=at * MINUTE, percent=90)
+    assert (after.jobs["bad"].failed, after.jobs[ALL].failed, after.jobs[ALL].succeeded) == (1, 0, 1)
+
+
+def test_a_breaker_that_nobody_asks_closes() -> None:
+    """Its schedules were paused or deleted, and nothing waits."""
+    breaker = replace(opened(), rate=8, failed=1, refused=True)
+    quiet = breaker.since + FORGOTTEN + 1
+    assert breaker.is_quiet(quiet)
+    assert breaker.permit(quiet) == (Breaker(), 1)
+    assert not breaker.is_quiet(quiet - 1)
+    assert breaker.permit(quiet - 1)[0].is_open
+    held = replace(breaker, held_at=quiet - QUIET)
+    assert not held.is_quiet(quiet), "the ticker holds fires back"
+    assert held.permit(quiet)[0].is_open
+    assert not Breaker().is_quiet(quiet)
+    both = TenantBreakers({"shaky": breaker, ALL: held})
+    assert both.without_quiet(quiet).open == [ALL]
+    assert [(period.job, period.until) for period in both.without_quiet(quiet).changes(both)] == [("shaky", quiet)]
+    assert breaker.fed(quiet) == 1, "what a tick finds due after an outage is probed, and the rest is held"
 
 
 def test_ticks_feed_as_many_as_there_are_permits_and_none_beside_those_that_wait() -> None:

@@ -74,7 +74,9 @@ def test_a_put_of_what_was_read_removes_no_payload_that_its_sender_may_not_see()
     assert changed["definition"]["timezone"] == "UTC"
     assert api.scheduler.get_schedule("nightly").payload == ["Eve"]
     api.scheduler.update_schedule("nightly", payload=None)
-    assert api.put("/schedules/nightly", read["definition"] | {"timezone": "Asia/Tokyo"})["masked"], "there is none to lose"
+    assert api.put("/schedules/nightly", read["definition"] | {"timezone": "Asia/Tokyo"})["masked"], (
+        "there is none to lose"
+    )
     api.scheduler.delete_schedule("nightly")
     assert api.problem("PUT", "/schedules/nightly", read["definition"])[1]["verb"] == "create"
 

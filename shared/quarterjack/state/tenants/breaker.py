@@ -6,7 +6,11 @@
     open        runs wait; one a minute is let through as a probe
       │  the probe succeeds: twice as many in the next minute, and so on; so many fail as opened it: one a minute again
       ▼
-    closed      nothing was refused or held back for a while, or so many are let through that nothing waits
+    closed      nothing waits: permits are left and nothing was held back for a while, or nobody has asked for one at all; or so many
+                are let through that nothing waits any more
+
+An attempt of a job whose own breaker is open counts for that one alone, and its runs ask that one alone: one bad job does not open the
+breaker of all jobs, and its probes take no permits of the others.
 
 What is open is a matter of one row for each tenant, and its version decides between the processes that write it. The row remembers the
 last times in which one was open.
@@ -28,6 +32,7 @@ LARGEST = 1 << 17  # permits of a minute from which nothing is held any more
 FORGOTTEN = 5 * MINUTE  # after which a run that found no permit would have asked again: it comes back within three
 QUIET = 3 * MINUTE  # without an entry held back by the ticker before a breaker closes
 _SHARE = 32  # part of a minute's permits that a worker takes at once
+Windows = tuple[tuple[int, int, int], ...]  # minutes since 1970 with attempts that succeeded and failed
 _REMEMBERED = 16  # times in which a breaker of the tenant was open and that are over: they keep the row below two KB
 
 
@@ -50,7 +55,7 @@ class OpenPeriod:
 class Breaker:
     """Of one job, or of all jobs of a tenant."""
 
-    windows: tuple[tuple[int, int, int], ...] = ()  # minutes since 1970 with attempts that succeeded and failed
+    windows: Windows = ()
     watched_since: int | None = None  # minute of the failure since which attempts are counted
     opened_at: int | None = None  # UTC ms; None: it is closed
     percent: int = 100  # of failures, by which it opened
@@ -71,8 +76,29 @@ class Breaker:
         """Whether there is anything to remember."""
         return self.is_open or self.watched_since is not None
 
-    def counted(self, minute: int, succeeded: int, failed: int, *, now: int, percent: int) -> Breaker:
-        """With attempts that ended in a minute; it may open by them. ``percent``: of failures at which it does."""
+    def is_quiet(self, now: int) -> bool:
+        """Whether nothing waits for it: nobody has asked for a permit for so long, and the ticker holds nothing back."""
+        return self.is_open and now - self.since > FORGOTTEN and now - self.held_at > QUIET
+
+    def fails(self, percent: int, apart: Iterable[Windows] = ()) -> bool:
+        """Whether so large a share of the attempts in its windows failed as opens it, without the attempts ``apart``."""
+        kept = {at for at, _, _ in self.windows}
+        left_out = [(one, other) for windows in apart for at, one, other in windows if at in kept]
+        failures = sum(other for _, _, other in self.windows) - sum(other for _, other in left_out)
+        attempts = failures + sum(one for _, one, _ in self.windows) - sum(one for one, _ in left_out)
+        return attempts >= LEAST and failures * 100 >= percent * attempts
+
+    def without(self, apart: Windows) -> Breaker:
+        """It is closed, and as if these attempts had never been counted."""
+        gone = {at: (one, other) for at, one, other in apart}
+        left = [(at, one - gone.get(at, (0, 0))[0], other - gone.get(at, (0, 0))[1]) for at, one, other in self.windows]
+        failing = [at for at, _, failures in left if failures > 0]
+        return replace(self, windows=tuple(left), watched_since=failing[0]) if failing else Breaker()
+
+    def counted(
+        self, minute: int, succeeded: int, failed: int, *, now: int, percent: int, apart: Iterable[Windows] = ()
+    ) -> Breaker:
+        """With attempts that ended in a minute; it may open by them. ``percent``: of failures at which it does, without those ``apart``."""
         if self.is_open:
             return replace(self, succeeded=self.succeeded + succeeded, failed=self.failed + failed)
         windows = {at: (one, other) for at, one, other in self.windows}
@@ -86,9 +112,8 @@ class Breaker:
             return Breaker()
         since = failing[0] if self.watched_since is None else self.watched_since
         watched = replace(self, windows=kept, watched_since=since)
-        attempts, failures = sum(one + other for _, one, other in kept), sum(other for _, _, other in kept)
         is_long = now // MINUTE - since >= WINDOWS - 1
-        if is_long and attempts >= LEAST and failures * 100 >= percent * attempts:
+        if is_long and watched.fails(percent, apart):
             return Breaker(opened_at=now, percent=percent, since=now, taken=1)
         return watched
 
@@ -104,6 +129,8 @@ class Breaker:
 
     def _next_minute(self, now: int) -> Breaker:
         """By what came of the last minute's probes. A share of failures that would not open it does not hold it open."""
+        if self.is_quiet(now):
+            return Breaker()
         ended, rate = self.succeeded + self.failed, self.rate
         if self.failed * 100 >= self.percent * max(ended, 1):
             rate = 1
@@ -137,39 +164,35 @@ class TenantBreakers:
         return sorted(job for job, breaker in self.jobs.items() if breaker.is_open)
 
     def over(self, job: str) -> list[str]:
-        """The names of the open breakers that stand before a job."""
-        return [name for name in (job, ALL) if name in self.jobs and self.jobs[name].is_open]
+        """The name of the open breaker that stands before a job, if there is one: its own before that of all jobs."""
+        return [name for name in (job, ALL) if name in self.jobs and self.jobs[name].is_open][:1]
 
     def counted(self, counts: Iterable[tuple[str, int, int, int]], *, now: int, percent: int) -> TenantBreakers:
         """With attempts: job, minute, succeeded, failed."""
         jobs = dict(self.jobs)
         for job, minute, succeeded, failed in counts:
-            for name in (job, ALL):
-                present = jobs.get(name, Breaker())
-                jobs[name] = present.counted(minute, succeeded, failed, now=now, percent=percent)
+            present, every = jobs.get(job, Breaker()), jobs.get(ALL, Breaker())
+            jobs[job] = present.counted(minute, succeeded, failed, now=now, percent=percent)
+            if not jobs[job].is_open:  # a job that fails by itself is not what opens the breaker of all
+                apart = [one.windows for name, one in jobs.items() if name != ALL and one.fails(percent)]
+                jobs[ALL] = every.counted(minute, succeeded, failed, now=now, percent=percent, apart=apart)
+            elif not (present.is_open or every.is_open):
+                jobs[ALL] = every.without(present.windows)
         return self._with(jobs, now)
 
     def permit(self, job: str, now: int) -> tuple[TenantBreakers, int]:
-        """After a run of a job asked every breaker before it; how many may start by the answer, 0 for none."""
-        asked = {name: self.jobs[name].permit(now) for name in self.over(job)}
-        granted = min((permits for _, permits in asked.values()), default=LARGEST)
-        jobs = {**self.jobs, **{name: breaker for name, (breaker, _) in asked.items()}}
-        if not granted:  # what the others granted is not used: their minutes need not begin together
-            jobs |= {
-                name: replace(breaker, taken=breaker.taken - permits)
-                for name, (breaker, permits) in asked.items()
-                if breaker.is_open
-            }
-        after = self._with(jobs, now)
+        """After a run of a job asked the breaker before it, and the next one if that closed; how many may start by the answer, 0: none."""
+        after, granted = self, 1
+        while names := after.over(job):
+            breaker, granted = after.jobs[names[0]].permit(now)
+            after = after._with({**after.jobs, names[0]: breaker}, now)
+            if breaker.is_open:
+                break
         return (self if after == self else after), granted
 
     def permits_until(self, job: str) -> int:
         """UTC ms at which the permits of a job lapse that were taken by now."""
         return min((self.jobs[name].since + MINUTE for name in self.over(job)), default=0)
-
-    def opened_at(self, job: str) -> int:
-        """UTC ms at which the last of the breakers before a job opened; 0: none is open."""
-        return max((self.jobs[name].opened_at or 0 for name in self.over(job)), default=0)
 
     def fed(self, job: str, now: int) -> int | None:
         """Fires of a job that a tick lets through; None: all."""
@@ -179,6 +202,10 @@ class TenantBreakers:
         """After the ticker held entries back for these breakers."""
         marked = {name: replace(self.jobs[name], held_at=now) for name in names if name in self.jobs}
         return replace(self, jobs={**self.jobs, **marked})
+
+    def without_quiet(self, now: int) -> TenantBreakers:
+        """With those closed for which nothing waits any more."""
+        return self._with({name: one for name, one in self.jobs.items() if not one.is_quiet(now)}, now)
 
     def without(self, job: str | None, now: int, actor: str | None = None) -> TenantBreakers:
         """With the breaker of a job closed, by ``actor``, and nothing counted; None: all of them."""

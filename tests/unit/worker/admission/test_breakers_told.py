@@ -18,6 +18,7 @@ from quarterjack.state.tenants.marks import Mark
 from quarterjack.testing.process import Hand
 from quarterjack.why.answer import Cause, Verdict
 
+from tests.support.open_breakers import open_breaker_of_all
 from tests.support.scenes.failing import Failing
 from tests.support.scenes.world import NOON, Faults, World, fails
 
@@ -38,9 +39,9 @@ def test_an_opening_and_a_closing_are_one_event_each_whoever_sees_them() -> None
     """Four workers count and ask, two tickers look."""
     world = Failing(schedules=10)
     world.minutes(30)
-    assert told(world) == [("breaker.opened", ALL, None), ("breaker.opened", "shaky", None)]
+    assert told(world) == [("breaker.opened", "shaky", None)]
     opened = read_breakers("acme", world.services)[0].jobs["shaky"].opened_at or 0
-    document = json.loads(world.follow()[1].encode())
+    document = json.loads(world.follow()[0].encode())
     assert document["type"] == "breaker.opened"
     assert document["timestamp"] == document["data"]["opened_at"]
     assert document["data"] == {
@@ -50,7 +51,7 @@ def test_an_opening_and_a_closing_are_one_event_each_whoever_sees_them() -> None
     }
     world.broken = False
     world.minutes(30)
-    assert Counter(told(world)[2:]) == {("breaker.closed", ALL, None): 1, ("breaker.closed", "shaky", None): 1}
+    assert told(world)[1:] == [("breaker.closed", "shaky", None)]
     last = world.follow()[-1]
     assert (last.data["opened_at"], last.at) == (document["data"]["opened_at"], last.data["closed_at"])
 
@@ -58,6 +59,7 @@ def test_an_opening_and_a_closing_are_one_event_each_whoever_sees_them() -> None
 def test_who_closes_it_by_hand_is_told() -> None:
     world = Failing(schedules=10)
     world.minutes(8)
+    open_breaker_of_all("acme", world.services, world.clock())
     world.tenants.acting_as("ann").reset_breaker("acme", "shaky")
     assert told(world)[2:] == [("breaker.closed", "shaky", "app:ann")]
     world.tenants.acting_as("ben").reset_breaker("acme")
@@ -75,7 +77,7 @@ def test_an_opening_whose_answer_is_lost_is_told_once() -> None:
     world.hands = [Hand(worker=world.worker(faults))]
     world.minutes(10)
     assert next(dies, None) is None, "an answer was lost"
-    assert [kind for kind, _, _ in told(world)] == ["breaker.opened"] * 2
+    assert [kind for kind, _, _ in told(world)] == ["breaker.opened"]
 
 
 def test_of_a_tenant_without_breakers_nothing_is_told_or_written() -> None:
@@ -90,7 +92,7 @@ def test_an_event_is_a_record_that_leaves_with_the_retention() -> None:
     world = Failing(schedules=10)
     world.minutes(8)
     records = list(world.services.records.listed("acme/~breakers", RECORD))
-    assert len(records) == 2
+    assert len(records) == 1
     assert all(NOON < (record.expires or 0) - world.retention <= world.clock() for record in records)
 
 
@@ -100,6 +102,7 @@ def test_an_event_is_a_record_that_leaves_with_the_retention() -> None:
 def test_the_last_times_are_remembered_and_no_more() -> None:
     world = Failing(schedules=10)
     world.minutes(8)
+    open_breaker_of_all("acme", world.services, world.clock())
     (one, other) = read_breakers("acme", world.services)[0].periods
     assert {one.job, other.job} == {ALL, "shaky"}
     assert {one.until, other.until} == {None}
@@ -118,7 +121,7 @@ def test_a_run_that_expires_while_it_is_held_names_the_breaker() -> None:
     late = world.scheduler.submit("shaky", deadline=600)
     world.minutes(14)
     found = world.scheduler.get_run(late.id)
-    reason = "deadline passed: held by the circuit breaker of all jobs and the circuit breaker of job shaky"
+    reason = "deadline passed: held by the circuit breaker of job shaky"
     assert (found.state, found.reason) == (RunState.EXPIRED, reason)
     world.tenants.reset_breaker("acme")
     answer = world.scheduler.why_run(late.id)
@@ -138,9 +141,7 @@ def test_a_fire_that_expires_after_it_was_held_in_the_agenda_names_the_breaker_t
     world.minutes(3)
     runs = [run for run in world.memory.runs("acme/strict") if run.state is RunState.EXPIRED]
     assert len(runs) >= 5
-    assert {run.reason for run in runs} == {
-        "deadline passed: held by the circuit breaker of all jobs and the circuit breaker of job shaky"
-    }
+    assert {run.reason for run in runs} == {"deadline passed: held by the circuit breaker of job shaky"}
     notice = next(one.notice for one in world.memory.published)
     assert notice.schedule == "strict"
     assert "(deadline passed: held by the circuit breaker of" in notice.text
@@ -179,8 +180,8 @@ def test_a_success_that_is_missing_because_of_a_breaker_says_so(*, is_over: bool
     world.minutes(12)
     notice = next(one.notice for one in world.memory.published if one.notice.schedule == "watched")
     assert notice.kind == "no_success"
-    assert "Its runs were held: the circuit breaker of all jobs was open from 2026-05-04T12:0" in notice.text
-    assert (notice.reason or "").count("the circuit breaker of job shaky was open from") == 1
+    assert "Its runs were held: the circuit breaker of job shaky was open from 2026-05-04T12:0" in notice.text
+    assert (notice.reason or "").count("the circuit breaker of job shaky was open from") == 1 + is_over
     assert ("to 2026-05-04T12:18:00.000Z" in notice.text) is is_over
     assert f"{notice.reason}." in notice.text
 
@@ -286,4 +287,8 @@ def test_a_breaker_of_a_limit_that_was_taken_away_is_closed() -> None:
     since = world.clock()
     world.minutes(5)
     assert world.by_minute(since)[1:] == [10] * 4
-    assert [kind for kind, _, _ in told(world)] == ["breaker.opened"] * 2 + ["breaker.closed"] * 2
+    assert told(world) == [("breaker.opened", "shaky", None), ("breaker.closed", "shaky", None)]
+    late = next(run for run in world.memory.runs("acme/s0") if run.created_at - run.due > 5 * MINUTE)
+    answer = world.scheduler.why("s0", at=from_ms(late.due))
+    assert Cause.BREAKER in answer.causes, str(answer)
+    assert Cause.TICKER not in answer.causes
