@@ -29,7 +29,7 @@ from quarterjack.local.cloud import LocalCloud
 from quarterjack.logs import Lines
 
 from tests.support import endpoints
-from tests.support.parts import CASES, TURN, sample
+from tests.support.parts import TURN, sample
 
 # A shell starts what it puts into the background with SIGINT ignored, and the commands that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -48,6 +48,12 @@ hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("fix
 hypothesis.settings.load_profile("without_clocks")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cases", type=int, default=0, help="at most so many parameter sets of each test function; 0: all"
+    )
+
+
 def pytest_report_header() -> str:
     return f"parts of long tests: TURN={TURN} repeats these, make check runs all"
 
@@ -58,8 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elsewhere = endpoints.amend(items, engine)
         config.hook.pytest_deselected(items=elsewhere)
         items[:] = [item for item in items if item not in elsewhere]
-    if CASES:
-        kept = sample([item.nodeid for item in items], CASES)
+    if cases := config.getoption("cases"):
+        kept = sample([item.nodeid for item in items], cases)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
         items[:] = [item for item in items if item.nodeid in kept]
 

@@ -40,7 +40,7 @@ Debug::NoLocking "true";
 """
 
 
-class CannotBeMade(Exception):  # noqa: N818 -- named for what happened, as the errors of the package
+class CannotBeMade(Exception):
     """This machine cannot get that interpreter from Debian. The text says why."""
 
 

@@ -14,6 +14,7 @@ from quarterjack.dynamodb.tables import TABLES, TableDefinition
 from quarterjack.sqs.routing import MAX_RECEIVES, QUEUES
 
 from infra.packaging.bundling import RUNTIME
+from tools.pythons import PROMISED, Share
 
 PARTS = ("ticker", "worker", "undertaker", "auditor", "historian")
 
@@ -190,6 +191,10 @@ def test_the_runtime_is_the_newest_that_the_cdk_knows() -> None:
     known = [name for name in dir(lambda_.Runtime) if re.fullmatch(r"PYTHON_3_\d+", name)]
     newest = max(known, key=lambda name: int(name.rpartition("_")[2]))
     assert getattr(lambda_.Runtime, newest).name == RUNTIME.name
+
+
+def test_the_runtime_is_a_python_whose_suites_make_check_runs() -> None:
+    assert PROMISED[RUNTIME.name.removeprefix("python")] is Share.SUITES
 
 
 @pytest.mark.parametrize("part", PARTS)

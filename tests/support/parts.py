@@ -2,7 +2,7 @@
 
 ``TURN`` in the environment chooses the parts; the head of pytest's report names it, so that a failure can be repeated.
 
-``QUARTERJACK_TEST_CASES=2`` keeps two parameter sets of each test function, other ones every day (``make pythons``).
+``--cases=2`` keeps two parameter sets of each test function, other ones every day (``make pythons``).
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., object])
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
-
-CASES = int(os.environ.get("QUARTERJACK_TEST_CASES", "0"))  # of each test function; 0: all
 
 
 def sample(ids: Sequence[str], cases: int, *, turn: int = TURN) -> set[str]:
