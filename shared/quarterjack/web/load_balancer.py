@@ -1,12 +1,12 @@
 """Who an Application Load Balancer says a person is, after a sign-in with OpenID Connect. Needs the extra ``oidc``.
 
 The load balancer signs what it says in the header ``x-amzn-oidc-data``: a JSON Web Token whose base64url is padded, and whose ``signer``,
-``client``, ``iss`` and ``exp`` are in its own header. Nothing of it is believed before the signature has been checked.
+``client``, ``iss`` and ``exp`` are in its own header. PyJWT reads it and checks the signature, which covers the text with its padding; this
+module checks what the header has to say. Nothing of it is believed before the signature has been checked.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections import OrderedDict
@@ -16,12 +16,11 @@ from threading import Lock
 from typing import Any
 
 import urllib3
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePublicKey
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from fastapi import Request
+from jwt import PyJWS, PyJWTError
 
 from quarterjack.domain.audit import MAX_ACTOR
 from quarterjack.errors import InvalidInput, Unavailable
@@ -32,7 +31,10 @@ from quarterjack.web.problems import RefusedRequest
 HEADER = "x-amzn-oidc-data"
 _ARN = re.compile(r"arn:aws:elasticloadbalancing:([a-z]{2}(?:-[a-z]+)+-\d):\d{12}:loadbalancer/app/[A-Za-z0-9/-]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # no other address can be made of it
-_HALF = 32  # bytes of each of the two numbers of an ES256 signature
+_ALGORITHM = "ES256"
+_JWS = PyJWS(
+    algorithms=[_ALGORITHM]
+)  # it knows no other: a token cannot choose `none`, or HMAC with the public key as its secret
 _MOST_KEYS, _MOST_BYTES, _SECONDS = 16, 4_096, 3.0  # seconds for each of connecting and answering
 _LONGEST = 64_000  # characters of a token
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -87,28 +89,33 @@ class LoadBalancerAccess:
 
     def claims_of(self, token: str) -> Mapping[str, Any] | None:
         """What a token says, if this load balancer has signed it and it has not expired; else None. Raises Unavailable."""
-        parts = token.split(".")
-        if len(token) > _LONGEST or len(parts) != 3:
+        if len(token) > _LONGEST:
             return None
-        head, claims, signature = _object(parts[0]), _object(parts[1]), _decoded(parts[2])
-        if head is None or claims is None or signature is None or not self._is_ours(head, claims):
+        try:
+            head = _JWS.get_unverified_header(token)
+            key = self._keys.of(head["kid"]) if self._is_ours(head) else None
+            said = None if key is None else _JWS.decode(token, key, algorithms=[_ALGORITHM])
+        except PyJWTError:
             return None
-        key = self._keys.of(head["kid"])
-        signed = f"{parts[0]}.{parts[1]}".encode()  # as it was sent, with its padding
-        return claims if key is not None and _has_signed(key, signature, signed) else None
+        claims = None if said is None else _object(said)
+        return claims if claims is not None and self._hold(claims) else None
 
-    def _is_ours(self, head: Mapping[str, Any], claims: Mapping[str, Any]) -> bool:
+    def _is_ours(self, head: Mapping[str, Any]) -> bool:
+        """Whether a header, not believed yet, names this load balancer and a key to ask for, and wants nothing that is not done here."""
         named = (head.get("alg"), head.get("signer"), head.get("iss"), head.get("client"))
-        if named != ("ES256", self._of.arn, self._of.issuer, self._of.client) or "crit" in head:
+        if named != (_ALGORITHM, self._of.arn, self._of.issuer, self._of.client) or "crit" in head:
             return False
-        kid, ends = head.get("kid"), [head.get("exp"), claims.get("exp", head.get("exp"))]
-        if (
-            not isinstance(kid, str)
-            or not _UUID.fullmatch(kid)
-            or claims.get("iss", self._of.issuer) != self._of.issuer
-        ):
-            return False
-        return all(type(end) in (int, float) and end * 1000 > self._now() for end in ends)
+        kid = head.get("kid")
+        return isinstance(kid, str) and _UUID.fullmatch(kid) is not None and self._is_ahead(head.get("exp"))
+
+    def _hold(self, claims: Mapping[str, Any]) -> bool:
+        """Whether claims, if they repeat issuer and expiry, say what the header must say."""
+        return claims.get("iss", self._of.issuer) == self._of.issuer and (
+            "exp" not in claims or self._is_ahead(claims["exp"])
+        )
+
+    def _is_ahead(self, end: Any) -> bool:
+        return type(end) in (int, float) and end * 1000 > self._now()
 
 
 class _Keys:
@@ -168,28 +175,9 @@ def _is_from_load_balancer(event: Any) -> bool:
     return isinstance(elb, Mapping) and isinstance(elb.get("targetGroupArn"), str)
 
 
-def _has_signed(key: EllipticCurvePublicKey, signature: bytes, signed: bytes) -> bool:
-    if len(signature) != 2 * _HALF:
-        return False
-    numbers = (int.from_bytes(half, "big") for half in (signature[:_HALF], signature[_HALF:]))
+def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        key.verify(encode_dss_signature(*numbers), signed, ECDSA(SHA256()))
-    except InvalidSignature:
-        return False
-    return True
-
-
-def _decoded(part: str) -> bytes | None:
-    bare = part.rstrip("=")
-    try:
-        return base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
-    except ValueError:
-        return None
-
-
-def _object(part: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(_decoded(part) or b"")
+        found = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

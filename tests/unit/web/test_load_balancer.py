@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
 from fastapi import Request
+from jwt import InvalidAlgorithmError, PyJWS
+from jwt.algorithms import ECAlgorithm
 from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.web import load_balancer
 from quarterjack.web.load_balancer import LoadBalancer, LoadBalancerAccess, keys_at
 from quarterjack.web.problems import RefusedRequest
 
@@ -88,6 +93,102 @@ def forged(value: str) -> str:
 def test_what_it_has_not_said_is_not_believed(access: LoadBalancerAccess, make: Callable[[], str]) -> None:
     access_of = access.claims_of(make())
     assert access_of is None or access(request(make().encode().decode("latin-1"))) is None
+
+
+def resigned(head: Mapping[str, Any], sign: Callable[[bytes], bytes], claims: bytes = b'{"sub": "ada"}') -> str:
+    """A token with any header, padded as a load balancer's, with any signature."""
+    about = {"kid": KID, "signer": ARN, "iss": OURS.issuer, "client": OURS.client, "exp": NOW // 1000 + 120, **head}
+    signed = f"{padded(json.dumps(about).encode())}.{padded(claims)}"
+    return f"{signed}.{padded(sign(signed.encode()))}"
+
+
+def by_hmac(signed: bytes) -> bytes:
+    return hmac.digest(text(KEY), signed, "sha256")
+
+
+def by_key(signed: bytes) -> bytes:
+    return ECAlgorithm(ECAlgorithm.SHA256).sign(signed, KEY)
+
+
+def in_der(signed: bytes) -> bytes:
+    return KEY.sign(signed, ec.ECDSA(SHA256()))
+
+
+@pytest.mark.parametrize(
+    ("head", "sign"),
+    [
+        ({"alg": "HS256"}, by_hmac),
+        ({"alg": "ES256"}, by_hmac),
+        ({"alg": "none"}, lambda _: b""),
+        ({"alg": "None"}, lambda _: b""),
+        ({"alg": ["ES256"]}, by_key),
+        ({}, by_key),
+        ({"alg": "ES256"}, in_der),
+        ({"alg": "ES256"}, lambda signed: by_key(signed) + b"\0"),
+        ({"alg": "ES256"}, lambda signed: b""),
+        ({"alg": "ES256", "crit": ["b64"], "b64": True}, by_key),
+        ({"alg": "ES256", "crit": ["b64"], "b64": False}, by_key),
+        ({"alg": "ES256", "crit": []}, by_key),
+        ({"alg": "ES256", "b64": False}, by_key),
+    ],
+)
+def test_a_token_chooses_neither_algorithm_nor_form(
+    access: LoadBalancerAccess, head: dict[str, Any], sign: Callable[[bytes], bytes]
+) -> None:
+    assert access.claims_of(resigned({"alg": "ES256"}, by_key))
+    assert access.claims_of(resigned(head, sign)) is None
+
+
+def test_the_reader_knows_no_other_algorithm_whatever_it_is_allowed() -> None:
+    for head, sign in ({"alg": "HS256"}, by_hmac), ({"alg": "none"}, lambda _: b""):
+        with pytest.raises(InvalidAlgorithmError):
+            load_balancer._JWS.decode(resigned(head, sign), text(KEY), algorithms=["ES256", "HS256", "none"])
+
+
+@pytest.mark.parametrize("subject", ["ada", "adam", "adams"])  # no padding, one and two characters
+def test_padding_belongs_to_what_is_signed(access: LoadBalancerAccess, subject: str) -> None:
+    given = token(KEY, {"sub": subject})
+    head, claims, signature = given.split(".")
+    assert access.claims_of(given)
+    assert signature.endswith("==")
+    assert access.claims_of(f"{head}.{claims}.{signature.rstrip('=')}")
+    bare = f"{head.rstrip('=')}.{claims.rstrip('=')}.{signature}"
+    assert bool(access.claims_of(bare)) is (bare == given)
+    for wrong in f"{given}=", given[:-1], f"{head}=.{claims}.{signature}", f"{head}.{claims}====.{signature}":
+        assert access.claims_of(wrong) is None
+
+
+def test_one_signature_has_one_spelling(access: LoadBalancerAccess) -> None:
+    head, claims, signature = token(KEY).split(".")
+    assert signature[-3] in "AQgw"  # the last of 64 bytes leaves four bits of its character unused
+    for wrong in (
+        signature[:-3] + chr(ord(signature[-3]) + 1) + "==",
+        f"{signature[:-2]}!!!!",
+        f" {signature}",
+        f"{signature}\n",
+        f"{signature[:40]}\n{signature[40:]}",
+        signature[:-3].replace("-", "+").replace("_", "/") + "+==",
+    ):
+        assert access.claims_of(f"{head}.{claims}.{wrong}") is None
+
+
+def test_the_size_of_a_token_is_bounded_before_it_is_read(
+    access: LoadBalancerAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_length(extra: int) -> str:
+        return token(KEY, {"sub": "ada", "groups": "x" * extra})
+
+    assert access.claims_of(of_length(47_000))
+    with monkeypatch.context() as patched:
+        patched.setattr(PyJWS, "_load", lambda *_: pytest.fail("it was read"))
+        assert access.claims_of(of_length(48_000)) is None
+
+
+@pytest.mark.parametrize("claims", [b"[" * 40_000, b"[]", b"", b"\xff", b"{", b"1" * 5_000, b'{"exp": null}'])
+def test_claims_that_are_no_object_say_nothing(access: LoadBalancerAccess, claims: bytes) -> None:
+    assert access.claims_of(resigned({"alg": "ES256"}, by_key, claims)) is None
+    nested = f"{padded(claims)}.{padded(claims)}.{padded(claims)}"
+    assert access.claims_of(nested) is None
 
 
 @pytest.mark.parametrize("kid", ["../x", f"{KID}/..", f"{KID}?", "", KID.upper(), f"{KID}\n", 7, None])
