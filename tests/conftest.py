@@ -76,6 +76,14 @@ def pytest_collection_finish() -> None:
     freeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test writes into the state folder of the user, or finds what the user runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_log_format(request: pytest.FixtureRequest) -> Iterator[None]:
     """What one test does to the process's log ends with it.

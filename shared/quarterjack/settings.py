@@ -205,6 +205,33 @@ def _variable_of(field: str) -> str:
     return f"QUARTERJACK_{field.upper()}"
 
 
+def state_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder of what this user's processes tell each other, by the XDG Base Directory Specification."""
+    given = os.environ if environ is None else environ
+    named = Path(given.get("XDG_STATE_HOME") or "")  # the specification: one that is not absolute is ignored
+    return (named if named.is_absolute() else Path.home() / ".local" / "state") / "quarterjack"
+
+
+def names_profile(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the user has named a profile of the AWS SDKs."""
+    given = os.environ if environ is None else environ
+    return bool(given.get("AWS_PROFILE") or given.get("AWS_DEFAULT_PROFILE"))
+
+
+_OF_THE_USER = ("actor", "jobs")  # fields that say who uses an installation, and with which code
+
+
+def without_installation(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment without the variables that say where an installation is and how it is set up."""
+    given = os.environ if environ is None else environ
+    settings = {_variable_of(field.name) for field in fields(Settings) if field.name not in _OF_THE_USER}
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in settings and (not name.startswith("AWS_") or name == "AWS_CA_BUNDLE")
+    }
+
+
 def trace_header(environ: Mapping[str, str] | None = None) -> str | None:
     """The X-Ray trace that Lambda set for the present invocation."""
     return (os.environ if environ is None else environ).get("_X_AMZN_TRACE_ID")

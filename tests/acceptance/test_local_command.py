@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 import threading
 from pathlib import Path
 
@@ -12,17 +13,17 @@ import httpx
 import pytest
 from quarterjack.cli.exits import ExitCode
 
-from tests.support.installation.local_command import local, processes_of, read_until
+from tests.support.installation.local_command import command, local, processes_of, read_until
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 
 def child_pids(parent: int, name: str) -> list[int]:
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
-            pid, fields = int(stat.parent.name), stat.read_text().rpartition(")")[2].split()
-            line = (stat.parent / "cmdline").read_bytes().split(b"\0")
+            pid, fields = int(entry.parent.name), entry.read_text().rpartition(")")[2].split()
+            line = (entry.parent / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
         if int(fields[1]) == parent and name.encode() in line:
@@ -78,8 +79,11 @@ def test_data_is_kept_and_what_was_missed_is_caught_up(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "kept"))
     endpoints = []
     for session in range(2):
-        with local(tmp_path, *data) as running:
-            endpoints += re.findall(r"AWS_ENDPOINT_URL=\S+", read_until(running, "export AWS_ENDPOINT_URL", 60))
+        with local(tmp_path, *data, "--port", "0") as running:
+            said = read_until(running, "qjk_local_", 60)
+            endpoints.append(re.findall(r"export AWS_ENDPOINT_URL=.*|qjk_local_\S+", said))
+            with command(tmp_path, "--local", "schedules", "list") as other:
+                assert other.wait(60) == 0
             read_until(running, "SUCCEEDED", 60)
             running.send_signal(signal.SIGINT)
             rest = read_until(running, "stopping", 60)
@@ -87,7 +91,9 @@ def test_data_is_kept_and_what_was_missed_is_caught_up(tmp_path: Path) -> None:
         assert "0 missing, 0 double" in rest
         assert ("caught up: " in rest) == (session == 1), rest
         threading.Event().wait(6)  # so long that a fire is missed
-    assert len(set(endpoints)) == 1, "other terminals find it where it was"
+    assert endpoints[0] == endpoints[1], "other terminals and browsers find it where it was, with the same keys"
+    assert len(endpoints[0]) == 2
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "kept").rglob("*key*.json")} == {0o600}
 
 
 @pytest.mark.proof

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from quarterjack import RunState, Scheduler
+from quarterjack import RunState, Scheduler, Settings
 from quarterjack.domain.names import parse_run_id, stripe_of
 from quarterjack.errors import InvalidInput
 from quarterjack.local.installation import installation
@@ -22,7 +22,10 @@ def test_a_queues_own_worker_runs_its_schedules_and_no_other_does(tmp_path: Path
     witness = tmp_path / "witness.jsonl"
     payload = {"to": str(witness)}
     with installation(
-        data=tmp_path / "state", jobs=["tests.support.installation.lanes"], workers=1, stripes=2
+        data=tmp_path / "state",
+        jobs=["tests.support.installation.lanes"],
+        workers=1,
+        settings=Settings(stripes="default=2"),
     ) as running:
         running.wait_until_ready(threading.Event())
         scheduler = Scheduler(settings=running.settings)

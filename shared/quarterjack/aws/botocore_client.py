@@ -9,7 +9,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from quarterjack.aws.errors import NoResponse, ServiceError
-from quarterjack.aws.session import AwsSession, no_credentials
+from quarterjack.aws.session import AwsSession, no_credentials, no_region
 from quarterjack.aws.transport import ATTEMPTS, USER_AGENT
 from quarterjack.errors import Misconfigured
 from quarterjack.settings import Settings
@@ -35,7 +35,9 @@ def new_client(session: AwsSession, service: str, settings: Settings, config: Ma
             region_name=settings.region,
             config=Config(**{**defaults, **config}),
         )
-    except (NoRegionError, ValueError) as problem:
+    except NoRegionError as problem:
+        raise no_region(settings, problem) from problem
+    except ValueError as problem:
         raise Misconfigured(
             f"AWS_REGION={settings.region!r}: {problem}; set it to the region of your stack"
         ) from problem

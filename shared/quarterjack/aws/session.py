@@ -73,9 +73,7 @@ def _by_botocore(service: str, settings: Settings, session: AwsSession) -> Endpo
         )
         url = client.generate_presigned_url("list_tables") if service == "dynamodb" else client.meta.endpoint_url
     except NoRegionError as problem:
-        raise Misconfigured(
-            f"AWS_REGION={settings.region!r}: {problem} Set it to the region of your stack"
-        ) from problem
+        raise no_region(settings, problem) from problem
     except (BotoCoreError, ValueError) as problem:
         raise Misconfigured(
             f"{service}: {problem}; set AWS_REGION, AWS_ENDPOINT_URL and the profile to where your stack is"
@@ -235,9 +233,21 @@ class AwsSession:
         return found
 
 
+def no_region(settings: Settings, problem: Exception) -> Misconfigured:
+    """The error of a process without a region."""
+    if settings.endpoint is None and not settings.endpoints:
+        from quarterjack.local_installations import no_place  # noqa: PLC0415 (an error alone needs it)
+
+        return no_place(problem)
+    return Misconfigured(f"AWS_REGION is not set ({str(problem).rstrip('.')}); set it to the region of your stack")
+
+
 def no_credentials() -> Misconfigured:
     """The error of a process without credentials."""
-    return Misconfigured("no AWS credentials; set AWS_PROFILE, or AWS_ENDPOINT_URL and keys for a local cloud")
+    from quarterjack.local_installations import local_remedy  # noqa: PLC0415 (as above)
+
+    keys = local_remedy() or "or AWS_ENDPOINT_URL and keys for a local cloud"
+    return Misconfigured(f"no AWS credentials; set AWS_PROFILE, {keys}")
 
 
 def _botocore_session() -> Any:

@@ -36,11 +36,13 @@ from quarterjack.errors import (
     UnknownJobWarning,
     shorten,
 )
+from quarterjack.local_installations import using
 from quarterjack.settings import from_environment
 from quarterjack.terminal import printable
 from quarterjack.version import VERSION
 
 _MARKUP: Any = "rich"
+_LOCAL = "--local"
 _PREFIX = re.compile("[A-Za-z0-9_-]{1,60}")
 # click's base class of usage errors. Some releases of typer contain a copy of click.
 _USAGE: type[BaseException] = typer.BadParameter.__mro__[2]
@@ -174,6 +176,17 @@ class LazyGroup(typer.core.TyperGroup):
                 name, help=entry.help, rich_markup_mode=_MARKUP, rich_help_panel=entry.panel
             )
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The root's options, of which ``--local`` may stand without a value: the word after it is none, since a command follows."""
+        takes_value = {word for one in self.params if not getattr(one, "is_flag", True) for word in one.opts}
+        words, left = list[str](), list(args)
+        while left and left[0].startswith("-"):
+            word = left.pop(0)
+            words.append(f"{word}=" if word == _LOCAL else word)
+            if word in takes_value and word != _LOCAL and left:
+                words.append(left.pop(0))
+        return super().parse_args(ctx, [*words, *left])
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments name, imported, and the arguments left to it."""
         name, listed, left = super().resolve_command(ctx, args)
@@ -204,6 +217,14 @@ def options(
     ] = None,
     prefix: Annotated[str | None, typer.Option(help="Of tables and queues. Default: QUARTERJACK_PREFIX.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="Of a local cloud. Default: AWS_ENDPOINT_URL, or AWS.")] = None,
+    local: Annotated[
+        str | None,
+        typer.Option(
+            _LOCAL,
+            metavar="[=PREFIX|PORT]",
+            help="Use the installation of `quarterjack local` that runs on this machine; with several, the one with this prefix or port.",
+        ),
+    ] = None,
     actor: Annotated[
         str | None, typer.Option(help="For whom you act, e.g. alice@acme: in the audit. Default: QUARTERJACK_ACTOR.")
     ] = None,
@@ -214,6 +235,10 @@ def options(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
     ] = False,
 ) -> None:
+    if local is not None:
+        if endpoint:
+            raise InvalidInput("--endpoint", endpoint, "does not go with --local", "leave one of them out")
+        context.with_resource(using(local))
     found = from_environment()
     field, prefix = ("--prefix", prefix) if prefix else ("QUARTERJACK_PREFIX", found.prefix)
     if not _PREFIX.fullmatch(prefix):
@@ -224,7 +249,7 @@ def options(
         raise problem.about("--tenant" if tenant else "QUARTERJACK_TENANT") from None
     claimed_actor(actor, "--actor")
     settings = replace(found.at(endpoint), tenant=owner, prefix=prefix, actor=actor or found.actor)
-    context.obj = Shell(settings, as_json, checked_reason(reason, "--reason"))
+    context.obj = Shell(settings, as_json, checked_reason(reason, "--reason"), local)
 
 
 # A refusal is the command's error; without a handler Python would print the log line's name before it.

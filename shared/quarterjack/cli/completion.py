@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -18,6 +18,7 @@ import typer
 
 import quarterjack
 from quarterjack.domain.queue import DEFAULT_QUEUE
+from quarterjack.local_installations import using
 from quarterjack.settings import Settings, from_environment
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _in_time(context: typer.Context, incomplete: str, read: Callable[[Settings, 
     found: list[str] = []
 
     def look() -> None:
-        with suppress(Exception):
+        with suppress(Exception), _local(context):
             names = {name for name in read(_settings(context), incomplete) if name.startswith(incomplete)}
             found.extend(sorted(names)[:MOST])
 
@@ -148,6 +149,12 @@ def _in_time(context: typer.Context, incomplete: str, read: Callable[[Settings, 
     thread.start()
     thread.join(PATIENCE)
     return found[:]
+
+
+def _local(context: typer.Context) -> AbstractContextManager[object]:
+    """The local installation that --local chooses, if it is given."""
+    which = context.find_root().params.get("local")
+    return nullcontext() if which is None else using(which)
 
 
 def _settings(context: typer.Context) -> Settings:

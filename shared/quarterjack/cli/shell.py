@@ -109,6 +109,7 @@ class Shell:
     settings: Settings
     as_json: bool = False
     reason: str | None = None  # of the acts, for the audit
+    local: str | None = None  # prefix or port of a local installation, or "", if --local was given
     words: Wording = field(default_factory=Wording)  # of the command
     nothing: str = "nothing matches"  # what it says if its search finds nothing
     expects: bool = False  # whether that is an error

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from quarterjack.errors import InvalidInput, QuarterjackError
+from quarterjack.local_installations import CHOICE, OFFER
 
 # Parameters of the SDK, and those of commands that stand for them. The first one that a command has is meant.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
@@ -53,6 +54,8 @@ COMMANDS: Mapping[str, str] = {
 }
 # What only a program can do, or writes in another form.
 PHRASES: Mapping[str, str] = {
+    OFFER: f"give --local before the command, as in `quarterjack --local schedules list`, or {OFFER}",
+    CHOICE: f"give --local=PREFIX or --local=PORT before the command, or {CHOICE}",
     "pass strict=False to Scheduler": "leave --strict out",
     ", or None for no limit": "; without it there is no limit",
     "give jobs=, the list": "give --jobs, the list",

@@ -24,6 +24,7 @@ from quarterjack.doctor.context import (
 )
 from quarterjack.domain.queue import DEFAULT_QUEUE, Stripe, prioritised, prioritised_text, striped, striped_text
 from quarterjack.dynamodb.tables import SCHEDULES, STREAM, TABLES, TableDefinition
+from quarterjack.local_installations import local_remedy
 from quarterjack.sqs.routing import RETENTION, stripe_named
 
 Key = dict[str, dict[str, str]]
@@ -54,9 +55,15 @@ def configuration(context: DoctorContext) -> Iterator[Finding]:
         region = context.probe.region
     except Exception as problem:  # noqa: BLE001 (boto3 has several errors for an unknown profile or region)
         remedy = "set AWS_REGION to the region of the stack, and AWS_PROFILE to a profile that exists"
-        yield fail(f"{shown}: {problem}", remedy)
+        yield fail(f"{shown}: {problem}", _or_local(context, remedy))
     else:
         yield ok(f"{shown}, region {region}")
+
+
+def _or_local(context: DoctorContext, remedy: str) -> str:
+    """The remedy, and the local installation that runs on this machine, if no endpoint is set."""
+    local = None if context.settings.endpoint else local_remedy()
+    return remedy if local is None else f"{remedy}, {local}"
 
 
 def access(context: DoctorContext) -> Iterator[Finding]:
@@ -68,7 +75,7 @@ def access(context: DoctorContext) -> Iterator[Finding]:
         yield fail(f"no answer: {answer.text}", remedy)
     elif answer.code in (NO_CREDENTIALS, NO_REGION):
         remedy = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `quarterjack local` prints those of its cloud"
-        yield fail(answer.text, remedy)
+        yield fail(answer.text, _or_local(context, remedy))
     elif answer.code in BAD_CREDENTIALS:
         remedy = "renew the credentials (e.g. aws sso login), and set this machine's clock"
         yield fail(f"{answer.code}: {answer.text}", remedy)

@@ -25,6 +25,7 @@ import boto3
 from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.extras import install_remedy
 from quarterjack.local.engine import UNREADABLE, authorization
+from quarterjack.local.kept import keep, kept_keys, kept_port
 from quarterjack.local.processes import LocalProcess, changed_environ, inherited
 
 LOOPBACK = "127.0.0.1"
@@ -63,8 +64,12 @@ class DataDirectory:
             self._lock = None
 
     def port(self) -> int:
-        """The port of the last start; 0 before the first."""
-        return int(self._port.read_text()) if self._port.exists() else 0
+        """The port of the last start; 0 before the first. Raises Misconfigured if its file is damaged."""
+        return kept_port(self._port)
+
+    def keys(self) -> dict[str, str]:
+        """The access key of all starts. Raises Misconfigured if its file is damaged."""
+        return kept_keys(self.path / "keys.json", _new_keys)
 
     def move_to(self, port: int) -> None:
         """Record the port of the next start, and rewrite the URLs of queues. MiniStack finds a queue by its URL, port included."""
@@ -72,7 +77,7 @@ class DataDirectory:
         if self.port() != port and queues.exists():
             state = queues.read_text()
             queues.write_text(state.replace(f"http://{LOOPBACK}:{self.port()}/", f"http://{LOOPBACK}:{port}/"))
-        self._port.write_text(str(port))
+        keep(self._port, str(port))
 
 
 class LocalCloud:
@@ -82,7 +87,8 @@ class LocalCloud:
     a change (``snapshots``), and when it receives SIGTERM. Without ``data`` the state is lost with the process. ``variables`` are
     further settings of MiniStack, e.g. ``{"AUTH": "true"}``. The child process ends with this process, also if this process is killed.
 
-    Every start has an access key of its own (``credentials``); the cloud answers requests with another key with 403.
+    The access key (``credentials``) is new at each start, with ``data`` the same at each; the cloud answers requests with another key
+    with 403.
 
         with LocalCloud() as cloud:
             with reached_by_this_process(cloud.credentials):
@@ -101,7 +107,7 @@ class LocalCloud:
         self._child: LocalProcess | None = None
         self._is_lost = False  # ended by itself: then its log stays
         self.port = 0
-        self.credentials = _new_keys()  # access key of this start as environment variables; every other key is refused
+        self.credentials = _new_keys()  # the access key as environment variables; every other key is refused
 
     @property
     def endpoint(self) -> str:
@@ -125,10 +131,10 @@ class LocalCloud:
 
     def start(self) -> Self:
         """Start it and return when it answers. Raises Unavailable, with the end of its log, if it does not answer."""
-        self.credentials = _new_keys()
         self._is_lost = False
         self._data.open()
         try:
+            self.credentials = self._data.keys() if self._is_kept else _new_keys()
             for _ in range(PORT_ATTEMPTS):
                 if self._attempt(self._choose_port()):
                     return self
@@ -249,7 +255,7 @@ def reached_by_this_process(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _new_keys() -> dict[str, str]:
-    """Credentials of one start, so that no other user of this machine and no web page can use the cloud."""
+    """Credentials of one cloud, so that no other user of this machine and no web page can use the cloud."""
     return {
         "AWS_ACCESS_KEY_ID": f"LOCAL{secrets.token_hex(12).upper()}",
         "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(30),

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from quarterjack.errors import InvalidInput
+from quarterjack.local.kept import kept_key
 from quarterjack.local.loopback import PORT, listen, new_key, url_of
 from quarterjack.settings import Settings
 
@@ -36,14 +38,16 @@ def missing_module() -> str | None:
 
 @contextmanager
 def open_front_door(
-    settings: Settings, port: int | None, on_failure: Callable[[str], None]
+    settings: Settings, port: int | None, on_failure: Callable[[str], None], *, data: Path | None = None
 ) -> Iterator[FrontDoorAddress]:
     """Serve on loopback for the time of the block. ``port`` None is PORT, or any free one if that is taken; 0 is any free one.
 
-    ``on_failure`` gets the reason if the server ends by itself. Raises InvalidInput if ``port`` is taken.
+    The key is that of ``data``, a directory that keeps it, or a new one. ``on_failure`` gets the reason if the server ends by itself.
+    Raises InvalidInput if ``port`` is taken.
     """
     with closing(_listening(port)) as listening:
-        address = FrontDoorAddress(url=url_of(listening), key=new_key())
+        key = new_key() if data is None else kept_key(data / "console-key.json", new_key)
+        address = FrontDoorAddress(url=url_of(listening), key=key)
         server = _LazyServer(listening, settings, address.key, on_failure)
         try:
             yield address

@@ -5,7 +5,6 @@ Tables, queues and bucket are made from the definitions that the CDK stack uses,
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import tempfile
 import threading
@@ -13,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ from quarterjack.errors import Unavailable
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.local.cloud_watch import CloudWatch
 from quarterjack.local.declared import declared_queues
-from quarterjack.local.processes import LogFollower, ProcessGroup, roles
-from quarterjack.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
+from quarterjack.local.processes import LogFollower, ProcessGroup, roles, variables
+from quarterjack.settings import Settings
 from quarterjack.sqs.routing import all_queues
 
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
@@ -127,15 +126,11 @@ class LocalInstallation:
     folder: Path  # logs, and the data if it is kept
 
     @property
-    def exports(self) -> str:
-        """The shell command that lets another terminal reach it."""
-        variables = {
-            **{name: self.environment[name] for name in _SHELL_NEEDS},
-            "QUARTERJACK_BUCKET": str(self.settings.bucket),
-            "QUARTERJACK_LOGS": str(self.folder),
-            **({"QUARTERJACK_PRIORITIES": self.settings.priorities} if self.settings.priorities else {}),
-        }
-        return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    def variables(self) -> dict[str, str]:
+        """The environment variables with which another terminal uses it as its processes do."""
+        usual, own = variables(Settings()), variables(replace(self.settings, actor=None))
+        changed = {name: value for name, value in own.items() if usual.get(name) != value}
+        return {name: self.environment[name] for name in _SHELL_NEEDS} | changed
 
     def wait_until_ready(self, stop: threading.Event) -> None:
         """Return when every worker has logged that it receives messages, or at ``stop``. Raises Unavailable if one has not after 30 s."""
@@ -159,17 +154,13 @@ def installation(
     jobs: Sequence[str],
     tickers: int = 1,
     workers: int = 2,
-    tenant: str = DEFAULT_TENANT,
-    prefix: str = DEFAULT_PREFIX,
-    stripes: int = 1,
-    priorities: bool = False,
-    history: bool = True,
+    settings: Settings | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[LocalInstallation]:
     """Start an installation with the queues that the packages ``jobs`` declare, for the time of the block.
 
-    ``stripes`` is the number of SQS queues of the default queue, which has lanes with ``priorities``. Without ``history`` there is no
-    stream and no historian. ``data`` is a directory that keeps the state for the next start. Without it the folder is temporary, and it
+    ``settings`` are followed but for places, which are those of the local cloud, and for the queues of single processes: see
+    ``local_settings``. ``data`` is a directory that keeps the state for the next start. Without it the folder is temporary, and it
     is removed unless the block raised an error. Within the block, the AWS clients of this process use the local cloud, too. If the cloud
     ends by itself, ``stop`` is set, and the block raises CloudDied.
     """
@@ -180,19 +171,9 @@ def installation(
         CloudWatch(cloud, data=data and folder, stop=stop or threading.Event()).start().guard() as watch,
     ):
         queues = declared_queues(jobs)
-        settings = Settings(
-            prefix=prefix,
-            tenant=tenant,
-            endpoint=cloud.endpoint,
-            region=cloud.region,
-            bucket=f"{prefix}-payloads".lower(),
-            history=history,
-            logs=str(folder),
-            stripes=striped_text({None: stripes} | {queue.name: queue.stripes for queue in queues}),
-            priorities=prioritised_text({q.name for q in queues if q.priorities} | ({None} if priorities else set())),
-        )
+        settings = local_settings(settings or Settings(), queues, cloud, folder)
         provision(settings, queues=queues)
-        known = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues, history=history)
+        known = roles(tickers=tickers, workers=workers, jobs=jobs, queues=queues, history=settings.history)
         processes = ProcessGroup(known, settings, cloud.environment, folder)
         follower = processes.follow()  # before the processes start
         with _running(processes, watch):
@@ -204,6 +185,26 @@ def installation(
                 follower=follower,
                 folder=folder,
             )
+
+
+def local_settings(given: Settings, queues: Sequence[Queue], cloud: LocalCloud, folder: Path) -> Settings:
+    """The settings of all processes: those ``given``, at the local cloud, with its bucket and logs and what the queues declare."""
+    stripes = {**striped(given.stripes), **{queue.name: queue.stripes for queue in queues if queue.stripes > 1}}
+    lanes = {*prioritised(given.priorities), *(queue.name for queue in queues if queue.priorities)}
+    return replace(
+        given,
+        endpoint=cloud.endpoint,
+        endpoints=None,
+        region=cloud.region,
+        bucket=f"{given.prefix}-payloads".lower(),
+        archive_bucket=None,
+        logs=str(folder),
+        log_groups=None,
+        jobs=None,  # each worker is told by its command line
+        work_queue=None,  # the same
+        stripes=striped_text(stripes),
+        priorities=prioritised_text(lanes),
+    )
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from quarterjack.domain.queue import Queue
 from quarterjack.errors import Unavailable
-from quarterjack.settings import Settings
+from quarterjack.settings import Settings, without_installation
 
 CRASHES = 3  # of one process within CRASH_WINDOW; then the group gives up, since a restart does not help
 CRASH_WINDOW = 60.0  # seconds
@@ -171,7 +171,10 @@ class ProcessGroup:
         self, roles: Sequence[ProcessRole], settings: Settings, environment: Mapping[str, str], folder: Path
     ) -> None:
         self._roles = {role.name: role for role in roles}
-        self._environ = {**inherited(), **environment, **variables(settings), "PYTHONUNBUFFERED": "1"}
+        own = {**environment, **variables(settings), "PYTHONUNBUFFERED": "1"}
+        self._environ = (
+            without_installation() | own
+        )  # a setting of this process that is not in `settings` is not theirs
         self._folder = folder
         self._children: dict[str, LocalProcess] = {}
         self._crashes: deque[ProcessCrash] = deque()

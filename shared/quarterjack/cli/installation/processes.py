@@ -36,6 +36,7 @@ from quarterjack.daemon.roles import (
 from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.jobs import Registry
+from quarterjack.local_installations import chosen, export_line
 from quarterjack.settings import Settings
 from quarterjack.signals.instruments import PrometheusFigures
 from quarterjack.signals.sinks import Sink
@@ -209,6 +210,10 @@ def local(
     examples: Annotated[bool, typer.Option(help="Schedule the examples.")] = True,
     tickers: Annotated[int, typer.Option(min=1, max=8, help="Ticker processes.")] = 1,
     workers: Annotated[int, typer.Option(min=1, max=32, help="Worker processes.")] = 2,
+    env: Annotated[
+        bool,
+        typer.Option("--env", help="Print the variables of the installation that runs already, for eval, and end."),
+    ] = False,
     serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the HTTP API and the console.")] = True,
     port: Annotated[
         int | None,
@@ -220,15 +225,25 @@ def local(
     Ends at Ctrl-C, or after --for, with a summary. The exit code is 1 if a fire was missing or double, 5 if the cloud died, or a
     process three times within a minute, and 130 after Ctrl-C during the start.
 
-    With --data the next start goes on from there. If the cloud is killed, at most the acts of its last seconds are lost.
+    With --data the next start goes on from there, with the same keys. If the cloud is killed, at most the acts of its last seconds are
+    lost.
     """
+    if env:
+        _show_variables(shell)
+        return
+    if shell.local is not None:
+        remedy = "leave it out, or give --env to print its variables"
+        raise InvalidInput(
+            "--local", shell.local, "is for commands that use an installation; this one starts one", remedy
+        )
     if data is not None:
         try:
             (data / "cloud").mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             what = f"cannot hold data ({problem.strerror})"
             raise InvalidInput("--data", str(data), what, "give a directory that you may write, or a new one") from None
-    if not (examples or jobs or shell.settings.jobs):  # no worker would start
+    packages = tuple(jobs or filter(None, [shell.settings.jobs]))
+    if not (examples or packages):  # no worker would start
         what = "names no package, and without the examples there is no job to run"
         raise InvalidInput("--jobs", None, what, "give --jobs my.package, or leave out --no-examples")
     from quarterjack.local.session import session  # noqa: PLC0415 (it loads boto3, which the other roles do not need)
@@ -236,13 +251,11 @@ def local(
     options = session.LocalOptions(
         seconds=seconds,
         data=data,
-        jobs=tuple(jobs or ()),
+        jobs=packages,
         examples=examples,
         tickers=tickers,
         workers=workers,
-        tenant=shell.settings.tenant,
-        prefix=shell.settings.prefix,
-        history=shell.settings.history,
+        settings=shell.settings,
         serves=serve,
         port=port,
     )
@@ -253,6 +266,12 @@ def local(
         except session.UncleanSession as problem:
             shell.say(str(problem), style="red")
             raise typer.Exit(ExitCode.FAILED) from None
+
+
+def _show_variables(shell: Shell) -> None:
+    """The variables of the local installation that ``--local`` chose, or of the only one."""
+    one = chosen(shell.local or "")
+    shell.answer(dict(one.variables), export_line(one.variables))
 
 
 def doctor(
@@ -280,7 +299,7 @@ def doctor(
         shell.say(f"{finding.check:<14}", style="bold", end="")
         shell.say(finding.what)
         if finding.remedy is not None:
-            shell.say(f"{'':<20}→ {finding.remedy}")
+            shell.say(f"{'':<20}→ {shell.words.text(finding.remedy)}")
     if not shell.as_json:
         shell.say(f"{seen[Severity.OK]} ok, {seen[Severity.WARN]} to look at, {seen[Severity.FAIL]} wrong")
     if seen[Severity.FAIL]:

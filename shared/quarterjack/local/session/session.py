@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.extras import install_remedy
 from quarterjack.local.front_door import missing_module, open_front_door
 from quarterjack.local.installation import LocalInstallation, installation
+from quarterjack.local.kept import keep, kept_port
 from quarterjack.local.session.examples import DemoPage, DemoProgram, schedule_examples
 from quarterjack.local.session.status import SessionStatus, line, live, summary
 from quarterjack.local.session.verifier import StartLog, VerifierReport, verify
+from quarterjack.local_installations import RunningInstallation, export_line, published
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.views import Run
-from quarterjack.settings import DEFAULT_PREFIX, DEFAULT_TENANT, Settings
+from quarterjack.settings import Settings
 from quarterjack.state.lease import SKEW, lease_end
 from quarterjack.terminal import in_one_line, printable
 
@@ -34,12 +37,22 @@ _TAKE_OVER = (lease_end(0) + SKEW) / SECOND  # seconds until another worker take
 _PAGE = 500  # runs read at once
 _BEGINNING = """\
 Quarterjack runs on this machine. {end} with a summary. Its processes log to {folder}
-In another terminal, the SDK and the command line (`quarterjack schedules list`) talk to it after:
-
-  {exports}
+{others}
 
 {served}
 """
+_OTHERS = """\
+In another terminal: quarterjack --local schedules list
+The SDK and all commands there use it after: eval "$(quarterjack local --env)"
+That is, in full:
+
+  {exports}"""
+_UNPUBLISHED = """\
+In another terminal, the SDK and the command line (`quarterjack schedules list`) use it after:
+
+  {exports}
+
+`--local` does not find it: {problem}"""
 _SERVED = """\
 In a browser: {url}/console/
 Its key, also for the HTTP API at {url}/v1/tenants/{tenant}: {key}"""
@@ -53,9 +66,7 @@ class LocalOptions:
     examples: bool = True  # schedule the examples
     tickers: int = 1
     workers: int = 2
-    tenant: str = DEFAULT_TENANT
-    prefix: str = DEFAULT_PREFIX
-    history: bool = True
+    settings: Settings = field(default_factory=Settings)  # followed but for places: see ``installation.local_settings``
     serves: bool = True  # the API and the console
     port: int | None = None  # of both; None: the usual one, or any free one if that is taken
 
@@ -73,16 +84,15 @@ def run(
             jobs=(*([DEMO] if options.examples else []), *options.jobs),
             tickers=options.tickers,
             workers=options.workers,
-            tenant=options.tenant,
-            prefix=options.prefix,
-            history=options.history,
+            settings=options.settings,
             stop=stop,
         ) as running,
         _page(options.data) as page,
         _served(options, running.settings, console) as served,
+        _published(running) as others,
     ):
         end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
-        text = _BEGINNING.format(end=end, folder=running.folder, exports=running.exports, served=served)
+        text = _BEGINNING.format(end=end, folder=running.folder, others=others, served=served)
         console.print(printable(text), soft_wrap=True, highlight=False)
         running.wait_until_ready(stop)
         session = LocalSession(running, console)
@@ -184,15 +194,35 @@ def _served(options: LocalOptions, settings: Settings, console: Console) -> Iter
         why = "--no-serve" if missing is None else f"{missing} is not installed; {install_remedy('web')}"
         yield f"No console and no HTTP API: {why}"
         return
-    with open_front_door(settings, options.port, on_failure) as address:
+    with open_front_door(settings, options.port, on_failure, data=options.data) as address:
         yield _SERVED.format(url=address.url, tenant=settings.tenant, key=address.key)
+
+
+@contextmanager
+def _published(running: LocalInstallation) -> Iterator[str]:
+    """Other processes of this user find it for the time of the block; what the beginning says of that."""
+    exports = export_line(running.variables)
+    entry = RunningInstallation(
+        prefix=running.settings.prefix,
+        port=int(str(running.settings.endpoint).rpartition(":")[2]),
+        pid=os.getpid(),
+        folder=str(running.folder),
+        variables=running.variables,
+    )
+    with ExitStack() as block:
+        try:
+            block.enter_context(published(entry))
+        except OSError as problem:  # a home that cannot be written: the session does not need it
+            yield _UNPUBLISHED.format(exports=exports, problem=problem)
+        else:
+            yield _OTHERS.format(exports=exports)
 
 
 @contextmanager
 def _page(data: Path | None) -> Iterator[DemoPage]:
     """The page that an example checks, on the port of the last session with this data if that port is free."""
     note = None if data is None else data / "page.port"
-    with DemoPage(int(note.read_text()) if note is not None and note.exists() else 0) as page:
+    with DemoPage(0 if note is None else kept_port(note)) as page:
         if note is not None:
-            note.write_text(str(page.port))
+            keep(note, str(page.port))
         yield page
