@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from gc import collect, freeze
 from inspect import CO_VARKEYWORDS
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +30,7 @@ from quarterjack.local.cloud import LocalCloud
 from quarterjack.logs import Lines
 
 from tests.support import endpoints
-from tests.support.parts import TURN, sample
+from tests.support.parts import TURN, in_its_turn, sample
 
 # A shell starts what it puts into the background with SIGINT ignored, and the commands that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -58,6 +59,7 @@ def pytest_report_header() -> str:
     return f"parts of long tests: TURN={TURN} repeats these, make check runs all"
 
 
+@pytest.hookimpl(trylast=True)  # a sample of what the marks have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With an endpoint, what is known to be wrong there is expected to fail. With a number of cases, each test has no more of them."""
     if (engine := endpoints.engine_asked_for()) is not None:

@@ -1,6 +1,6 @@
 """The Pythons that are promised: each is found or fetched, gets an environment under build/pythons, and runs its share of the tests.
 
-    python -m tools.pythons [VERSION …] [--required VERSION|all] [--cases 2]
+    python -m tools.pythons [VERSION …] [--required VERSION|all] [--files 3] [--cases 2]
 
     interpreter   on the path, of pyenv, of uv ─► downloaded by uv ─► of Debian (tools/debian_python.py) ─► NOT TESTED, on standard error
     environment   the files of constraints.txt, by their hashes, wheels only; the checkout, editable
@@ -30,6 +30,7 @@ from tools.pins import pins
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "pythons"
+FILES = 3  # one in so many files of the unit and contract suites; others every day
 CASES = 2  # of each test function at most so many parameter sets; others every day
 
 
@@ -176,7 +177,7 @@ def _install(folder: Path, names: set[str], *where: str) -> None:
 # --- the tests ---
 
 
-def commands(share: Share, programs: Path, cases: int) -> Iterator[Sequence[str | Path]]:
+def commands(share: Share, programs: Path, files: int = FILES, cases: int = CASES) -> Iterator[Sequence[str | Path]]:
     """What an interpreter runs, in this order."""
     pytest = (programs / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=few")
     sample, suite = (*pytest, f"--cases={cases}"), ("-n", _SUITE_PROCESSES, "--dist", "worksteal")
@@ -186,18 +187,18 @@ def commands(share: Share, programs: Path, cases: int) -> Iterator[Sequence[str 
     if share is Share.SMOKE:
         yield *sample, "-n", "0", *_PURE_CORE
     else:
-        yield *sample, *suite, *_SUITES
+        yield *sample, f"--files={files}", *suite, *_SUITES
         yield *pytest, *suite, "-m", "not proof", *(name for name in _PACKAGING if (ROOT / name).exists())
 
 
-def tested(version: str, python: Path, cases: int) -> Result:
+def tested(version: str, python: Path, *, files: int = FILES, cases: int = CASES) -> Result:
     """Make the interpreter's environment and run its share."""
     started, share = time.monotonic(), PROMISED.get(version, Share.SMOKE)
     try:
         full, programs = full_version(python), environment(version, python)
         _say(f"Python {version}: {full}, {share.value} …")
         variables = _variables(programs) | {"PYTHONWARNINGS": "error"}
-        answers = [_run(command, variables) for command in commands(share, programs, cases)]
+        answers = [_run(command, variables) for command in commands(share, programs, files, cases)]
     except Failed as error:
         return Result(version=version, text=f"FAILED: {error}", ended=Ended.FAILED)
     counts = [_last(answer) for answer in answers if " passed" in _last(answer)]
@@ -253,6 +254,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument(
         "--required", action="append", default=[], metavar="VERSION|all", help="Fail if it was not tested."
     )
+    parser.add_argument("--files", type=int, default=FILES, help="One in so many files of the suites. 1: all.")
     parser.add_argument("--cases", type=int, default=CASES, help="Parameter sets of each test function. 0: all.")
     asked = parser.parse_args(words)
     running = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -264,7 +266,7 @@ def main(words: Sequence[str]) -> int:
         except CannotBeMade as error:
             results.append(Result(version=version, text=f"NOT TESTED: {error}", ended=Ended.NOT_TESTED))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        results += pool.map(lambda item: tested(*item, cases=asked.cases), found.items())
+        results += pool.map(lambda item: tested(*item, files=asked.files, cases=asked.cases), found.items())
     return _told(
         sorted(results, key=lambda result: versions.index(result.version)),
         [one for one in asked.required if one != running],

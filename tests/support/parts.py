@@ -2,7 +2,8 @@
 
 ``TURN`` in the environment chooses the parts; the head of pytest's report names it, so that a failure can be repeated.
 
-``--cases=2`` keeps two parameter sets of each test function, other ones every day (``make pythons``).
+For `make pythons`, ``--files=3`` reads a third of the files of tests and ``--cases=2`` keeps two parameter sets of each test
+function, other ones every day.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., object])
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
+
+
+def in_its_turn(name: str, of: int, *, turn: int = TURN) -> bool:
+    """Whether today is the day, one in ``of``, of what has this name."""
+    return zlib.crc32(name.encode()) % of == turn % of
 
 
 def sample(ids: Sequence[str], cases: int, *, turn: int = TURN) -> set[str]:
@@ -56,7 +62,7 @@ def in_rotation(*, of: int) -> Callable[[Test], Test]:
     """Mark a whole test ``check`` but for one day in ``of``, each test on another day."""
 
     def marked(test: Test) -> Test:
-        its_day = zlib.crc32(f"{test.__module__}.{test.__qualname__}".encode()) % of == TURN % of
+        its_day = in_its_turn(f"{test.__module__}.{test.__qualname__}", of)
         return test if its_day else pytest.mark.check(test)
 
     return marked

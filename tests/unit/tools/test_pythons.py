@@ -40,7 +40,7 @@ def test_make_check_tests_them() -> None:
 
 def test_what_the_newest_one_runs_is_there() -> None:
     assert PROMISED["3.14"] is Share.SUITES
-    words = [str(word) for command in commands(Share.SUITES, Path("bin"), 1) for word in command]
+    words = [str(word) for command in commands(Share.SUITES, Path("bin")) for word in command]
     places = [word.partition("::")[0] for word in words if word.startswith("tests/")]
     assert {"tests/unit", "tests/contract"} < set(places)
     assert all((ROOT / place).exists() for place in places)
@@ -48,7 +48,7 @@ def test_what_the_newest_one_runs_is_there() -> None:
 
 def test_every_command_of_an_interpreter_is_its_own() -> None:
     for share in Share:
-        assert {Path(str(command[0])).parent for command in commands(share, Path("bin"), 1)} == {Path("bin")}
+        assert {Path(str(command[0])).parent for command in commands(share, Path("bin"))} == {Path("bin")}
 
 
 # --- where there is none ---
