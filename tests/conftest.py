@@ -50,9 +50,15 @@ hypothesis.settings.load_profile("without_clocks")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--cases", type=int, default=0, help="at most so many parameter sets of each test function; 0: all"
-    )
+    for_another_python = parser.getgroup("samples", "samples of tests, for `make pythons`")
+    for_another_python.addoption("--cases", type=int, default=0, help="parameter sets of each test function; 0: all")
+    for_another_python.addoption("--files", type=int, default=1, help="one in so many files, others every day; 1: all")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file whose turn it is not is not even read: reading all of them takes half a minute of processor time."""
+    not_today = not in_its_turn(collection_path.name, config.getoption("files"))
+    return True if not_today and collection_path.name.startswith("test_") else None
 
 
 def pytest_report_header() -> str:
@@ -61,7 +67,7 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(trylast=True)  # a sample of what the marks have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With an endpoint, what is known to be wrong there is expected to fail. With a number of cases, each test has no more of them."""
+    """With an endpoint, tests that are known to be wrong there are expected to fail. With a number of cases, each test has no more."""
     if (engine := endpoints.engine_asked_for()) is not None:
         elsewhere = endpoints.amend(items, engine)
         config.hook.pytest_deselected(items=elsewhere)

@@ -191,7 +191,7 @@ def commands(share: Share, programs: Path, files: int = FILES, cases: int = CASE
         yield *pytest, *suite, "-m", "not proof", *(name for name in _PACKAGING if (ROOT / name).exists())
 
 
-def tested(version: str, python: Path, *, files: int = FILES, cases: int = CASES) -> Result:
+def tested(version: str, python: Path, *, files: int, cases: int) -> Result:
     """Make the interpreter's environment and run its share."""
     started, share = time.monotonic(), PROMISED.get(version, Share.SMOKE)
     try:
