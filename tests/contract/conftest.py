@@ -7,6 +7,7 @@ Where an engine is wrong by AWS's documentation, a test says ``engine.is_wrong("
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from quarterjack.local.cloud import LocalCloud
@@ -39,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def dynamodb_local(local_cloud: LocalCloud) -> Iterator[str]:
     """The URL of the session's local cloud with DynamoDB Local in place of its tables."""
-    with endpoint_with_dynamodb_local(local_cloud) as endpoint:
+    with endpoint_with_dynamodb_local(urlsplit(local_cloud.endpoint).netloc) as endpoint:
         yield endpoint
 
 

@@ -32,7 +32,7 @@ def test_a_subscriber_gets_the_document_and_what_to_filter_by(engine: Engine) ->
 
 
 def test_a_fifo_topic_leaves_out_what_is_repeated(engine: Engine) -> None:
-    topic, got = a_topic(engine, ".fifo", FifoTopic="true", FifoQueue="true")
+    topic, got = a_topic(engine, fifo=True)
     for _ in range(2):
         engine.services.notices.publish(topic, NOTICE)
     assert len(got()) == 1

@@ -47,7 +47,7 @@ def test_a_subscriber_gets_what_the_ticker_would_send(engine: Engine, monkeypatc
 
 
 def test_a_fifo_topic_gets_a_notice_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic, got = a_topic(engine, ".fifo", FifoTopic="true", FifoQueue="true")
+    topic, got = a_topic(engine, fifo=True)
     for notice in (NOTICE, NOTICE, replace(NOTICE, at="2026-05-04T14:00:00.000Z")):
         assert told(engine, topic, monkeypatch, notice).state == "SUCCEEDED"
     assert len(got()) == 2

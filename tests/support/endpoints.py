@@ -1,7 +1,8 @@
-"""``make contract ENDPOINT=…``: contract and acceptance suites against a cloud that runs already, wherever it answers.
+"""``make contract ENDPOINT=…`` or ``ENGINE=…``: contract and acceptance suites against another cloud than the local one.
 
-ENDPOINT is the URL of LocalStack, of moto's server or of anything else that speaks the protocols of DynamoDB, SQS and S3; or
-``dynamodb-local``, which starts that and the local cloud beside it for SQS and S3. Every test has tables, queues and a bucket of its
+ENDPOINT is the URL of LocalStack, of moto's server or of anything else that runs and speaks the protocols of DynamoDB, SQS and S3.
+ENGINE is one that the tests start: ``dynamodb-local``, beside the local cloud for SQS and S3, or ``localemu``, beside DynamoDB Local
+for its tables. Every test has tables, queues and a bucket of its
 own there, whose names begin with ``t-``; they are removed when the session ends. AWS itself is refused: ``make aws-proof`` is for it.
 """
 
@@ -27,9 +28,14 @@ from quarterjack.testing import cloud as testing
 from quarterjack.testing.cloud import running_cloud
 
 from tests.support.dynamodb_local import endpoint_with_dynamodb_local
+from tests.support.localemu import running_localemu
 
 VARIABLE = "QUARTERJACK_TEST_ENDPOINT"
-DYNAMODB_LOCAL = "dynamodb-local"
+DYNAMODB_LOCAL, LOCALEMU = "dynamodb-local", "localemu"
+STARTED = {
+    DYNAMODB_LOCAL: "dynamodb_local",
+    LOCALEMU: "localemu",
+}  # the engines that the tests start, by their words in ENGINE
 UNKNOWN = "endpoint"
 PUT_ONLY = ("moto",)  # engines whose PartiQL is not enough for claims
 OWN_CLOUD = ("test_aws_proof.py", "test_local_command.py", "test_tutorial.py")  # what they start has a cloud of its own
@@ -45,7 +51,7 @@ class Endpoint:
     """What the tests use of a `LocalCloud`, of a cloud that somebody else has started."""
 
     endpoint: str
-    name: str = UNKNOWN  # of the engine: moto, localstack, ministack, dynamodb_local
+    name: str = UNKNOWN  # of the engine: moto, localstack, ministack, dynamodb_local, localemu
     region: str = LocalCloud.region
     credentials: dict[str, str] = field(default_factory=lambda: given_credentials(os.environ))
 
@@ -62,7 +68,7 @@ def asked_for() -> str | None:
 def engine_asked_for() -> str | None:
     """The name of the engine there."""
     asked = asked_for()
-    return asked and ("dynamodb_local" if asked == DYNAMODB_LOCAL else engine_at(checked(asked)))
+    return asked and (STARTED.get(asked) or engine_at(checked(asked)))
 
 
 def given_credentials(environ: Any) -> dict[str, str]:
@@ -78,8 +84,13 @@ def session_cloud() -> Iterator[LocalCloud]:
         with running_cloud() as cloud:
             yield cloud
     elif asked == DYNAMODB_LOCAL:
-        with running_cloud() as cloud, endpoint_with_dynamodb_local(cloud) as url:
-            yield _as_cloud(Endpoint(url, "dynamodb_local", credentials=cloud.credentials))
+        with running_cloud() as cloud, endpoint_with_dynamodb_local(urlsplit(cloud.endpoint).netloc) as url:
+            yield _as_cloud(Endpoint(url, STARTED[asked], credentials=cloud.credentials))
+    elif asked == LOCALEMU:
+        with running_localemu() as address, endpoint_with_dynamodb_local(address) as url:
+            found = Endpoint(url, STARTED[asked], credentials=dict(_KEYS))
+            with reached_by_this_process(found.credentials):
+                yield _as_cloud(found)
     else:
         found = Endpoint(checked(asked), engine_at(asked))
         with reached_by_this_process(found.credentials), _removed_at_the_end(found):
@@ -94,7 +105,7 @@ def checked(url: str) -> str:
     """The URL. Raises ValueError for one that is none, and for AWS."""
     host = urlsplit(url).hostname
     if host is None or urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError(f"ENDPOINT={url!r}: is not a URL; use http://localhost:4566 or {DYNAMODB_LOCAL}")
+        raise ValueError(f"ENDPOINT={url!r}: is not a URL; use http://localhost:4566, or ENGINE={DYNAMODB_LOCAL}")
     if host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws")):
         raise ValueError(f"ENDPOINT={url!r}: is AWS, where hundreds of tables would be made; use: make aws-proof")
     return url.rstrip("/")
@@ -163,6 +174,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
             slow=True,
         ),
     ),
+    "localemu": (Fault("test_async_function.py::*", "runs functions in Docker only"),),
 }
 
 

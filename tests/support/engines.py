@@ -34,6 +34,7 @@ WRONG = {
     },
     "ministack": {},
     "dynamodb_local": {},
+    "localemu": {"stale receipt": "LocalEmu deletes by a receipt of an earlier delivery"},
     "memory": {},
 }
 
@@ -50,7 +51,7 @@ _moto = mock_aws()
 class Engine:
     """One implementation."""
 
-    name: str  # memory, ministack, moto, dynamodb_local
+    name: str  # memory, ministack, moto, dynamodb_local, localemu (beside DynamoDB Local)
     services: Services
     clock: Any  # UTC ms, of the queue
     settings: Settings | None = None  # None for memory

@@ -19,13 +19,13 @@ def clients(engine: Engine) -> tuple[Any, Any]:
     return boto3.client("sns", **where), boto3.client("sqs", **where)
 
 
-def a_topic(engine: Engine, suffix: str = "", **attributes: str) -> tuple[str, Any]:
+def a_topic(engine: Engine, *, fifo: bool = False) -> tuple[str, Any]:
     """A topic, and what its one subscriber has got."""
     sns, sqs = clients(engine)
     assert engine.settings is not None
-    name = f"{engine.settings.prefix}-incidents{suffix}"
-    topic = sns.create_topic(Name=name, Attributes=attributes)["TopicArn"]
-    url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    name = f"{engine.settings.prefix}-incidents{'.fifo' if fifo else ''}"
+    topic = sns.create_topic(Name=name, Attributes={"FifoTopic": "true"} if fifo else {})["TopicArn"]
+    url = sqs.create_queue(QueueName=name, Attributes={"FifoQueue": "true"} if fifo else {})["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
 

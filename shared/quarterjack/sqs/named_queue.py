@@ -12,7 +12,7 @@ from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.ports.work_queue import RawMessage
 from quarterjack.sqs.routing import BATCH
 
-GONE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
+_GONE = ("ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue")
 _SYSTEM_ATTRIBUTES = ["ApproximateReceiveCount", "SentTimestamp"]
 
 
@@ -54,8 +54,16 @@ class NamedQueue(HoldsLocks):
         except Unavailable:
             raise
         except QuarterjackError as problem:
-            if not any(code in str(problem) for code in GONE):
+            if not any(code in str(problem) for code in _GONE):
                 raise
+
+
+def is_gone(code: str) -> bool:
+    """Whether an item of a batch was refused because its message is not in flight any more.
+
+    A code may have a prefix with dots, and the end ``Exception``: in answers of JSON SQS has the names of its classes.
+    """
+    return code.rpartition(".")[2].removesuffix("Exception") in _GONE
 
 
 def _delivered(message: Mapping[str, Any], attributes: Mapping[str, str]) -> RawMessage:

@@ -17,7 +17,7 @@ from quarterjack.domain.queue import MOST_STRIPES, PLAIN, Stripe, lanes, stripes
 from quarterjack.domain.times import DAY
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.ports.work_queue import OutgoingMessage, RawMessage
-from quarterjack.sqs.named_queue import GONE, NamedQueue
+from quarterjack.sqs.named_queue import NamedQueue, is_gone
 from quarterjack.sqs.routing import (
     MAX_VISIBILITY,
     WORK,
@@ -269,7 +269,7 @@ class SqsDeadQueue:
 def _raise_unless_gone(operation: str, answer: dict[str, Any]) -> None:
     """Read a batch's response item by item. A message that is deleted already is no failure."""
     for failed in answer.get("Failed", []):
-        if str(failed.get("Code", "")).rpartition(".")[2] not in GONE:
+        if not is_gone(str(failed.get("Code", ""))):
             raise Unavailable(f"{operation}: {failed.get('Code')}: {failed.get('Message')}")
 
 

@@ -173,7 +173,11 @@ def test_zeros_in_the_place_of_late_figures_hide_what_lasts() -> None:
 
 
 def test_silence_that_is_only_late_pages_a_healthy_installation() -> None:
-    silent: dict[str, Any] = {"ComparisonOperator": "LessThanThreshold", "Threshold": 1, "TreatMissingData": "breaching"}
+    silent: dict[str, Any] = {
+        "ComparisonOperator": "LessThanThreshold",
+        "Threshold": 1,
+        "TreatMissingData": "breaching",
+    }
     few = {"A": alarm("a", times=3, out_of=4, formula="FILL(m, 0)", **silent)}
     assert "A" in states([1] * 12, few, lateness=all_late(3))[6:]
     assert "A" not in states([1] * 12, few)[6:]
