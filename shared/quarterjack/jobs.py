@@ -8,6 +8,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quarterjack.domain.job import Job, JobFunction
@@ -259,13 +260,35 @@ job = default_registry.job
 Queue = default_registry.queue
 
 
+def check_package(package: object) -> None:
+    """Raises JobError if ``package`` is not the name of a package or module. A file's name is answered with that of its module."""
+    if isinstance(package, str) and (named := _module_of(package)) is not None:
+        folder, module = named
+        within = f", in {folder} or with it on PYTHONPATH" if folder else ""
+        raise JobError(f"jobs={shorten(package)} is the name of a file; give {module}, as in an import{within}")
+    if not isinstance(package, str) or not all(part.isidentifier() for part in package.split(".")):
+        raise JobError(f"jobs={shorten(package)} is not the name of a package; give it as in an import: acme.jobs")
+
+
+def _module_of(text: str) -> tuple[str, str] | None:
+    """The folder to start in ("": the present one) and the module of a path, such as ``./acme/jobs.py``; None if it is no such path."""
+    text = text.replace("\\", "/")
+    path = PurePath(text)
+    if path.suffix != ".py" and "/" not in text:
+        return None
+    parts = [*path.parent.parts, path.name.removesuffix(".py")]
+    if len(parts) > 1 and parts[-1] == "__init__":
+        parts.pop()
+    begin = next((at for at in range(len(parts)) if all(part.isidentifier() for part in parts[at:])), None)
+    return None if begin is None else (str(PurePath(*parts[:begin])) if begin else "", ".".join(parts[begin:]))
+
+
 def load(package: str, registry: Registry = default_registry) -> Registry:
     """Import a package and all its modules, so that their ``@job`` functions register; the registry.
 
     Raises JobError if the package cannot be imported or declares no job.
     """
-    if not isinstance(package, str) or not all(part.isidentifier() for part in package.split(".")):
-        raise JobError(f"jobs={shorten(package)} is not the name of a package; give it as in an import: acme.jobs")
+    check_package(package)
     try:
         module = importlib.import_module(package)
         for found in pkgutil.walk_packages(getattr(module, "__path__", []), f"{package}."):

@@ -39,7 +39,7 @@ from quarterjack.errors import (
 from quarterjack.local_installations import using
 from quarterjack.settings import from_environment
 from quarterjack.terminal import printable
-from quarterjack.version import VERSION
+from quarterjack.version import DOCUMENTATION, VERSION
 
 _MARKUP: Any = "rich"
 _LOCAL = "--local"
@@ -196,6 +196,7 @@ class LazyGroup(typer.core.TyperGroup):
 app = typer.Typer(
     cls=LazyGroup,
     help="Run this job at that time, once, and tell me what happened.",
+    epilog=f"Start with `quarterjack local`: everything on this machine, with examples.\n\nDocumentation: {DOCUMENTATION}.",
     no_args_is_help=True,
     context_settings={"help_option_names": HELP},
     pretty_exceptions_enable=False,

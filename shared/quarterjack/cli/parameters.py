@@ -6,6 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -170,6 +171,12 @@ def with_shell(function: Command) -> Command:
 class TypedCommand(typer.core.TyperCommand):
     """A command whose arguments may be times ago: ``-3d`` is no option."""
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help, in which the two names of a switch stand below each other: side by side they are cut at 80 columns."""
+        shown = copy(self)
+        shown.params = [*map(_stacked, self.params)]
+        super(TypedCommand, shown).format_help(ctx, formatter)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Stand such arguments behind ``--``, with all others, if there are any."""
         options, arguments, left = list[str](), list[str](), list(args)
@@ -186,6 +193,14 @@ class TypedCommand(typer.core.TyperCommand):
             if word in takes_value and left:
                 options.append(left.pop(0))
         return super().parse_args(ctx, [*options, "--", *arguments] if any(map(is_ago, arguments)) else args)
+
+
+def _stacked(param: Any) -> Any:
+    if not param.secondary_opts:
+        return param
+    shown = copy(param)
+    shown.opts, shown.secondary_opts = ["\n".join([*param.opts, *param.secondary_opts])], []
+    return shown
 
 
 def everywhere(app: typer.Typer) -> typer.Typer:

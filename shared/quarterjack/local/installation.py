@@ -23,6 +23,7 @@ from botocore.exceptions import ClientError
 from quarterjack.domain.queue import Queue, prioritised, prioritised_text, striped, striped_text
 from quarterjack.dynamodb.tables import STREAM, TABLES
 from quarterjack.errors import Unavailable
+from quarterjack.jobs import check_package
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.local.cloud_watch import CloudWatch
 from quarterjack.local.declared import declared_queues
@@ -164,6 +165,8 @@ def installation(
     is removed unless the block raised an error. Within the block, the AWS clients of this process use the local cloud, too. If the cloud
     ends by itself, ``stop`` is set, and the block raises CloudDied.
     """
+    for package in jobs:  # before anything is started
+        check_package(package)
     with (
         _folder(data) as folder,
         LocalCloud(data=None if data is None else folder / "cloud") as cloud,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from quarterjack.cli.app import COMMANDS, run, whole
-from quarterjack.version import VERSION
+from quarterjack.version import DOCUMENTATION, VERSION
+
+ROOT = Path(__file__).parents[3]
 
 
 def paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -23,6 +26,17 @@ def _eighty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
+def names_in(path: tuple[str, ...]) -> set[str]:
+    """The declared names of a command's options, and of a group's commands."""
+    command: Any = whole()
+    for word in path:
+        command = command.commands[word]
+    options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
+    return {name for one in options for name in (*one.opts, *one.secondary_opts)} | set(
+        getattr(command, "commands", {})
+    )
+
+
 @pytest.mark.parametrize("path", [*paths(whole())], ids=lambda path: " ".join(path) or "root")
 def test_every_command_and_group_answers_both(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     said = []
@@ -34,6 +48,18 @@ def test_every_command_and_group_answers_both(path: tuple[str, ...], capsys: pyt
     assert "Usage: quarterjack" in short
     assert re.search(r"--help +-h ", short)
     assert max(map(len, short.splitlines())) <= 80
+    assert names_in(path) <= set(short.split()), "no name is cut"
+
+
+@pytest.mark.parametrize("words", [[], ["--help"]])
+def test_the_root_ends_with_where_to_begin(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    run(words)
+    said = "".join(capsys.readouterr())
+    end = " ".join(said.rpartition("╯")[2].split())
+    assert end.startswith("Start with `quarterjack local`")
+    assert end.endswith(f"Documentation: {DOCUMENTATION}.")
+    for page in re.findall(r"docs/\S+\.md", DOCUMENTATION):
+        assert (ROOT / page).exists()
 
 
 def test_the_root_shows_its_commands_in_groups(capsys: pytest.CaptureFixture[str]) -> None:

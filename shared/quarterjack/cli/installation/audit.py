@@ -46,7 +46,8 @@ def root(
     embedded_metrics: Annotated[
         bool,
         typer.Option(
-            help="Write metrics of the check to standard output, before its report, in CloudWatch's embedded format."
+            "--embedded-metrics",
+            help="Write metrics of the check to standard output, before its report, in CloudWatch's embedded format.",
         ),
     ] = False,
 ) -> None:

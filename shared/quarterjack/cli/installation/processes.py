@@ -91,7 +91,10 @@ def worker(
     ] = None,
     embedded_metrics: Annotated[
         bool,
-        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, once a minute."),
+        typer.Option(
+            "--embedded-metrics",
+            help="Write metrics to standard output in CloudWatch's embedded format, once a minute.",
+        ),
     ] = False,
 ) -> None:
     """Run jobs: receive messages of a work queue by long polling."""
@@ -144,7 +147,10 @@ def ticker(
     *,
     embedded_metrics: Annotated[
         bool,
-        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, with each tick."),
+        typer.Option(
+            "--embedded-metrics",
+            help="Write metrics to standard output in CloudWatch's embedded format, with each tick.",
+        ),
     ] = False,
 ) -> None:
     """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
@@ -160,7 +166,8 @@ def undertaker(
     shell: Shell,
     *,
     embedded_metrics: Annotated[
-        bool, typer.Option(help="Write metrics to standard output in CloudWatch's embedded format.")
+        bool,
+        typer.Option("--embedded-metrics", help="Write metrics to standard output in CloudWatch's embedded format."),
     ] = False,
 ) -> None:
     """Record dead runs: read the dead-letter queue."""
@@ -180,7 +187,10 @@ def historian(
     *,
     embedded_metrics: Annotated[
         bool,
-        typer.Option(help="Write metrics to standard output in CloudWatch's embedded format, once a minute."),
+        typer.Option(
+            "--embedded-metrics",
+            help="Write metrics to standard output in CloudWatch's embedded format, once a minute.",
+        ),
     ] = False,
 ) -> None:
     """Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it."""
