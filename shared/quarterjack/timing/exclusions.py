@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -128,6 +129,11 @@ class MovedToBusinessDay:
                 return target
             day = free - _FARTHEST if self.forward else free  # no earlier day is within reach of a business day
         return None
+
+
+def without_days(table: Timetable, zone: ZoneRules, days: Iterable[int]) -> Timetable:
+    """The fires of a timetable that are on none of these days (since 1970) of a zone."""
+    return Excluding(table, zone, Exclusions(ranges=_apart([(day, day) for day in days])), 1, days=True)
 
 
 def _all_excluded() -> ExpressionError:

@@ -10,6 +10,7 @@ from quarterjack.errors import ExpressionError
 from quarterjack.timing.cron import expression as cron
 from quarterjack.timing.cron.fields import FieldToken
 from quarterjack.timing.cron.pattern import CronPattern
+from quarterjack.timing.exclusions import without_days
 from quarterjack.timing.moments import Moment, Rate, parse_at, parse_rate
 from quarterjack.timing.rrule.parser import Recurrences, is_rrule, parse_rrule
 from quarterjack.timing.rrule.recurrence import recurrence
@@ -146,7 +147,12 @@ def _recurring(text: str, start: Moment, zone: str, gap: Gap, repeated: Repeated
         tables.append(Bounded(rule, last=last))
     # Without a rule DTSTART is an occurrence itself; with one, it is if it matches.
     moments = parsed.added if parsed.rules or parsed.start is None else (start, *parsed.added)
+    time = start.second % 86400
+    moments = (*moments, *(Moment(day * 86400 + time, start.zone) for day in parsed.days_added))
     instants = {due for moment in moments for due in fires(moment.table(zone, gap, repeated), EARLIEST, LATEST)}
     tables.append(Listed(tuple(sorted(instants))))
     removed = {due for moment in parsed.removed for due in fires(moment.table(zone, gap, "both"), EARLIEST, LATEST)}
-    return Without(union(tables), frozenset(removed)) if removed else union(tables)
+    found = Without(union(tables), frozenset(removed)) if removed else union(tables)
+    if not parsed.days_removed:
+        return found
+    return without_days(found, table(zone), parsed.days_removed)

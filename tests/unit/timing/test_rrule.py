@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from quarterjack.errors import ExpressionError
-from quarterjack.timing import Rule, timetable
+from quarterjack.timing import Rule, next_fires, timetable
+from quarterjack.timing.zones import windows
+from quarterjack.timing.zones import zone as zones
 
-from tests.support.timing.expressions import ask, ms, refused
+from tests.support.timing.expressions import ask, at, ms, refused
 
 START = "2026-01-01T00:00:30"
 
@@ -194,3 +196,69 @@ def test_a_rule_ends_with_the_calendar() -> None:
     assert ask(monthly, "UTC", "2490-06-01", 9) == []
     daily = "DTSTART:20260101T000000 RRULE:FREQ=DAILY"
     assert len(ask(daily, "UTC", "2499-12-27", 9)) == 2
+
+
+def days_of(rule: str, zone: str = "UTC", after: str = "2024-01-01", most: int = 6) -> list[str]:
+    found = next_fires(rule, timezone=zone, after=at(after), count=most)
+    return [f"{due:%m-%d %H:%M}" for due in found]
+
+
+VIENNA = "DTSTART;TZID=Europe/Vienna:20240317T100000\nRRULE:FREQ=WEEKLY;BYDAY=SU;UNTIL=20240526T080000Z\n"
+
+
+def test_a_date_excludes_the_day_of_an_occurrence_with_a_time() -> None:
+    """nextcloud/server#44600, sabre-io/vobject#555, ical-org/ical.net#830, kewisch/ical.js#670, libical#56, lib-recur#56."""
+    rule = f"{VIENNA}EXDATE;VALUE=DATE:20240331\nEXDATE;VALUE=DATE:20240421"
+    assert days_of(rule, "Europe/Vienna", most=20) == [
+        f"{day} 10:00" for day in ("03-17", "03-24", "04-07", "04-14", "04-28", "05-05", "05-12", "05-19", "05-26")
+    ]
+    in_one = f"{VIENNA}EXDATE:20240331,20240421"
+    assert days_of(in_one, "Asia/Tokyo", most=20) == days_of(rule, "Asia/Tokyo", most=20), "the days of DTSTART's zone"
+
+
+def test_a_date_adds_a_day_at_the_time_of_the_start() -> None:
+    rule = "DTSTART:20260101T090000\nRRULE:FREQ=WEEKLY\nRDATE;VALUE=DATE:20260110"
+    assert days_of(rule, most=3) == ["01-01 09:00", "01-08 09:00", "01-10 09:00"]
+
+
+def test_dates_beside_a_start_that_is_a_date_are_midnights() -> None:
+    rule = "DTSTART;VALUE=DATE:20260101 RRULE:FREQ=DAILY EXDATE;VALUE=DATE:20260102 RDATE;VALUE=DATE:20251230"
+    assert days_of(rule, most=3) == ["12-30 00:00", "01-01 00:00", "01-03 00:00"]
+
+
+@pytest.mark.parametrize(
+    "zone",
+    ["America/New_York", '"America/New_York"', "Eastern Standard Time", '"Eastern Standard Time"'],
+)
+def test_a_zone_may_be_quoted_and_be_a_name_of_windows(zone: str) -> None:
+    assert days_of(f"DTSTART;TZID={zone}:20260105T090000\nRRULE:FREQ=WEEKLY", most=2) == ["01-05 14:00", "01-12 14:00"]
+    assert days_of(f"DTSTART;TZID={zone}:20260105T090000 RRULE:FREQ=WEEKLY", most=1) == ["01-05 14:00"]
+
+
+def test_every_name_of_windows_has_a_zone_that_there_is() -> None:
+    assert set(windows.ZONES.values()) <= zones.names()
+    with pytest.raises(ExpressionError, match="Windows: give .Europe.Berlin."):
+        Rule(expression="0 9 * * *", timezone="W. Europe Standard Time")
+
+
+@pytest.mark.parametrize("fold", ["\r\n ", "\n ", "\n\t"])
+def test_folded_lines_are_joined(fold: str) -> None:
+    rule = f"DTSTART:20260105T090000\r\nRRULE:FREQ=WEEKLY;BY{fold}DAY=MO,T{fold}U\r\nEXDATE:2026{fold}0106T090000"
+    assert days_of(rule, most=3) == ["01-05 09:00", "01-12 09:00", "01-13 09:00"]
+    indented = "DTSTART:20260105T090000\n    RRULE:FREQ=WEEKLY\n    EXDATE:20260112T090000\n"
+    assert days_of(indented, most=2) == ["01-05 09:00", "01-19 09:00"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("DTSTART:20260105\nRRULE:FREQ=DAILY\nEXDATE:20260106T000000", "EXDATE has a time, but DTSTART is a date"),
+        ("DTSTART:20260105T090000 RRULE:FREQ=DAILY EXDATE;TZID=Asia/Tokyo;VALUE=DATE:20260107", "leave out TZID"),
+        ("FREQ=MONTHLY;BYDAY=MO;BYSETPOS=400", "BYSETPOS: '400' is not a whole number"),
+        ("FREQ=MONTHLY;BYDAY=MO;BYSETPOS=6", "BYSETPOS=6 picks nothing"),
+        ("FREQ=DAILY;BYHOUR=24", "BYHOUR: '24' is not a whole number"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused_and_the_part_is_named(rule: str, said: str) -> None:
+    with pytest.raises(ExpressionError, match=said):
+        days_of(rule)

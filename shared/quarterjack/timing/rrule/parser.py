@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from quarterjack.timing.cron.fields import FieldToken
 from quarterjack.timing.moments import CENTURY, Moment, moment_of
+from quarterjack.timing.zones import windows
 from quarterjack.timing.zones import zone as zones
 
 MOST = 1000  # occurrences that COUNT may ask for: they are counted one by one
@@ -24,7 +25,12 @@ FREQUENCIES = {
 }
 WEEKDAYS = {name: n for n, name in enumerate(["MO", "TU", "WE", "TH", "FR", "SA", "SU"])}
 _START = re.compile(r"\s*(DTSTART|RRULE|RDATE|EXDATE|EXRULE|FREQ=)", re.IGNORECASE)
-_LINE = re.compile(r"(?P<name>[A-Z]+)(?P<parameters>(?:;[^:;]+)*):(?P<value>.*)", re.IGNORECASE)
+_PARAMETERS = (
+    r"(?:;[^:;=\s]+=(?:\"[^\"\r\n]*\"|[^:;\"\r\n]*))*"  # their values may have blanks: W. Europe Standard Time
+)
+_LINE = re.compile(rf"(?P<name>[A-Z]+)(?P<parameters>{_PARAMETERS}):(?P<value>.*)", re.IGNORECASE)
+_LINES = re.compile(rf"(?:DTSTART|RDATE|EXDATE){_PARAMETERS}:\S*|\S+", re.IGNORECASE)
+_FOLD = re.compile(r"\r?\n[ \t](?!\s*(?:DTSTART|RRULE|RDATE|EXDATE|EXRULE|FREQ=)\b)", re.IGNORECASE)  # RFC 5545 3.1
 _STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
 _SIGNED = re.compile(r"[+-]?[0-9]{1,9}")
 _DAY = re.compile(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
@@ -61,6 +67,8 @@ class Recurrences:
     rules: tuple[tuple[FieldToken, Recur], ...]
     added: tuple[Moment, ...]  # RDATE
     removed: tuple[Moment, ...]  # EXDATE
+    days_added: tuple[int, ...] = ()  # RDATE without a time, days since 1970: at the time of DTSTART
+    days_removed: tuple[int, ...] = ()  # EXDATE without a time: nothing is due on these days
 
 
 def is_rrule(expression: str) -> bool:
@@ -68,20 +76,22 @@ def is_rrule(expression: str) -> bool:
 
 
 def parse_rrule(expression: str) -> Recurrences:
-    """Parse lines separated by white space; a bare ``FREQ=…`` is an RRULE."""
+    """Parse lines separated by white space, which may be folded; a bare ``FREQ=…`` is an RRULE."""
+    expression = _FOLD.sub("", expression)
     start: Moment | None = None
     dated = False  # DTSTART is a date without a time
     rules: list[tuple[FieldToken, Recur]] = []
-    dates: dict[str, list[Moment]] = {"RDATE": [], "EXDATE": []}
-    for found in re.finditer(r"\S+", expression):
+    dates: dict[str, list[tuple[FieldToken, str | None]]] = {"RDATE": [], "EXDATE": []}
+    for found in _LINES.finditer(expression):
         line = FieldToken(found[0], found.start(), expression)
         name, parameters, value = _property(line)
         if name == "RRULE" and not parameters:
             rules.append((value, _recur(value)))
         elif name == "DTSTART" and start is None:
-            start, dated = _stamp(value, _zone(line, parameters)), "T" not in value.text.upper()
+            start, dated = _stamp(value, _zone(line, parameters)), _is_date(value)
         elif name in dates:
-            dates[name] += [_stamp(date, _zone(line, parameters)) for date in value.split(",")]
+            zone = _zone(line, parameters)
+            dates[name] += [(date, zone) for date in value.split(",")]
         else:
             line.fail(f"{line.text[:20]!r} cannot stand here", "give one DTSTART, then RRULE, RDATE and EXDATE lines")
     if not rules and not dates["RDATE"] and start is None:
@@ -91,7 +101,30 @@ def parse_rrule(expression: str) -> Recurrences:
         if name == "UNTIL" and ("T" in until) is dated:
             problem = "UNTIL has a time, but DTSTART is a date" if dated else "UNTIL is a date, but DTSTART has a time"
             part.fail(problem, "write UNTIL=20261224" if dated else "write UNTIL=20261224T235959")
-    return Recurrences(start, tuple(rules), tuple(dates["RDATE"]), tuple(dates["EXDATE"]))
+    timed = bool(rules or start) and not dated  # what recurs has a time of day
+    added, days_added = _dates(dates["RDATE"], timed=timed)
+    removed, days_removed = _dates(dates["EXDATE"], timed=timed)
+    if dated:
+        for token in (token for token, _ in dates["EXDATE"] if not _is_date(token)):
+            token.fail("EXDATE has a time, but DTSTART is a date", f"write {token.text[:8]}")
+    return Recurrences(start, tuple(rules), added, removed, days_added, days_removed)
+
+
+def _is_date(token: FieldToken) -> bool:
+    return "T" not in token.text.upper()
+
+
+def _dates(given: list[tuple[FieldToken, str | None]], *, timed: bool) -> tuple[tuple[Moment, ...], tuple[int, ...]]:
+    """Moments, and beside times of day the days (since 1970) of dates without one: days of DTSTART's zone."""
+    moments, days = list[Moment](), list[int]()
+    for token, zone in given:
+        if not timed or not _is_date(token):
+            moments.append(_stamp(token, zone))
+        elif zone is not None:
+            token.fail("a date without a time is a day of DTSTART's zone", "leave out TZID, or give the date a time")
+        else:
+            days.append(_stamp(token, None).second // 86400)
+    return tuple(moments), tuple(days)
 
 
 def _property(line: FieldToken) -> tuple[str, list[str], FieldToken]:
@@ -109,7 +142,9 @@ def _zone(line: FieldToken, parameters: list[str]) -> str | None:
     zone = None
     for parameter in parameters:
         name, _, value = parameter.partition("=")
+        value = value.removeprefix('"').removesuffix('"')
         if name.upper() == "TZID":
+            value = value if value in zones.names() else windows.ZONES.get(value, value)
             zones.check_name(value)
             zone = value
         elif name.upper() != "VALUE" or value.upper() not in ("DATE", "DATE-TIME"):
@@ -146,8 +181,10 @@ def _recur(token: FieldToken) -> Recur:
     _check_combination(parts, freq.text, by, days)
     return Recur(
         freq=freq.text,
-        interval=_integer(parts["INTERVAL"], 1, CENTURY // FREQUENCIES[freq.text]) if "INTERVAL" in parts else 1,
-        count=_integer(parts["COUNT"], 1, MOST) if "COUNT" in parts else None,
+        interval=_integer(parts["INTERVAL"], "INTERVAL", 1, CENTURY // FREQUENCIES[freq.text])
+        if "INTERVAL" in parts
+        else 1,
+        count=_integer(parts["COUNT"], "COUNT", 1, MOST) if "COUNT" in parts else None,
         until=_stamp(parts["UNTIL"], None) if "UNTIL" in parts else None,
         week_start=WEEKDAYS[start.text] if start else 0,
         days=days,
@@ -173,9 +210,9 @@ def _check_combination(
         parts["BYSETPOS"].fail("BYSETPOS picks from a set, and there is none", "add another BY part, for example BYDAY")
 
 
-def _integer(token: FieldToken, low: int, high: int) -> int:
+def _integer(token: FieldToken, name: str, low: int, high: int) -> int:
     if not _SIGNED.fullmatch(token.text) or not low <= int(token.text) <= high:
-        token.fail(f"{token.text!r} is not a whole number from {low} to {high}", f"give {low} to {high}")
+        token.fail(f"{name}: {token.text!r} is not a whole number from {low} to {high}", f"give {low} to {high}")
     return int(token.text)
 
 
@@ -183,7 +220,7 @@ def _numbers(token: FieldToken, name: str) -> tuple[int, ...]:
     low, high, from_end = _RANGES[name]
     found = set()
     for part in token.split(","):
-        value = _integer(part, -high if from_end else low, high)
+        value = _integer(part, name, -high if from_end else low, high)
         if from_end and value == 0:
             part.fail(f"{name} counts from 1, or from -1 backwards", f"give 1 to {high} or -1 to -{high}")
         found.add(value)

@@ -174,6 +174,10 @@ class Recurrence:
 
     def _spend(self, budget: Iterator[int]) -> None:
         if next(budget, None) is None:
+            if places := self.recur.by.get("BYSETPOS"):
+                picked = ",".join(map(str, places))
+                problem = f"BYSETPOS={picked} picks nothing, or its occurrences are too many steps apart"
+                self.token.fail(problem, "give a position that the other BY parts reach within one period of FREQ")
             self.token.fail(
                 "its occurrences are too many steps apart", "choose BY parts and an INTERVAL that meet more often"
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from zoneinfo import ZoneInfo
 
 from quarterjack.errors import ExpressionError
-from quarterjack.timing.zones import tzif
+from quarterjack.timing.zones import tzif, windows
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -176,6 +176,8 @@ def names() -> frozenset[str]:
 
 
 def _remedy(name: str) -> str:
+    if name in windows.ZONES:
+        return f"it is a name of Windows: give {windows.ZONES[name]!r}"
     wanted = name[:_LONGEST_NAME].lower()
     spelled = {known.lower(): known for known in names()}
     cities = {known.rpartition("/")[2]: known for known in spelled}
