@@ -143,11 +143,13 @@ def test_the_objects_of_a_tenant_are_listed_with_their_sizes(services: Services)
         payloads.keep(tenant, "y" * 1_000)
     objects, cursor = 0, None
     while True:
-        page = payloads.kept("acme", after=cursor)
+        page = payloads.kept("acme", after=cursor, since=0)
         objects, cursor = objects + page.objects, page.cursor
         sizes.append(page.bytes)
         if cursor is None:
             break
         assert cursor.startswith(folders_of("acme"))
     assert (objects, sum(sizes)) == (5, 10 + 20 + 30 + 200 + 1_000)
-    assert payloads.kept("nobody", after=None).bytes == 0
+    assert payloads.kept("acme", after=None, since=0).recent == 10 + 20 + 30 + 200, "payloads, and no results"
+    assert payloads.kept("acme", after=None, since=10**15).recent == 0
+    assert payloads.kept("nobody", after=None, since=0).bytes == 0

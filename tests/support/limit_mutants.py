@@ -117,6 +117,18 @@ LIMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         '        answered.headers["Retry-After"] = add_tenant_rate(problem, request.state.answer_headers)\n',
         "        add_tenant_rate(problem, request.state.answer_headers)\n",
     ),
+    (
+        "who is refused while others count is told that it could not be counted",
+        "owner/limits.py",
+        "if services.usage.put_count(count) or not change.fits(count):",
+        "if services.usage.put_count(count):",
+    ),
+    (
+        "who fits while others count is told that it could not be counted",
+        "owner/limits.py",
+        "        if others is not None and change.fits(others):\n",
+        "        if False:\n",
+    ),
 )
 QUOTA_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
@@ -182,14 +194,38 @@ QUOTA_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "what is stored while bytes are counted is lost",
         "state/tenants/quota.py",
-        "base=part - begun.start",
-        "base=part - begun.taken",
+        "base = part + max(coming, 0) - self.start",
+        "base = part + max(coming, 0) - self.taken",
     ),
     (
         "a count in parts begins anew each time",
         "owner/quotas.py",
-        "cursor, found, objects = quota.cursor, 0, 0",
-        "cursor, found, objects = None, 0, 0",
+        "cursor, found, seen, objects = quota.cursor, 0, 0, 0",
+        "cursor, found, seen, objects = None, 0, 0, 0",
+    ),
+    (
+        "bytes that are not stored yet do not count",
+        "state/tenants/quota.py",
+        "part + max(coming, 0)",
+        "part",
+    ),
+    (
+        "an object that lands after the mark stands for one that has not landed",
+        "state/tenants/quota.py",
+        "since = since + LANDING if marked else",
+        "since = since if marked else",
+    ),
+    (
+        "results stand for payloads that are on their way",
+        "owner/quotas.py",
+        "seen + page.recent",
+        "seen + page.bytes",
+    ),
+    (
+        "what was removed long ago is on its way",
+        "state/tenants/quota.py",
+        "            marked = self.taken  # nothing is on its way\n",
+        "            pass\n",
     ),
     (
         "results take no room",

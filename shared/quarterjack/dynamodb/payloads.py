@@ -78,14 +78,16 @@ class BucketPayloads(HoldsLocks):
     def remove(self, keys: Sequence[str]) -> None:
         remove_objects(self._client, self._bucket, keys)
 
-    def kept(self, tenant: str, *, after: str | None) -> KeptObjects:
+    def kept(self, tenant: str, *, after: str | None, since: int) -> KeptObjects:
         payloads, results = folders_of(tenant)
         folder = payloads if after is None or after.startswith(payloads) else results
         more = {} if after in (None, folder) else {"StartAfter": after}
         page = self._client.call("list_objects_v2", Bucket=self._bucket, Prefix=folder, **more)
         found = page.get("Contents", ())
         cursor = found[-1]["Key"] if page.get("IsTruncated") else results if folder == payloads else None
-        return KeptObjects(len(found), sum(int(one["Size"]) for one in found), cursor)
+        recent = [one for one in found if folder == payloads and one["LastModified"].timestamp() * SECOND >= since]
+        whole, new = (sum(int(one["Size"]) for one in some) for some in (found, recent))
+        return KeptObjects(len(found), whole, new, cursor)
 
 
 def remove_objects(client: Client, bucket: str | None, keys: Sequence[str]) -> None:

@@ -161,7 +161,7 @@ class BreakerCheck:
         return self._most.get(entry.key)
 
     def close_quiet(self) -> None:
-        """Close the breakers for which nothing waits any more. A tick without due chains asks once in _LOOK minutes whether there are some."""
+        """Close the breakers for which nothing waits any more. A tick that has nothing due looks for them once in _LOOK minutes."""
         now = self._clock()
         with self._lock:
             if not self._is_read and now // MINUTE % _LOOK == 0:

@@ -97,7 +97,7 @@ def arming(tenant: str, rule: Rule, before: Rule | None, context: FireContext, *
         return None
     count = services.usage.count(tenant)
     if count is None or _is_old(count, now, fits=change.fits(count)):
-        count = recount(tenant, services, now)
+        count = recount(change, services, now)
     _check(change, count)
     return change
 
@@ -108,8 +108,13 @@ def _is_old(count: ScheduleCount, now: int, *, fits: bool) -> bool:
     return not 0 <= age < (COUNTED if fits else max(count.schedules - _FREE, 0))
 
 
-def recount(tenant: str, services: Services, now: int) -> ScheduleCount:
-    """Count the schedules of a tenant and store it. Reads all its heads. Raises Unavailable, also if others keep arming."""
+def recount(change: UsageChange, services: Services, now: int) -> ScheduleCount:
+    """Count the schedules of a tenant, for a change, and store it. Reads all its heads. Raises Unavailable.
+
+    If others count or arm meanwhile, this count is not stored. It counts all the same if the change does not fit: what was read is there.
+    If the change fits, it counts what the others have stored: the transaction that arms decides by that.
+    """
+    tenant = change.tenant
     for _ in range(_RACES):
         stored = services.usage.count(tenant)
         schedules = fires = 0
@@ -118,8 +123,11 @@ def recount(tenant: str, services: Services, now: int) -> ScheduleCount:
             fires += sum(_fires_of(heads, services))
         version = 1 if stored is None else stored.version + 1
         count = ScheduleCount(tenant=tenant, schedules=schedules, fires_per_hour=fires, version=version, counted_at=now)
-        if services.usage.put_count(count):
+        if services.usage.put_count(count) or not change.fits(count):
             return count
+        others = services.usage.count(tenant)
+        if others is not None and change.fits(others):
+            return others
     raise Unavailable(f"the schedules of tenant {tenant!r} could not be counted: others keep arming some; try again")
 
 

@@ -86,10 +86,11 @@ def _count_runs(tenant: str, services: Services, quota: Quota, now: int, most: i
 
 def _count_bytes(tenant: str, services: Services, quota: Quota) -> QuotaCount:
     """Some pages of the listing, from where the last count stopped."""
-    cursor, found, objects = quota.cursor, 0, 0
+    cursor, found, seen, objects = quota.cursor, 0, 0, 0
     for _ in range(_PAGES):
-        page = services.payloads.kept(tenant, after=cursor)
-        cursor, found, objects = page.cursor, found + page.bytes, objects + page.objects
+        page = services.payloads.kept(tenant, after=cursor, since=quota.since)
+        cursor, found, seen = page.cursor, found + page.bytes, seen + page.recent
+        objects += page.objects
         if cursor is None:
             break
-    return QuotaCount(in_use=found, cost=objects, cursor=cursor)
+    return QuotaCount(in_use=found, seen=seen, cost=objects, cursor=cursor)

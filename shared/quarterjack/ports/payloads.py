@@ -15,6 +15,7 @@ class KeptObjects:
 
     objects: int
     bytes: int
+    recent: int  # bytes of payloads among these that were stored since the given instant
     cursor: str | None  # beyond which the next ones are; None: these were the last
 
 
@@ -36,5 +37,5 @@ class Payloads(Protocol):
     def remove(self, keys: Sequence[str]) -> None:
         """Remove payloads. Raises Unavailable."""
 
-    def kept(self, tenant: str, *, after: str | None) -> KeptObjects:
-        """The next up to 1,000 payloads, results and checkpoints of a tenant. Raises Unavailable, Misconfigured (it may not list them)."""
+    def kept(self, tenant: str, *, after: str | None, since: int) -> KeptObjects:
+        """The next up to 1,000 payloads, results and checkpoints of a tenant; ``since`` in UTC ms. Raises Unavailable, Misconfigured (it may not list them)."""

@@ -80,7 +80,10 @@ def test_a_variable_that_is_no_field_of_the_settings_is_in_the_code() -> None:
     ],
 )
 def test_an_error_about_a_setting_names_its_variable(name: str, text: str) -> None:
-    with pytest.raises(Misconfigured, match=rf"^QUARTERJACK_{name}='?{text[:3]}"):
+    def read() -> None:
         found = from_environment({f"QUARTERJACK_{name}": text})
         striped(found.stripes)
         prioritised(found.priorities)
+
+    with pytest.raises(Misconfigured, match=rf"^QUARTERJACK_{name}='?{text[:3]}"):
+        read()

@@ -124,6 +124,37 @@ def test_a_count_does_not_overlook_what_is_armed_while_it_reads() -> None:
     assert count.schedules == 3
 
 
+def test_at_the_limit_all_who_count_at_once_are_told_of_the_limit() -> None:
+    """Each time one of them would store its count, another one has stored its own."""
+    world, faults = World(), Faults()
+    limit(world, schedules=2)
+    world.scheduler.create_schedule("a", "note", "0 9 * * *")
+    world.scheduler.create_schedule("b", "note", "0 9 * * *")
+
+    def another() -> None:
+        with pytest.raises(LimitExceeded):
+            world.scheduler.create_schedule("d", "note", "0 9 * * *")
+
+    faults.at("put_count", before=another, times=None)
+    with pytest.raises(LimitExceeded, match="schedules=3: tenant 'acme' may have 2"):
+        world.owner(faults).create_schedule("c", "note", "0 9 * * *")
+
+
+def test_a_place_that_is_free_is_taken_although_others_count_at_once() -> None:
+    world, faults = World(), Faults()
+    limit(world, schedules=3, fires_per_hour=100)
+    world.scheduler.create_schedule("a", "note", "0 9 * * *")
+    world.wait(3_700)
+
+    def another() -> None:
+        with pytest.raises(LimitExceeded, match="fires_per_hour"):
+            world.scheduler.create_schedule("d", "note", "rate(10 seconds)")
+
+    faults.at("put_count", before=another, times=None)
+    world.owner(faults).create_schedule("c", "note", "0 9 * * *")
+    assert {head.name for head in world.memory.heads()} == {"a", "c"}
+
+
 def test_a_count_that_is_too_low_is_right_within_the_hour() -> None:
     """As after an act of a process that did not know of the limit yet."""
     world = World()

@@ -464,7 +464,9 @@ def test_nothing_is_taken_by_a_count_that_another_process_has_replaced() -> None
     world = World()
     first, second, now = world.process().usage, world.process().usage, world.clock()
     assert first.take_bytes("acme", 10, 100, now, lambda quota: QuotaCount(in_use=0)) is None
-    assert second.take_bytes("acme", 95, 100, now + 2_000, lambda quota: QuotaCount(in_use=80)) == 175, "80 and 95"
+    assert second.take_bytes("acme", 95, 100, now + 2_000, lambda quota: QuotaCount(in_use=80, seen=10)) == 175, (
+        "80 and 95"
+    )
     assert first.take_bytes("acme", 50, 100, now + 2_500, lambda quota: QuotaCount(in_use=80)) == 130, "80 and 50"
     assert quota(world, QuotaWord.KEPT_BYTES).in_use == 80
 
@@ -480,10 +482,58 @@ def test_what_was_removed_is_free_with_the_next_count() -> None:
     world.memory._payloads.clear()
     with pytest.raises(LimitExceeded):
         owner.submit("note", LARGE)
-    world.wait(2)
+    world.wait(60)
     owner.submit("note", LARGE)
     world.memory._payloads.clear()
     assert quota(world, QuotaWord.KEPT_BYTES).in_use == 100_002
+
+
+def test_what_many_processes_store_at_once_stays_within_the_limit() -> None:
+    """Each counts while the objects of the ones before are on their way to the bucket."""
+    world = World()
+    limit(world, kept_bytes=1_000_000)
+    refused = list[LimitExceeded]()
+
+    def another(left: int) -> None:
+        world.wait(2)  # a count is due
+        try:
+            world.owner(Faults().at("put", before=lambda: another(left - 1) if left else None)).submit("note", LARGE)
+        except LimitExceeded as problem:
+            refused.append(problem)
+
+    for _ in range(3):
+        another(25)
+    assert sum(len(text) for text, _ in world.memory._payloads.values()) == 9 * 100_002
+    assert refused
+    assert {problem.value for problem in refused} == {1_000_020}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bytes_on_their_way_and_in_the_bucket_never_exceed_the_limit(seed: int) -> None:
+    """Objects land up to ten seconds after their bytes were taken, and old ones go; clocks are some seconds apart."""
+    world, chance = World(), random.Random(seed)
+    processes = [(world.process().usage, chance.randrange(-4_000, 4_000)) for _ in range(5)]
+    now, most = world.clock(), 1_000
+    coming, bucket, granted = list[tuple[int, int]](), list[tuple[int, int]](), 0
+
+    def counted(quota: Quota) -> QuotaCount:
+        found = sum(size for _, size in bucket)
+        seen = sum(size for at, size in bucket if at >= quota.since)
+        return QuotaCount(in_use=found, seen=seen)
+
+    for _ in range(1_500):
+        now += chance.choice((1, 50, 400, 3_000))
+        bucket += [(at, size) for at, size in coming if at <= now]
+        coming = [(at, size) for at, size in coming if at > now]
+        if chance.random() < 0.05:
+            bucket = bucket[len(bucket) // 3 :]
+        usage, skew = chance.choice(processes)
+        size = chance.choice((30, 100, 250))
+        if usage.take_bytes("acme", size, most, now + skew, counted) is None:
+            granted += 1
+            coming.append((now + chance.randrange(10_000), size))
+        assert sum(size for _, size in (*coming, *bucket)) <= most
+    assert granted > 60, "what went is free again"
 
 
 def test_many_objects_are_counted_in_parts() -> None:

@@ -94,10 +94,16 @@ def test_nothing_is_claimed_before_the_look_ahead() -> None:
 def test_an_idle_tick_makes_one_query_a_shard() -> None:
     world, faults = World(shards=4), Faults()
     far(world, expression="0 18 * * *")
-    services = world.process(faults)
-    report = world.tick(services)
-    assert faults.verbs() == ["layout", *["due"] * 4]
-    assert (report.shards, report.behind, report.handled.entries) == (4, 0, 0)
+    services, asked = world.process(faults), list[list[str]]()
+    for _ in range(11):
+        report = world.tick(services)
+        assert (report.shards, report.behind, report.handled.entries) == (4, 0, 0)
+        asked.append(faults.verbs())
+        faults.calls.clear()
+        world.wait(60)
+    idle = ["layout", *["due"] * 4]
+    breakers = [*idle, "records"]  # once in ten minutes it looks for circuit breakers that nobody asks any more
+    assert asked == [breakers, *[idle] * 9, breakers]
 
 
 def test_a_backlog_is_worked_off_within_the_tick_piece_by_piece() -> None:

@@ -150,12 +150,14 @@ class RowUsage:
         claimed, quota = self._write_quota("claim_count", tenant, word, seen.claim(now))
         if not claimed:
             return quota
+        if word is QuotaWord.KEPT_BYTES:
+            quota = quota.begun(now)
         try:
             found = count(quota)
         except QuarterjackError:
             self._write_quota("unclaim_count", tenant, word, quota.unclaimed(seen.counted_at))
             raise
-        after = quota.counted_bytes(found) if word is QuotaWord.KEPT_BYTES else quota.counted_runs(found, now)
+        after = quota.counted_bytes(found, now) if word is QuotaWord.KEPT_BYTES else quota.counted_runs(found, now)
         _, quota = self._write_quota("put_quota", tenant, word, after.settled(found, fits=after.in_use <= room))
         return quota
 

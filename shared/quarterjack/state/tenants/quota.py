@@ -12,6 +12,10 @@ claims the count first: of many processes that would refuse at the same time one
 The history counts the runs, and it is some seconds behind. So the row keeps a mark: an instant one to two minutes ago, and ``taken`` at
 that instant. Of the places that were taken since, those whose runs the history does not know yet count as in use. A place that a process
 took and did not use counts likewise, until the mark moves on.
+
+Bytes are taken before their object is stored. So a count adds what was taken since the mark and is not in the bucket yet. Only objects
+stored LANDING after the mark count as those bytes: an object of before may have been stored after it. For so long what is in the bucket may
+count twice; what is on its way never goes uncounted.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from quarterjack.state.transition import Absent, Change, Compare, Condition, Plu
 TRAIL = MINUTE  # that the history may be behind: an older place whose run it does not know is unused
 FRESH = HOUR  # age of a count after which somebody counts again
 LONGEST = MINUTE  # between two counts that find no room
+LANDING = 20 * SECOND  # that storing an object may take after its bytes were taken, by clocks that are SKEW apart
 SKEW = 10 * SECOND  # that the clock of who counted may be ahead
 
 
@@ -34,7 +39,7 @@ class QuotaCount:
     """What somebody who counts has found."""
 
     in_use: int
-    seen: int = 0  # of runs: those that were accepted since the mark, also if they have ended
+    seen: int = 0  # runs that were accepted since the mark, also if they have ended; bytes that were stored since then
     cost: int = 0  # ms before which nobody counts again
     cursor: str | None = None  # of bytes: where the next call goes on, if this is a part only
 
@@ -52,6 +57,7 @@ class Quota:
     """The row; without one nobody has counted yet. Times are UTC ms."""
 
     taken: int = 0
+    taken_at: int = 0  # when something was taken last
     base: int = 0
     counted_at: int = 0  # when somebody began to count
     pause: int = SECOND  # ms from then before it is counted again for somebody who finds no room
@@ -62,6 +68,8 @@ class Quota:
     cursor: str | None = None  # of a count in parts: where it goes on
     part: int = 0  # the same: what was found so far
     start: int = 0  # the same: what had been taken when it began
+    coming: int = 0  # the same: what may have been on its way then, less what was found of it
+    since: int = 0  # the same: when that is stored at the earliest
 
     @property
     def in_use(self) -> int:
@@ -79,7 +87,7 @@ class Quota:
     def take(self, amount: int, most: int, now: int) -> QuotaWrite:
         """The write that takes so much of what is free, if it still is."""
         rolled = self._rolled(now)
-        changes: dict[str, Change] = {"taken": Plus(amount), **rolled}
+        changes: dict[str, Change] = {"taken": Plus(amount), "taken_at": now, **rolled}
         is_there = Compare("taken", "=", self.taken) if rolled else Compare("taken", "<=", most - self.base - amount)
         return QuotaWrite(changes=changes, only_if=all_of(Compare("base", "=", self.base), is_there))
 
@@ -103,19 +111,30 @@ class Quota:
         coming = max(self.taken - self.window(now)[1] - found.seen, 0)
         return replace(self, base=found.in_use + coming - self.taken, **self._rolled(now))
 
-    def counted_bytes(self, found: QuotaCount) -> Quota:
-        """The same in parts. What is taken meanwhile may be counted twice, until the next count."""
-        begun = self if self.cursor is not None else replace(self, part=0, start=self.taken)
-        part = begun.part + found.in_use
+    def begun(self, now: int) -> Quota:
+        """The row of who has claimed a count of bytes at ``now``, which begins, or goes on."""
+        if self.cursor is not None:
+            return self
+        since, marked = self.window(now)
+        if now - self.taken_at > TRAIL:
+            marked = self.taken  # nothing is on its way
+        # Nothing was on its way when the first mark was set: then no object of before can be stored after it.
+        since = since + LANDING if marked else since // SECOND * SECOND
+        return replace(self, part=0, start=self.taken, coming=self.taken - marked, since=since)
+
+    def counted_bytes(self, found: QuotaCount, now: int) -> Quota:
+        """The count, or a part of it, of who has begun it. What is taken meanwhile may be counted twice, until the next count."""
+        part, coming = self.part + found.in_use, self.coming - found.seen
         if found.cursor is not None:
-            return replace(begun, part=part, cursor=found.cursor)
-        return replace(begun, base=part - begun.start, part=0, start=0, cursor=None)
+            return replace(self, part=part, coming=coming, cursor=found.cursor)
+        base = part + max(coming, 0) - self.start
+        return replace(self, base=base, part=0, start=0, coming=0, since=0, cursor=None, **self._rolled(now))
 
     def settled(self, found: QuotaCount, *, fits: bool) -> QuotaWrite:
         """The write of this count by who has claimed it. Counts that find no room come ever more rarely."""
         pause = max(found.cost, SECOND if fits or self.cursor is not None else min(2 * self.pause, LONGEST))
         row = replace(self, pause=pause).row()
-        del row["taken"], row["counted_at"]  # others take meanwhile
+        del row["taken"], row["taken_at"], row["counted_at"]  # others take meanwhile
         return QuotaWrite(changes=row, only_if=Compare("counted_at", "=", self.counted_at))
 
     def _rolled(self, now: int) -> dict[str, Any]:

@@ -59,13 +59,17 @@ class MemoryPayloads:
             "DeleteObjects", "payloads", "remove", lambda: [self._texts.pop(key, None) for key in keys], *keys
         )
 
-    def kept(self, tenant: str, *, after: str | None) -> KeptObjects:
+    def kept(self, tenant: str, *, after: str | None, since: int) -> KeptObjects:
         there = self._calls.one("ListObjectsV2", "payloads", "kept", lambda: sorted(self._texts.items()), tenant)
+        payloads, results = folders_of(tenant)
         found = [
-            (key, size(text)) for key, (text, _) in there if key.startswith(folders_of(tenant)) and key > (after or "")
+            (key, size(text), at >= since and key.startswith(payloads))
+            for key, (text, at) in there
+            if key.startswith((payloads, results)) and key > (after or "")
         ]
         page, rest = found[:_PAGE], found[_PAGE:]
-        return KeptObjects(len(page), sum(length for _, length in page), page[-1][0] if rest else None)
+        recent = sum(length for _, length, is_recent in page if is_recent)
+        return KeptObjects(len(page), sum(length for _, length, _ in page), recent, page[-1][0] if rest else None)
 
 
 class VersionedObjects(dict[str, bytes]):

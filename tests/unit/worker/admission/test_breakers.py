@@ -101,7 +101,7 @@ def test_a_sound_job_of_few_runs_goes_on_beside_a_bad_one_of_many() -> None:
 
 @pytest.mark.parametrize("ticks", [True, False])
 def test_a_breaker_for_which_nothing_waits_any_more_closes(*, ticks: bool) -> None:
-    """Its schedules were paused or deleted; hours later nothing of that holds another job. Without ticks the first run that asks closes it."""
+    """Its schedules were paused or deleted. Hours later it holds no other job. Without ticks the first run that asks closes it."""
     world = Failing(schedules=6)
     world.minutes(7)
     open_breaker_of_all("acme", world.services, world.clock())
