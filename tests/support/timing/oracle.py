@@ -183,3 +183,36 @@ def recurrence_rules(draw: Callable[..., Any]) -> str:
     if chosen and freq != "WEEKLY":
         maybe("BYSETPOS", st.one_of(st.integers(1, 4), st.integers(-4, -1)), 4)
     return ";".join(parts + chosen)
+
+
+def plain_fields(low: int, high: int, names: tuple[str, ...] = (), *, sign: str = "*") -> st.SearchStrategy[str]:
+    """One field as people write it: numbers and names in any case, ranges, steps, lists, and what may stand for all values."""
+
+    def named(value: int) -> str:
+        return names[value - low] if value - low < len(names) else str(value)
+
+    value = st.integers(low, high)
+    span = st.tuples(value, value).map(sorted)
+    item = st.one_of(
+        st.sampled_from(sign),
+        value.map(str),
+        value.map(named),
+        value.map(named).map(str.lower),
+        span.map(lambda ends: "-".join(map(str, ends))),
+        span.map(lambda ends: "-".join(map(named, ends))),
+    )
+    stepped = st.tuples(item, st.integers(1, high - low + 1).map("/{}".format)).map("".join)
+    return st.one_of(item, item, stepped, st.lists(item | stepped, min_size=2, max_size=3).map(",".join))
+
+
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+
+plain_texts = st.tuples(
+    plain_fields(0, 59),
+    plain_fields(0, 23),
+    plain_fields(1, 31, sign="*?"),
+    plain_fields(1, 12, _MONTHS),
+    plain_fields(0, 7, _DAYS, sign="*?"),
+).map(" ".join)
+"""Five fields of plain cron, nearly all of them valid; what a text means is not said."""

@@ -14,13 +14,14 @@ import pytest
 from croniter import croniter
 from cronsim import CronSim
 from dateutil.rrule import rrulestr
-from hypothesis import assume, given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from quarterjack.errors import ExpressionError
 from quarterjack.timing import next_fires
+from quarterjack.timing.expressions import read
 from quarterjack.timing.zones import zone as zones
 
-from tests.support.timing.oracle import Cron, changes, crons, recurrence_rules
+from tests.support.timing.oracle import Cron, changes, crons, plain_texts, recurrence_rules
 
 CHANGES = changes(1980, 2037)
 moments = st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1))  # noqa: DTZ001 naive wall time, on purpose
@@ -84,6 +85,21 @@ def test_croniter_agrees_on_naive_time(cron: Cron, after: datetime) -> None:
     check_croniter(cron, after)
 
 
+def check_portable(text: str) -> None:
+    try:
+        expression = read(text)
+    except ExpressionError:
+        reject()
+    assert croniter.is_valid(text)
+    expression.check_portable()
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)  # 8 s for 500 on a loaded machine: croniter is slow
+@given(plain_texts)
+def test_croniter_reads_what_our_parser_takes(text: str) -> None:
+    check_portable(text)
+
+
 @settings(max_examples=200, deadline=None, derandomize=True)  # the proofs explore: a new quirk of a peer fails no build
 @given(crons, st.sampled_from(CHANGES), st.integers(-30, 4))
 def test_cronsim_agrees_around_changes_of_the_clocks(cron: Cron, change: tuple[str, int], hours: int) -> None:
@@ -101,6 +117,13 @@ def test_dateutil_agrees_on_recurrence_rules(rule: str, start: datetime) -> None
 @given(crons, moments)
 def test_croniter_at_length(cron: Cron, after: datetime) -> None:
     check_croniter(cron, after)
+
+
+@pytest.mark.proof
+@settings(max_examples=5_000, deadline=None)
+@given(plain_texts)
+def test_croniter_reads_what_our_parser_takes_at_length(text: str) -> None:
+    check_portable(text)
 
 
 @pytest.mark.proof

@@ -100,12 +100,23 @@ def _pattern(
 
 
 def _days(day: FieldToken, weekday: FieldToken, week: FieldSpec, hash_value: HashValue) -> Days:
+    _check_question_mark(day)
+    _check_question_mark(weekday)
     if day.text in "*?" and weekday.text in "*?":
         return _EVERY_DAY
     dates, from_end, nearest, last_workday = _dates(day, hash_value)
     weekdays, nth = _weekdays(weekday, week, hash_value)
     either = day.text[0] not in "*?" and weekday.text[0] not in "*?"  # as in Debian: only fields without a leading star
     return Days(dates, from_end, nearest, last_workday, weekdays, nth, either)
+
+
+def _check_question_mark(token: FieldToken) -> None:
+    """Refuse `?` with a step or in a list: it leaves the day to the other field, so it is the whole field."""
+    for item in token.split(",") if token.text != "?" else ():
+        sign, slash, step = item.text.partition("/")
+        if sign == "?":
+            instead = f"write '*/{step}'" if slash else "write '*' for every day, or the list without '?'"
+            item.fail("'?' stands alone in its field", instead)
 
 
 def _dates(day: FieldToken, hash_value: HashValue) -> tuple[int, int, int, bool]:
