@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError, SSLError
 
-from quarterjack.aws.errors import NoResponse, ServiceError
+from quarterjack.aws.errors import NoResponse, ServiceError, untrusted
 from quarterjack.aws.session import AwsSession, no_credentials, no_region
 from quarterjack.aws.transport import ATTEMPTS, USER_AGENT
 from quarterjack.errors import Misconfigured
@@ -44,13 +44,17 @@ def new_client(session: AwsSession, service: str, settings: Settings, config: Ma
 
 
 def call(client: Any, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """One operation. Raises ServiceError, NoResponse."""
+    """One operation. Raises ServiceError, NoResponse, Misconfigured."""
     try:
         answer: dict[str, Any] = getattr(client, operation)(**arguments)
     except ClientError as problem:
         raise ServiceError(problem.response) from problem
     except NoCredentialsError as problem:
         raise no_credentials() from problem
+    except SSLError as problem:
+        if "certificate verify failed" in str(problem):
+            raise untrusted(client.meta.endpoint_url, problem) from problem
+        raise NoResponse(str(problem)) from problem
     except BotoCoreError as problem:  # connection refused, timeouts
         raise NoResponse(str(problem)) from problem
     return answer

@@ -18,7 +18,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
-from quarterjack.aws.errors import ConnectFailed, NoResponse
+from quarterjack.aws.errors import ConnectFailed, NoResponse, untrusted
 from quarterjack.concurrency.forks import this_process
 from quarterjack.errors import Misconfigured
 
@@ -150,7 +150,7 @@ class Connections:
         weakref.finalize(self, _close, self._idle)
 
     def post(self, headers: dict[str, str], body: bytes, seconds: float) -> HttpResponse:
-        """One request, answered within ``seconds`` in all. Raises NoResponse, ConnectFailed."""
+        """One request, answered within ``seconds`` in all. Raises NoResponse, ConnectFailed; Misconfigured for a certificate."""
         deadline = self._clock() + seconds
         connection = self._taken() or self._connected(seconds)
         try:
@@ -207,6 +207,8 @@ class Connections:
             if self._proxy is not None and self._is_secure:
                 connection.set_tunnel(self._host, self._port, self._proxy.headers)
             connection.connect()
+        except ssl.SSLCertVerificationError as problem:
+            raise untrusted(self.url, problem) from problem
         except (OSError, HTTPException) as problem:
             raise ConnectFailed(f"could not connect to {self.url}: {problem}") from problem
         sock = DeadlineSocket(connection.sock, self._clock)

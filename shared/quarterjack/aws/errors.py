@@ -102,6 +102,12 @@ _POSITIONS: Mapping[str, type[QuarterjackError]] = {  # of a position in a shard
 }
 
 
+def untrusted(url: str, problem: Exception) -> Misconfigured:
+    """The error for a service whose certificate is not trusted. It is not tried again: the certificates are read once."""
+    remedy = "set AWS_CA_BUNDLE, or ca_bundle of the profile, to a file with the certificate of its authority"
+    return Misconfigured(f"{url}: its certificate is not trusted ({problem}); {remedy}")
+
+
 def is_passing(status: int) -> bool:
     """Whether an error of this HTTP status may be over soon, from the service or from a proxy before it."""
     return status >= 500 or status in (408, 429)
