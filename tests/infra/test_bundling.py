@@ -289,6 +289,7 @@ def test_the_apis_bundle_has_its_framework_and_is_no_larger(tmp_path: Path, oidc
     for needed in ("fastapi", "jinja2", "mangum", "pydantic", "jsonschema_rs", "quarterjack/console/static"):
         assert (tmp_path / "bundle" / needed).exists(), needed
     assert (tmp_path / "bundle" / "cryptography").exists() is oidc
+    assert (tmp_path / "bundle" / "jwt").exists() is oidc
     for left_out in ("uvicorn", "httpx", "rich", "typer"):
         assert not (tmp_path / "bundle" / left_out).exists(), left_out
     with zipfile.ZipFile(tmp_path / "deflated.zip", "w", zipfile.ZIP_DEFLATED) as packed:
