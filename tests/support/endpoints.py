@@ -118,8 +118,8 @@ def engine_at(url: str) -> str:
         try:
             with urllib.request.urlopen(url.rstrip("/") + path, timeout=10):
                 return name
-        except urllib.error.HTTPError:
-            continue  # it answers, and is not this one
+        except urllib.error.HTTPError as another:
+            another.close()  # it answers, and is not this one
         except OSError as problem:
             raise ValueError(f"ENDPOINT={url!r}: does not answer ({problem}); start it first") from None
     return UNKNOWN

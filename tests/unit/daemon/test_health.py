@@ -34,7 +34,8 @@ def ask(port: int, path: str) -> tuple[int, str]:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as problem:
-        return problem.code, problem.read().decode()
+        with problem:
+            return problem.code, problem.read().decode()
 
 
 @contextmanager
