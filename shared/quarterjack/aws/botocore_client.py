@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from quarterjack.aws.errors import NoResponse, ServiceError, untrusted
 from quarterjack.aws.session import AwsSession, no_credentials, no_region
 from quarterjack.aws.transport import ATTEMPTS, USER_AGENT
+from quarterjack.clock import system_clock
 from quarterjack.errors import Misconfigured
 from quarterjack.settings import Settings
 
@@ -45,9 +46,11 @@ def new_client(session: AwsSession, service: str, settings: Settings, config: Ma
 
 def call(client: Any, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """One operation. Raises ServiceError, NoResponse, Misconfigured."""
+    sent = system_clock.steady()
     try:
         answer: dict[str, Any] = getattr(client, operation)(**arguments)
     except ClientError as problem:
+        _hear(problem.response, sent)
         raise ServiceError(problem.response) from problem
     except NoCredentialsError as problem:
         raise no_credentials() from problem
@@ -57,7 +60,13 @@ def call(client: Any, operation: str, arguments: Mapping[str, Any]) -> dict[str,
         raise NoResponse(str(problem)) from problem
     except BotoCoreError as problem:  # connection refused, timeouts
         raise NoResponse(str(problem)) from problem
+    _hear(answer, sent)
     return answer
+
+
+def _hear(answer: Mapping[str, Any], sent: int) -> None:
+    """What time it is, by the service."""
+    system_clock.heard(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"), sent)
 
 
 def _retries(session: AwsSession) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cache
 from threading import Event
 from typing import Any, NamedTuple
@@ -21,6 +20,8 @@ from zlib import crc32
 from quarterjack.aws.connections import Connections, HttpResponse
 from quarterjack.aws.errors import ConnectFailed, NoResponse, ServiceError
 from quarterjack.aws.session import Credentials, Endpoint, Signer
+from quarterjack.clock import system_clock
+from quarterjack.domain.times import from_ms
 from quarterjack.errors import Misconfigured
 from quarterjack.settings import SdkVariables
 from quarterjack.version import VERSION
@@ -170,9 +171,11 @@ class Transport:
             attempt += 1
 
     def _once(self, name: str, body: bytes, seconds: float) -> HttpResponse:
-        headers = self._signer.headers(self._prefix + name, body, self._credentials(), datetime.now(UTC))
+        now, sent = from_ms(system_clock()), system_clock.steady()
+        headers = self._signer.headers(self._prefix + name, body, self._credentials(), now)
         headers["user-agent"] = USER_AGENT
         response = self.connections.post(headers, body, seconds)
+        system_clock.heard(response.headers.get("date"), sent)
         checksum = response.headers.get("x-amz-crc32")
         if checksum is not None and checksum != str(crc32(response.content)):
             raise NoResponse("the response does not match its checksum")

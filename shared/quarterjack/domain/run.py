@@ -132,6 +132,13 @@ class RunRow:
         ready = min((at for at in (self.started_at, self.lined_up_at) if at is not None), default=0)
         return of_chain and max(self.created_at, ready) - self.due > MISSED
 
+    def end_time(self, now: int) -> int:
+        """``now`` (UTC ms), or the latest instant at which something of it has happened already, by a clock that was ahead of this one.
+
+        An end is dated by it: a row neither ends before it began nor expires too early.
+        """
+        return max(now, self.created_at, self.started_at or 0, self.leased_at or 0)
+
     @property
     def waits_since(self) -> int:
         """UTC ms since which it could start for the first time; a fire of a backfill could not before it was created."""

@@ -204,8 +204,9 @@ def _skip_refused(revision: Revision, runs: Sequence[RunRow], services: Services
     moves = []
     for run in runs:
         if run.unstarted and run.revision < number:
-            expires = max(now, run.due) + services.retention
-            move = skip(queued=False, revision=number, now=now, expires=expires, reason=reason, act=WORD)
+            ended = run.end_time(now)
+            expires = max(ended, run.due) + services.retention
+            move = skip(queued=False, revision=number, now=ended, expires=expires, reason=reason, act=WORD)
             moves.append((run.ref, move))
     answers = services.ledger.move_all(moves) if moves else {}
     if len(answers) < len(moves):

@@ -76,7 +76,7 @@ def _refuse_batch(runs: Sequence[RunRow], closed: Revision, context: FireContext
 
 
 def _refusal(run: RunRow, closed: Revision, context: FireContext) -> Transition:
-    refusal, now = refused_by(closed, run.due), context.clock()
+    refusal, now = refused_by(closed, run.due), run.end_time(context.clock())
     assert refusal is not None
     expires = now + context.services.retention
     return refuse(to=refusal.to, revision=closed.number, now=now, expires=expires, reason=refusal.reason)

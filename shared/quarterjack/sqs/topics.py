@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +19,9 @@ from quarterjack.aws.connections import Connections
 from quarterjack.aws.errors import NoResponse
 from quarterjack.aws.session import AwsSession, Signer, endpoint_of
 from quarterjack.aws.transport import DEADLINE, USER_AGENT
+from quarterjack.clock import system_clock
 from quarterjack.domain.notice import Notice
+from quarterjack.domain.times import from_ms
 from quarterjack.errors import QuarterjackError
 from quarterjack.settings import Settings
 
@@ -49,7 +50,7 @@ class AsyncFunction:
 
     def _sent(self, body: bytes) -> bool:
         connections, signer = self._link
-        headers = signer.headers("Event", body, self._session.credentials(), datetime.now(UTC))
+        headers = signer.headers("Event", body, self._session.credentials(), from_ms(system_clock()))
         response = connections.post(headers | {"user-agent": USER_AGENT}, body, DEADLINE)
         if response.status >= 400:
             raise NoResponse(f"{response.status}: {response.content[:200].decode(errors='replace')}")

@@ -84,7 +84,8 @@ def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
         return not lease_may_follow
     if now < entry.due:
         return False
-    moved = services.ledger.move(run.ref, lose(now=now, expires=now + services.retention, token=token))
+    ended = run.end_time(now)
+    moved = services.ledger.move(run.ref, lose(now=ended, expires=ended + services.retention, token=token))
     if moved.applied and moved.run is not None:
         counts.lost += 1
         log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})

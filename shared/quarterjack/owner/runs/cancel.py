@@ -52,7 +52,7 @@ def end_run(run: RunRow, context: FireContext) -> RunRow:
     for _ in range(_ROUNDS):
         if run.is_terminal or run.cancel_requested:
             return run
-        now = context.clock()
+        now = run.end_time(context.clock())
         waiting = run.state is not RunState.RUNNING
         move = cancel(now=now, expires=now + services.retention) if waiting else request_cancel()
         line = line_of(AuditAct.CANCEL, str(ref), context)

@@ -123,6 +123,7 @@ def given_up(
     if has_live_lease(run, now):
         return Outcome.kept(message, reason, at=takeable_at(run.lease_until or 0))
     worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
+    now = run.end_time(now)
     transition = give_up(
         revision=message.revision,
         backfill=message.backfill,
@@ -143,7 +144,7 @@ def postponed(worker: WorkerContext, ready: ReadyRun, until: int, why: str) -> O
 
 def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedLease, why: str) -> Outcome | None:
     """The run can have no further attempt: record its end. None if it moved meanwhile."""
-    now, ledger = worker.clock(), worker.services.ledger
+    now, ledger = run.end_time(worker.clock()), worker.services.ledger
     expires, last = worker.expires(now), vanished(run, now)
     match action:
         case OnRefusedLease.LOSE:

@@ -138,7 +138,7 @@ def _is_plain(leased: LeasedRun, returned: Returned) -> bool:
 
 def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Settlement:
     """The one builder of it."""
-    now, fence = worker.clock(), leased.run.fence
+    now, fence = leased.run.end_time(worker.clock()), leased.run.fence
     match result:
         case Returned():
             settlement = _success(worker, leased, result)
@@ -159,7 +159,7 @@ def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Se
     """A large result is stored beside the row, or in the bucket; the row names it only once it is settled."""
     text, note, address, run = returned.result, returned.note, None, leased.run
     if text is not None and len(text) > SMALL_RESULT:
-        expires = worker.expires(worker.clock())
+        expires = worker.expires(run.end_time(worker.clock()))
         try:
             if len(text) > INLINE_PAYLOAD:
                 address = worker.services.payloads.keep(run.ref.tenant, text)
@@ -171,7 +171,7 @@ def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Se
         except QuarterjackError as problem:  # no bucket, or none that answers: the job's work is done all the same
             note = f"result not kept: {problem}"[:200]
         text = None
-    now = worker.clock()  # anew: to store the result took its time
+    now = run.end_time(worker.clock())  # anew: to store the result took its time
     move = succeed(fence=run.fence, now=now, expires=worker.expires(now), result=text, result_ref=address, reason=note)
     return Settlement(move, note or "", now)
 
