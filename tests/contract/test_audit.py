@@ -11,6 +11,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.schedule import Freeze, ScheduleState
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.errors import Unavailable
+from quarterjack.ports.audit import ShutDays
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.state.ending import cancel, request_cancel
@@ -109,8 +110,8 @@ def test_a_closed_day_takes_no_line_and_no_act(services: Services) -> None:
     assert services.schedules.arm(a_head(), expected=0, line=a_line(at=NOON + DAY), **new)
     assert lines(services) == []
     assert len(lines(services, TODAY + 1)) == 1
-    assert services.audit.shut_days("acme", TODAY - 3, TODAY + 3) == {TODAY}
-    assert services.audit.shut_days("other", TODAY - 3, TODAY + 3) == frozenset()
+    assert services.audit.shut_days("acme", TODAY - 3, TODAY + 3) == ShutDays(days=frozenset({TODAY}))
+    assert services.audit.shut_days("other", TODAY - 3, TODAY + 3).days == frozenset()
 
 
 def test_lines_are_read_backwards_by_conditions(services: Services) -> None:
@@ -146,7 +147,7 @@ def test_closes_are_put_once_and_read_in_their_order(services: Services) -> None
         assert not services.audit.close(replace(close, lines=99))
     assert [each.close for each in services.audit.closes("acme")] == closes
     assert all(each.is_genuine for each in services.audit.closes("acme"))
-    assert [each.close.number for each in services.audit.closes("acme", newest=3)] == [9, 10, 11]
+    assert [each.number for each in services.audit.closes("acme", newest=3)] == [9, 10, 11]
     assert services.audit.closes("other") == []
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import formatdate
-from typing import Any
+from functools import partial
 
 import pytest
 from quarterjack import Context, Registry, Retry, RunState, Scheduler
@@ -109,25 +108,19 @@ def test_a_slow_answer_and_one_without_a_date_say_nothing() -> None:
     assert clock() == host.true + 60_000
 
 
-@pytest.fixture
-def _frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """A job's tool that replaces what ``time`` has."""
-    found: dict[str, Any] = {
-        "shift": lambda by: [
-            monkeypatch.setattr(time, name, lambda ns=ns, at=getattr(time, name)() + by * ns: at)
-            for name, ns in (("time_ns", 1_000_000), ("monotonic_ns", 1_000_000))
-        ]
-    }
-    yield found
-    monkeypatch.undo()
+def shift(monkeypatch: pytest.MonkeyPatch, by: int) -> None:
+    """As tools do that freeze the time in tests: what ``time`` has is replaced, for the whole process."""
+    for name in ("time_ns", "monotonic_ns"):
+        then = getattr(time, name)() + by * 1_000_000
+        monkeypatch.setattr(time, name, partial(int, then))
 
 
-def test_a_job_that_shifts_the_clock_of_its_process_shifts_no_run(_frozen: dict[str, Any]) -> None:
+def test_a_job_that_shifts_the_clock_of_its_process_shifts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs, memory, ended = Registry(), Memory(system_clock), dict[str, int]()
 
     @jobs.job("freezes")
     def freezes(ctx: Context, payload: object) -> None:
-        _frozen["shift"](-14 * YEAR)
+        shift(monkeypatch, -14 * YEAR)
 
     @jobs.job("sound")
     def sound(ctx: Context, payload: object) -> None:

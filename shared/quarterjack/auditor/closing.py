@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from quarterjack.domain.audit import LATE, DayClose, anchor_key, anchors_of, root_of
 from quarterjack.domain.times import DAY, HOUR
-from quarterjack.errors import QuarterjackError
+from quarterjack.errors import QuarterjackError, Unreadable
 from quarterjack.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
@@ -85,16 +85,13 @@ def _close_day(
 
 def _close(tenant: str, day: int, services: Services, clock: Clock, *, newest: int | None) -> bool:
     """Whether this call closed the day of a tenant."""
-    known, now = services.audit.closes(tenant, newest=newest), clock()
-    if any(each.close.day == day for each in known):
-        _anchor(
-            [each.close for each in known if each.close.day == day and each.close.closed_at > now - _ANCHORED_FOR],
-            services,
-        )
+    known, now = _closes(tenant, services, newest=newest), clock()
+    if same := [close for close in known if close.day == day]:
+        _anchor([close for close in same if close.closed_at > now - _ANCHORED_FOR], services)
         return False
     services.audit.shut(tenant, day, now=now)
     lines = list(services.audit.lines(tenant, day))
-    before = known[-1].close if known else None
+    before = known[-1] if known else None
     number = 1 if before is None else before.number + 1
     if not _is_free(tenant, number, services):
         return False
@@ -113,6 +110,16 @@ def _close(tenant: str, day: int, services: Services, clock: Clock, *, newest: i
     return True
 
 
+def _closes(tenant: str, services: Services, *, newest: int | None) -> list[DayClose]:
+    """The newest closes of a tenant, or all. Raises Unreadable for a damaged one: it may be the close of the very day."""
+    found = list[DayClose]()
+    for each in services.audit.closes(tenant, newest=newest):
+        if each.close is None:
+            raise Unreadable(each.problem)
+        found.append(each.close)
+    return found
+
+
 def _is_free(tenant: str, number: int, services: Services) -> bool:
     """Whether no close of this number was ever made; False: another auditor makes it now. Raises Contradicted.
 
@@ -121,8 +128,8 @@ def _is_free(tenant: str, number: int, services: Services) -> bool:
     found = next(iter(anchors(tenant, services, after=number - 1)), None)
     if found is None:
         return True
-    newest = services.audit.closes(tenant, newest=1)
-    if newest and found <= anchor_key(tenant, newest[-1].close.number):
+    newest = _closes(tenant, services, newest=1)
+    if newest and found <= anchor_key(tenant, newest[-1].number):
         return False
     raise Contradicted(
         f"{found} is in the bucket, and close {number} of {tenant} is not in the table: it was removed, with all after it. Nothing more "

@@ -23,7 +23,8 @@ class ProblemKind(StrEnum):
     REMOVED = "removed"  # a day has fewer lines than its close counted
     ADDED = "added"  # a day has more lines than its close counted
     UNCLOSED = "unclosed"  # a day has lines, or had some, and no close
-    CHAIN = "chain"  # a close is missing, was changed, or does not follow the one before
+    CHAIN = "chain"  # a close is missing, was changed, cannot be read, or does not follow the one before
+    GATE = "gate"  # a gate, which keeps lines out of a closed day, was changed or removed
     ANCHOR = (
         "anchor"  # a close differs from the one in the bucket, or is only there, or that one was replaced or removed
     )
@@ -60,16 +61,19 @@ class AuditVerdict:
 def verify(
     tenant: str, first: int, last: int, services: Services, *, now: int, limit: int | None = None
 ) -> AuditVerdict:
-    """Verify all closes of a tenant, and the lines of the days from ``first`` to ``last`` (since 1970). Raises Unavailable, Unreadable.
+    """Verify all closes of a tenant, and the lines of the days from ``first`` to ``last`` (since 1970). Raises Unavailable.
 
+    What is damaged is a finding, and the rest is verified.
     With a ``limit`` of lines the newest days come first, each whole: a day is verified by all of its lines or not at all.
     """
     verdict, audit = AuditVerdict(), services.audit
     stored = audit.closes(tenant)
     _check_chain(stored, verdict)
-    _check_anchors(tenant, [each.close for each in stored], services, verdict)
-    closes = {each.close.day: each.close for each in stored}
+    _check_anchors(tenant, stored, services, verdict)
+    closes = {each.close.day: each.close for each in stored if each.close is not None}
     shut = audit.shut_days(tenant, first, last)
+    for day, text in shut.damaged.items():
+        verdict.add(ProblemKind.GATE, text, day=day)
     for day in range(first, last + 1) if limit is None else range(last, first - 1, -1):
         left = None if limit is None else limit - verdict.lines
         lines, close = list(islice(audit.lines(tenant, day), None if left is None else left + 1)), closes.get(day)
@@ -80,7 +84,7 @@ def verify(
         _check_lines(day, lines, verdict)
         if close is not None:
             _check_day(close, lines, verdict)
-        elif (lines or day in shut) and now > closes_at(day) + PATIENCE:
+        elif (lines or day in shut.days) and now > closes_at(day) + PATIENCE:
             verdict.add(ProblemKind.UNCLOSED, f"it has {len(lines)} lines and no close", day=day)
     return verdict
 
@@ -95,13 +99,19 @@ def _stop(day: int, first: int, verdict: AuditVerdict) -> None:
 
 
 def _check_chain(stored: Sequence[StoredClose], verdict: AuditVerdict) -> None:
-    previous, expected, days = "", 1, set[int]()
+    previous: str | None = ""  # None: it cannot be read
+    expected, days = 1, set[int]()
     for each in stored:
+        verdict.closes += 1
         close = each.close
+        if close is None:
+            verdict.add(ProblemKind.CHAIN, f"close {expected if each.number is None else each.number}: {each.problem}")
+            previous, expected = None, (expected if each.number is None else each.number) + 1
+            continue
         if close.number != expected:
             text = f"close {expected} is missing before close {close.number}"
             verdict.add(ProblemKind.CHAIN, text, day=close.day)
-        elif close.previous != previous:
+        elif previous is not None and close.previous != previous:
             text = f"close {close.number} does not follow the close before it: one of them was changed"
             verdict.add(ProblemKind.CHAIN, text, day=close.day)
         if not each.is_genuine:
@@ -109,11 +119,10 @@ def _check_chain(stored: Sequence[StoredClose], verdict: AuditVerdict) -> None:
         if close.day in days:
             verdict.add(ProblemKind.CHAIN, f"close {close.number} is a second one of its day", day=close.day)
         previous, expected = close.digest, close.number + 1
-        verdict.closes += 1
         days.add(close.day)
 
 
-def _check_anchors(tenant: str, closes: Sequence[DayClose], services: Services, verdict: AuditVerdict) -> None:
+def _check_anchors(tenant: str, stored: Sequence[StoredClose], services: Services, verdict: AuditVerdict) -> None:
     """Compare closes with their objects in the bucket, as they were put first: a lock keeps that version, whatever is put over it.
 
     A close that was made while there was no bucket has none.
@@ -122,7 +131,11 @@ def _check_anchors(tenant: str, closes: Sequence[DayClose], services: Services, 
         return
     originals = {each.key: each for each in services.archive.originals(anchors_of(tenant))}
     found = {key: document_of(each.content or b"") for key, each in originals.items()}
-    for close in closes:
+    for each in stored:
+        close = each.close
+        if close is None:  # that it cannot be read is a finding by itself
+            found.pop(anchor_key(tenant, each.number or 0), None)
+            continue
         key = anchor_key(tenant, close.number)
         if (anchor := found.pop(key, None)) is None:
             continue

@@ -13,8 +13,10 @@ but to put them and to check gates, in partitions that begin with a tenant and a
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 from itertools import islice
 from typing import Any
 
@@ -23,7 +25,7 @@ from quarterjack.domain.times import STAMP_DIGITS
 from quarterjack.dynamodb.rows import present, readable, reads
 from quarterjack.dynamodb.tables import AUDIT, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
 from quarterjack.errors import Unavailable, Unreadable
-from quarterjack.ports.audit import StoredClose, StoredLine
+from quarterjack.ports.audit import ShutDays, StoredClose, StoredLine
 from quarterjack.ports.records import OnRead, RowPage
 from quarterjack.state.transition import Absent, Condition
 
@@ -106,11 +108,19 @@ class RowAudit:
     def tenants(self, day: int) -> Sequence[str]:
         return [row["key"] for row in self._tables.rows("tenants", begins_with(AUDIT, _days(day), ""))]
 
-    def shut_days(self, tenant: str, first: int, last: int) -> frozenset[int]:
+    def shut_days(self, tenant: str, first: int, last: int) -> ShutDays:
         beyond = date_of(last) + "$"  # "$" sorts after "#"
         gates = RowQuery(table=AUDIT, partition=f"{tenant}#~shut", first=date_of(first), last=beyond)
         rows = self._tables.rows("shut_days", gates)
-        return frozenset(int(row["day"]) for row in rows)
+        gates, damaged = Counter[int](), dict[int | None, str]()
+        for row in rows:
+            day = _day_of(row["key"])
+            if day is None or row.get("day") != day:
+                damaged[day] = f"gate {row['key']!r} is not as it was written"
+            if day is not None:
+                gates[day] += 1
+        few = {day: f"{number} of its {GATES} gates are there" for day, number in gates.items() if number != GATES}
+        return ShutDays(days=frozenset(gates), damaged=few | damaged)
 
     def shut(self, tenant: str, day: int, *, now: int) -> None:
         rows = [_gate_key(tenant, day, gate) | {"day": day, "at": now} for gate in range(GATES)]
@@ -120,15 +130,14 @@ class RowAudit:
     def closes(self, tenant: str, *, newest: int | None = None) -> Sequence[StoredClose]:
         query = begins_with(AUDIT, f"{tenant}#~close", "", newest_first=True, limit=newest)
         rows = list(islice(self._tables.rows("closes", query), newest))
-        found = [(close_of(row), row) for row in reversed(rows)]
-        return [StoredClose(close=close, is_genuine=row.get("digest") == close.digest) for close, row in found]
+        return [_stored_close(row) for row in reversed(rows)]
 
     def close(self, close: DayClose) -> bool:
         return self._tables.write("close_day", put_new(AUDIT, close_row(close)))[0]
 
     def done_days(self) -> frozenset[int]:
         rows = self._tables.rows("done_days", begins_with(AUDIT, _DONE, ""))
-        return frozenset(int(row["day"]) for row in rows)
+        return frozenset(day for row in rows if (day := _day_of(row["key"])) is not None)
 
     def mark_done(self, day: int) -> None:
         row: Row = {"partition": _DONE, "key": date_of(day), "day": day}
@@ -144,6 +153,14 @@ def _partition(tenant: str, day: int) -> str:
 
 def _days(day: int) -> str:
     return f"~days#{date_of(day)}"
+
+
+def _day_of(key: str) -> int | None:
+    """The day (since 1970, UTC) with which a key begins; None: it begins with none."""
+    try:
+        return (date.fromisoformat(key[: len("2026-11-22")]) - date(1970, 1, 1)).days
+    except ValueError:
+        return None
 
 
 def _gate_key(tenant: str, day: int, gate: int) -> Row:
@@ -185,7 +202,26 @@ def _stored(row: Row) -> StoredLine:
         return StoredLine(key=row["key"], digest=digest, line=None, is_genuine=True, is_erased=True)
     with suppress(Unreadable):
         line = line_of(row)
-    return StoredLine(key=row["key"], digest=digest, line=line, is_genuine=digest_of(row) == digest)
+    return StoredLine(key=row["key"], digest=digest, line=line, is_genuine=_digest_of(row) == digest)
+
+
+def _digest_of(row: Row) -> str | None:
+    """None: it has values that no line has."""
+    try:
+        return digest_of(row)
+    except (TypeError, ValueError):
+        return None
+
+
+def _stored_close(row: Row) -> StoredClose:
+    key = str(row["key"])
+    number = int(key) if key.isascii() and key.isdigit() else None
+    try:
+        close = close_of(row)
+    except Unreadable as problem:
+        return StoredClose(number=number, close=None, is_genuine=False, problem=str(problem))
+    is_genuine = row.get("digest") == close.digest and close.number == number
+    return StoredClose(number=number, close=close, is_genuine=is_genuine)
 
 
 def close_row(close: DayClose) -> Row:

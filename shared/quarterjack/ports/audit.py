@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from quarterjack.domain.audit import AuditLineRow, DayClose
@@ -26,8 +26,20 @@ class StoredLine:
 class StoredClose:
     """A close as it was found in the table."""
 
-    close: DayClose
+    number: int | None  # by its key; None: the key has none
+    close: DayClose | None  # None: it cannot be read
     is_genuine: bool  # the stored digest is that of the close
+    problem: str = ""  # why it cannot be read
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShutDays:
+    """The days of which ``shut`` was called, by their gates."""
+
+    days: frozenset[int]
+    damaged: Mapping[int | None, str] = field(
+        default_factory=dict
+    )  # by day: what is wrong with its gates; None: no day is known
 
 
 class Audit(Protocol):
@@ -62,14 +74,14 @@ class Audit(Protocol):
     def tenants(self, day: int) -> Sequence[str]:
         """The tenants that may have lines of a day."""
 
-    def shut_days(self, tenant: str, first: int, last: int) -> frozenset[int]:
-        """The days of an interval, both included, of which ``shut`` was called."""
+    def shut_days(self, tenant: str, first: int, last: int) -> ShutDays:
+        """The days of an interval, both included, of which ``shut`` was called, and gates among them that are damaged."""
 
     def shut(self, tenant: str, day: int, *, now: int) -> None:
         """From the return on no line of that day is accepted."""
 
     def closes(self, tenant: str, *, newest: int | None = None) -> Sequence[StoredClose]:
-        """All closes of a tenant, or so many of the newest, in the order of their numbers. Raises Unreadable."""
+        """All closes of a tenant, or so many of the newest, in the order of their numbers, also those that cannot be read."""
 
     def close(self, close: DayClose) -> bool:
         """Put a close; False, and nothing is written, if its number exists."""

@@ -38,4 +38,7 @@ class Payloads(Protocol):
         """Remove payloads. Raises Unavailable."""
 
     def kept(self, tenant: str, *, after: str | None, since: int) -> KeptObjects:
-        """The next up to 1,000 payloads, results and checkpoints of a tenant; ``since`` in UTC ms. Raises Unavailable, Misconfigured (it may not list them)."""
+        """The next up to 1,000 payloads, results and checkpoints of a tenant; ``since`` in UTC ms.
+
+        Raises Unavailable, Misconfigured (it may not list them).
+        """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
+from quarterjack.arguments import MAX_DESCRIPTION, checked_tags, checked_text
 from quarterjack.clock import system_clock
 from quarterjack.domain.audit import Via, ViaWord, role
 from quarterjack.domain.job import JobRef
@@ -116,8 +118,20 @@ class SchedulerBase(Lookups, Connected):
         known = None if job is None else self._jobs.get(job)
         kind = None if known is None else known.payload_type
         pending = PendingPayload(payload, lambda whose, text: put_payload(whose, text, self._context), kind)
-        refuse_secrets(pending.text, self.tenant)
+        refuse_secrets("payload", lambda: json.loads(pending.text), self.tenant)
         return pending
+
+    def _text(self, field: str, value: object) -> str:
+        """A description or note that will be stored. Raises InvalidInput."""
+        text = checked_text(field, value, MAX_DESCRIPTION)
+        refuse_secrets(field, lambda: text, self.tenant)
+        return text
+
+    def _tags(self, tags: object) -> dict[str, str]:
+        """Tags that will be stored. Raises InvalidInput."""
+        found = checked_tags(tags)
+        refuse_secrets("tags", lambda: found, self.tenant)
+        return found
 
     def _checked(self, job: str, payload: Any) -> PendingPayload:
         """A new payload for a job, checked as far as this process knows that. Raises InvalidInput."""

@@ -41,7 +41,7 @@ from quarterjack.sdk.backfills import BackfillMethods
 from quarterjack.sdk.base import UNSET
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.reading import CHUNK, Filter, TagFilter, checked_filter, walk
-from quarterjack.sdk.requests import token_of
+from quarterjack.sdk.requests import refuse_secrets, token_of
 from quarterjack.sdk.schedules import ScheduleMethods
 
 AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
@@ -225,6 +225,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         checked_tags({key: "" if value is None else value for key, value in tags.items()})
 
         def act(owner: BulkMethods, head: Head, key: str) -> object:  # noqa: ARG001 (the key of a trigger)
+            refuse_secrets("tags", lambda: dict(tags), owner.tenant)
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
             owner._take(RateWord.CHANGES)

@@ -10,6 +10,7 @@ from quarterjack.clock import system_clock
 from quarterjack.domain.audit import Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
 from quarterjack.owner.access import AccessGate
 from quarterjack.ports.services import Clock, Services
+from quarterjack.sdk.requests import refuse_secrets
 from quarterjack.settings import Settings, from_environment
 
 
@@ -42,6 +43,7 @@ class Connected:
         ``actor`` is whom the application acts for, e.g. "alice@acme": stored as "app:alice@acme", beside the IAM identity of the
         process. The copy shares all connections. Raises InvalidInput.
         """
+        refuse_secrets("reason", lambda: reason, getattr(self, "tenant", None))
         given: dict[str, Any] = {
             "actor": claimed_actor(actor),
             "reason": checked_reason(reason),

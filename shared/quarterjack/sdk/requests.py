@@ -82,15 +82,19 @@ def checked_patience(seconds: object) -> float:
     return float(seconds)
 
 
-def refuse_secrets(text: str, tenant: str) -> None:
-    """A job that passes a secret on would store it. Threads that a job has started belong to no run: there the tenant's count."""
+def refuse_secrets(field: str, data: Callable[[], object], tenant: str | None) -> None:
+    """A job that passes a secret on would store it. Threads that a job has started belong to no run: there the tenant's count.
+
+    ``data`` returns data of JSON, and is called only where there are secrets. Raises InvalidInput.
+    """
     run = masking.of_run()
     values, label = (masking.of_process, tenant) if run is None else (run, None)
-    if values and values.held_in(json.loads(text), label) is not None:
-        remedy = "pass its name, and let the other job look it up: ctx.secret(payload['secret'])"
-        raise InvalidInput(
-            "payload", "…", "holds a secret that this run has looked up, and payloads are stored", remedy
-        )
+    if values and values.held_in(data(), label) is not None:
+        remedy = "leave it out"
+        if field == "payload":
+            remedy = "pass its name, and let the other job look it up: ctx.secret(payload['secret'])"
+        problem = "holds a secret that this run has looked up, and it is stored"
+        raise InvalidInput(field, "…", problem, remedy)
 
 
 @dataclass(frozen=True, kw_only=True)

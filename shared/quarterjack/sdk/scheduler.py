@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quarterjack.arguments import MAX_DESCRIPTION, checked_text
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import DAY, from_ms, to_ms
 from quarterjack.errors import InvalidInput
@@ -75,7 +74,7 @@ class Scheduler(
             raise InvalidInput(
                 "until", until, "is not ahead, or too far", f"give a moment within the next {LONGEST_FREEZE} days"
             )
-        note = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+        note = None if note is None else self._text("note", note)
         freezing.freeze(self.tenant, end, note, self._context)
 
     def thaw(self) -> None:

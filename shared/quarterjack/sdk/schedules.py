@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
-from quarterjack.arguments import MAX_DESCRIPTION, checked_tags, checked_text, end_time, rule_of
+from quarterjack.arguments import end_time, rule_of
 from quarterjack.domain.job import Context, JobRef
 from quarterjack.domain.names import check_flag, check_name, schedule_owner
 from quarterjack.domain.options import Options, changed
@@ -181,8 +181,8 @@ class ScheduleMethods(SchedulerBase):
             rule=rule,
             overrides=self._with_job_words(job_name, policies),
             options=options,
-            description=checked_text("description", description, MAX_DESCRIPTION),
-            tags=checked_tags(tags or {}),
+            description=self._text("description", description),
+            tags=self._tags(tags or {}),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
             payload=pending,
         )
@@ -218,8 +218,8 @@ class ScheduleMethods(SchedulerBase):
         if checked.queue is not None:
             self._queue_name("", checked.queue)
         pending = None if payload is UNSET else self._pending(payload, job_name)
-        description = None if description is None else checked_text("description", description, MAX_DESCRIPTION)
-        tags = None if tags is None else checked_tags(tags)
+        description = None if description is None else self._text("description", description)
+        tags = None if tags is None else self._tags(tags)
         arguments = (job_name, expression, timezone, pending, description, tags, policies, options)
         call = self._call("update_schedule", permit, name, expected_revision, client_token, *arguments)
 
@@ -268,7 +268,7 @@ class ScheduleMethods(SchedulerBase):
         """
         permit = self._permit_head(Verb.PAUSE, name)
         check_flag("drain", drain)
-        text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+        text = None if note is None else self._text("note", note)
         end = end_time(until, self._clock())
         call = self._call("pause_schedule", permit, name, expected_revision, client_token, text, end, drain)
         return schedule_view(closing.pause(call, self._context, note=text, until=end, drain=drain))

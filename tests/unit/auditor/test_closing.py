@@ -225,6 +225,28 @@ def close_replaced(story: Story) -> None:
     story.put(close_row(replace(close, lines=len(digests), root=root_of(digests))))
 
 
+def gate_damaged(story: Story) -> None:
+    row = story.rows("acme#~shut")[0]
+    story.put({name: value for name, value in row.items() if name != "day"})
+
+
+def gate_removed(story: Story) -> None:
+    story.delete(story.rows("acme#~shut")[-1])
+
+
+def close_damaged(story: Story) -> None:
+    row = story.rows("acme#~close")[1]
+    story.put({name: value for name, value in row.items() if name != "root"})
+
+
+def close_of_text(story: Story) -> None:
+    story.put(story.rows("acme#~close")[0] | {"lines": "many"})
+
+
+def line_damaged(story: Story) -> None:
+    story.put(story.lines(1)[0] | {"actor": b"\x00"})
+
+
 @pytest.mark.parametrize(
     ("tamper", "found"),
     [
@@ -238,6 +260,11 @@ def close_replaced(story: Story) -> None:
         (last_close_removed, [("anchor", None), ("unclosed", day(2))]),
         (close_changed, [("chain", day(0)), ("chain", day(1)), ("anchor", day(0)), ("removed", day(0))]),
         (close_replaced, [("chain", day(2)), ("anchor", day(1))]),
+        (gate_damaged, [("gate", day(0))]),
+        (gate_removed, [("gate", day(2))]),
+        (close_damaged, [("chain", None), ("unclosed", day(1))]),
+        (close_of_text, [("chain", None), ("unclosed", day(0))]),
+        (line_damaged, [("changed", day(1))]),
     ],
 )
 def test_tampering_is_found(tamper: Callable[[Story], None], found: list[tuple[str, str | None]]) -> None:
@@ -248,6 +275,18 @@ def test_tampering_is_found(tamper: Callable[[Story], None], found: list[tuple[s
     tamper(story)
     assert sorted(kinds(story.verify()), key=str) == sorted(found, key=str)
     assert story.other.verify_audit().problems == []
+
+
+def test_beside_a_damaged_gate_and_close_the_rest_is_verified() -> None:
+    story = Story()
+    story.pass_time(6)
+    story.close()
+    gate_damaged(story)
+    close_damaged(story)
+    changed(story)
+    removed_of_day_2 = story.lines(2)[0]
+    story.delete(removed_of_day_2)
+    assert set(kinds(story.verify())) >= {("gate", day(0)), ("chain", None), ("changed", day(1)), ("removed", day(2))}
 
 
 def test_a_changed_line_of_an_open_day_is_found_by_its_digest() -> None:

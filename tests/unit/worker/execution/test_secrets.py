@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
 
@@ -351,6 +351,31 @@ def test_a_payload_that_a_job_passes_on_is_refused(door: str, *, in_thread: bool
     found = harness.scheduler.get_run(run.id)
     assert (found.state, found.attempt, found.error_type) == (RunState.DEAD, 1, "InvalidInput")
     assert "payload='…': holds a secret" in str(found.error)
+    assert "hush" not in stored(harness)
+
+
+TEXTS: dict[str, tuple[str, Callable[[Scheduler, str], object]]] = {
+    "create": ("description", lambda owner, text: owner.create_schedule("s", "next", "* * * * *", description=text)),
+    "upsert": ("tags", lambda owner, text: owner.upsert_schedule("there", "next", "0 0 1 1 *", tags={"by": text})),
+    "update": ("description", lambda owner, text: owner.update_schedule("there", description=text)),
+    "a tag's name": ("tags", lambda owner, text: owner.update_schedule("there", tags={text: "x"})),
+    "pause": ("note", lambda owner, text: owner.pause_schedule("there", note=text)),
+    "freeze": ("note", lambda owner, text: owner.freeze(datetime.now(UTC) + timedelta(hours=1), note=text)),
+    "acting_as": ("reason", lambda owner, text: owner.acting_as(reason=text)),
+}
+
+
+@pytest.mark.parametrize("door", TEXTS)
+def test_a_text_that_a_job_stores_is_refused_if_it_holds_a_secret(door: str) -> None:
+    field, act = TEXTS[door]
+    harness = stage(lambda ctx, payload: act(harness.scheduler, f"by {ctx.secret('crm')}"))
+    harness.scheduler._jobs.job("next")(lambda ctx, payload: None)
+    harness.scheduler.create_schedule("there", "next", "0 0 1 1 *")
+    run = harness.scheduler.submit("work")
+    harness.advance(minutes=10)
+    found = harness.scheduler.get_run(run.id)
+    assert (found.state, found.error_type) == (RunState.DEAD, "InvalidInput")
+    assert f"{field}='…': holds a secret" in str(found.error)
     assert "hush" not in stored(harness)
 
 
