@@ -10,6 +10,7 @@ import pytest
 from quarterjack import Context, Registry, Retry, RunState, Scheduler
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import LeaseLost
+from quarterjack.ports.services import Clock
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings
 from quarterjack.testing.process import Hand, make_worker
@@ -29,7 +30,7 @@ class Hands:
 
     def __init__(self, settings: Settings, jobs: Registry) -> None:
         self.scheduler = Scheduler("acme", jobs=jobs, settings=settings)
-        clocks = (system_clock, lambda: system_clock() + 2 * MINUTE)
+        clocks: tuple[Clock, ...] = (system_clock, lambda: system_clock() + 2 * MINUTE)
         wait = threading.Event().wait
         self.first, self.second = (
             Hand(worker=make_worker(connect(settings), jobs, clock, wait=wait, name=f"w{number}"))

@@ -240,7 +240,7 @@ def test_who_schedules_may_count_what_its_limits_count(
     assert "limit.open" not in caplog.text
     services = connect(local_settings)
     with enforced(grants.of_tenant, local_settings), pytest.raises(Misconfigured):
-        services.payloads.kept("acme2", after=None)
+        services.payloads.kept("acme2", after=None, since=0)
 
 
 def test_who_reads_reads_everything_and_changes_nothing(

@@ -1178,8 +1178,8 @@ MUTANTS = (
     Mutant(
         "a gate that is missing is no finding",
         "dynamodb/audit.py",
-        "for day, number in gates.items() if number != GATES}",
-        "for day, number in gates.items() if number > GATES}",
+        "for day, number in counted.items() if number != GATES}",
+        "for day, number in counted.items() if number > GATES}",
         ("tests/unit/auditor/test_closing.py",),
     ),
     Mutant(

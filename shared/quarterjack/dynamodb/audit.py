@@ -112,15 +112,15 @@ class RowAudit:
         beyond = date_of(last) + "$"  # "$" sorts after "#"
         gates = RowQuery(table=AUDIT, partition=f"{tenant}#~shut", first=date_of(first), last=beyond)
         rows = self._tables.rows("shut_days", gates)
-        gates, damaged = Counter[int](), dict[int | None, str]()
+        counted, damaged = Counter[int](), dict[int | None, str]()
         for row in rows:
             day = _day_of(row["key"])
             if day is None or row.get("day") != day:
                 damaged[day] = f"gate {row['key']!r} is not as it was written"
             if day is not None:
-                gates[day] += 1
-        few = {day: f"{number} of its {GATES} gates are there" for day, number in gates.items() if number != GATES}
-        return ShutDays(days=frozenset(gates), damaged=few | damaged)
+                counted[day] += 1
+        few = {day: f"{number} of its {GATES} gates are there" for day, number in counted.items() if number != GATES}
+        return ShutDays(days=frozenset(counted), damaged={**few, **damaged})
 
     def shut(self, tenant: str, day: int, *, now: int) -> None:
         rows = [_gate_key(tenant, day, gate) | {"day": day, "at": now} for gate in range(GATES)]
