@@ -37,7 +37,7 @@ from quarterjack.state import backfill, before_start, ending, lease
 from quarterjack.state.transition import Transition
 from quarterjack.web import create_app
 from quarterjack.web.app import openapi_document
-from quarterjack.web.problems import KINDS, REFUSALS
+from quarterjack.web.problems import INVALID_CREDENTIALS, KINDS, REFUSALS
 from quarterjack.web.remarks import remarks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the stack is a folder of the checkout
@@ -224,7 +224,7 @@ def http_problems() -> Iterator[str]:
     errors_of: dict[tuple[int, str, str], list[str]] = {}
     for error, kind in KINDS.items():
         errors_of.setdefault((kind.status, kind.code, kind.title), []).append(f"`{error.__name__}`")
-    for kind in REFUSALS.values():
+    for kind in (*REFUSALS.values(), INVALID_CREDENTIALS):
         errors_of.setdefault((kind.status, kind.code, kind.title), [])
     for (status, code, title), names in sorted(errors_of.items()):
         if code != "internal":

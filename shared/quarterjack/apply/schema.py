@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quarterjack.apply.fields import DATES, OPTIONS, OVERRIDES, RETRY, RULE
 from quarterjack.arguments import MAX_DESCRIPTION, MAX_TAGS
-from quarterjack.domain.options import Options
+from quarterjack.domain.options import LARGEST_BUFFER, Options
 from quarterjack.domain.policies import Overrides, Policies, Retry
 from quarterjack.timing import Rule
 
@@ -28,8 +28,30 @@ _PLAIN: Mapping[Any, dict[str, Any]] = {
     str: {"type": "string"},
     type(None): {"type": "null"},
 }
+QUEUE = "^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$"
+ZONE = "^[A-Za-z0-9_+/-]{1,64}$"  # of an IANA name; whether there is one, the server says
+_ASCII = "^[\\t\\n\\r -~]+$"
+_SPAN = {"minimum": 0, "maximum": 1_209_600}  # seconds: 14 days
+_LIMIT = {"minimum": 0.001, "maximum": 1_209_600}
+_CLASS = {"items": {"type": "string", "minLength": 1}}
+# What the checks of the values say, for editors and clients.
+STRICT: Mapping[Any, Mapping[str, Mapping[str, Any]]] = {
+    Retry: {
+        "max_attempts": {"minimum": 1, "maximum": 1_000},
+        "base": _SPAN,
+        "cap": _SPAN,
+        "within": _SPAN,
+        "jitter": {"minimum": 0, "maximum": 1},
+        "retry_on": _CLASS,
+        "never_on": _CLASS,
+        "always_on": _CLASS,
+    },
+    Overrides: {"timeout": _LIMIT, "deadline": _LIMIT},
+    Options: {"queue": {"pattern": QUEUE}, "buffer": {"minimum": 1, "maximum": LARGEST_BUFFER}},
+}
 _NAMED = {"type": "string", "pattern": _NAME}
-_TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_TEXT = {"type": "string", "pattern": _ASCII}
+_TEXTS = {"type": "array", "items": _TEXT, "minItems": 1}
 
 
 def published() -> str:
@@ -41,10 +63,15 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
     words: dict[str, Any] = {
         "job": {**_NAMED, "description": "name of the job"},
         "expression": {
-            "anyOf": [{"type": "string"}, _TEXTS],
+            "anyOf": [_TEXT, _TEXTS],
             "description": "when it is due: cron, rate(…), at(…), RRULE",
         },
-        "timezone": {"type": "string", "default": "UTC", "description": "IANA name that the expression is read in"},
+        "timezone": {
+            "type": "string",
+            "pattern": ZONE,
+            "default": "UTC",
+            "description": "IANA name that the expression is read in",
+        },
         "rule": {**_object(_properties(Rule, RULE, remarks)), "description": "further options of the rule"},
         "payload": {"description": "payload of the job"},
         "description": {"type": "string", "maxLength": MAX_DESCRIPTION, "description": "free text"},
@@ -91,6 +118,7 @@ def _properties(kind: Any, names: tuple[str, ...], remarks: Callable[[type], Map
     for name in names:
         is_date = kind is Rule and name in DATES
         found[name] = {"type": "string", "format": "date-time"} if is_date else dict(_type(hints[name]))
+        found[name] |= STRICT.get(kind, {}).get(name, {})
         if comments.get(name):
             found[name]["description"] = comments[name]
         if defaults.get(name) not in (None, ()):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 
@@ -21,7 +21,7 @@ from quarterjack.web.authentication import ApiKeyAccess, first_of, gateway_acces
 from quarterjack.web.calls import FrontDoor
 from quarterjack.web.guard import MAX_BODY, Guard, GuardOptions
 from quarterjack.web.limits import RequestLimit
-from quarterjack.web.problems import Problem, add_handlers
+from quarterjack.web.problems import REFUSALS, Problem, add_handlers
 from quarterjack.web.routes import (
     dead,
     declarations,
@@ -42,6 +42,24 @@ _ABOUT = (
     "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "
     "Every error is a problem document (RFC 9457) with `code`, and where an argument is wrong with `field`, `value` and `remedy`."
 )
+TAGS: Mapping[str, str] = {
+    "schedules": "Rules that say when a job runs: create, read, change, pause, and when they fire.",
+    "runs of a schedule": "Its runs, and backfills of its past fires.",
+    "runs": "Runs of all schedules and one-offs: submit, find, wait for, cancel, repeat.",
+    "many": "Runs that failed for good, and acts on many schedules or runs.",
+    "declarations": "Schedules as a document that is compared and applied; the preview of an expression.",
+    "installation": "Queues, workers, jobs, audit, statistics and the freeze of the tenant.",
+    "operators": "For operators of the installation: tenants, grants, API keys, breakers, the doctor.",
+    "server": "Whether the server answers.",
+}
+_REFUSED = {
+    **{status: kind.title for status, kind in REFUSALS.items()},
+    401: "The request does not say who sends it, or what it says is not valid",
+    403: "The caller may not do this, or a limit of the tenant refuses it",
+    404: "There is nothing of that name or id, or no such address",
+    422: "An argument is invalid; nothing was written",
+    429: "More than a limit allows; Retry-After says when to come again",
+}
 PAGES = "/console"  # where ``quarterjack.console`` mounts its pages
 SchedulerOf = Callable[[str], Scheduler]
 
@@ -110,7 +128,7 @@ def create_gateway_app(services: Services, *, also: Access = closed) -> FastAPI:
 
 def _add_open_routes(app: FastAPI) -> None:
     """The routes that anybody may ask: they say nothing about an installation."""
-    document: list[bytes] = []
+    documents: dict[str, bytes] = {}  # by where the application is mounted
 
     @app.get("/healthz", tags=["server"], responses={"default": {"description": "a problem"}})
     def health() -> Mapping[str, str]:
@@ -118,14 +136,16 @@ def _add_open_routes(app: FastAPI) -> None:
         return {"status": "ok", "version": VERSION}
 
     @app.get("/openapi.json", include_in_schema=False)
-    def openapi() -> Response:
-        if not document:
-            document.append(json_bytes(openapi_document(app)))
-        return Response(document[0], media_type="application/json")
+    def openapi(request: Request) -> Response:
+        root = str(request.scope.get("root_path", "")).rstrip("/")
+        if root not in documents:
+            documents.clear()
+            documents[root] = json_bytes(openapi_document(app, root))
+        return Response(documents[root], media_type="application/json")
 
 
-def openapi_document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of an application."""
+def openapi_document(app: FastAPI, root: str = "") -> dict[str, Any]:
+    """The OpenAPI 3.1 document of an application that is mounted at ``root``."""
     found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     schemas = found.setdefault("components", {}).setdefault("schemas", {})
     made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -135,7 +155,23 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
         if path.startswith("/v1/"):
             for operation in operations.values():
                 operation["security"] = [{"bearer": []}]
+                _add_refusals(operation)
+    used = dict.fromkeys(tag for each in found["paths"].values() for one in each.values() for tag in one["tags"])
+    found["tags"] = [{"name": tag, "description": TAGS[tag]} for tag in used]
+    found["servers"] = [{"url": root or "/", "description": "the server of this document"}]
     return found
+
+
+def _add_refusals(operation: dict[str, Any]) -> None:
+    """The refusals that an operation may answer, each a problem."""
+    content = operation["responses"]["default"]["content"]
+    names = {one["name"] for one in operation.get("parameters", ())}
+    statuses = [401, 403, 404, 422, 429]
+    statuses += [400, 412] if names & {"If-Match", "If-None-Match"} else []
+    statuses += [400, 413, 415] if "requestBody" in operation else []
+    for status in sorted(set(statuses)):
+        said = {"description": _REFUSED[status], "content": content}
+        operation["responses"].setdefault(str(status), said)
 
 
 def _by_tenant(scheduler: Scheduler | SchedulerOf) -> SchedulerOf:

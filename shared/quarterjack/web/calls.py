@@ -16,14 +16,19 @@ from quarterjack.errors import InvalidInput
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.settings import Settings
-from quarterjack.web.actors import Access, Actor, found_by
+from quarterjack.web.actors import Access, Actor, bearer_of, found_by
+from quarterjack.web.etags import guard_of
 from quarterjack.web.limits import RequestLimit
-from quarterjack.web.problems import RefusedRequest
+from quarterjack.web.problems import INVALID_CREDENTIALS, RefusedRequest
 from quarterjack.web.routes.routing import check_request
 from quarterjack.web.shapes import as_json, json_bytes
 from quarterjack.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, TENANT_PATTERN, name_of_url, run_of_url
 
 WARNING = "Quarterjack-Warning"
+_KEY = "[A-Za-z0-9._:@/-]{1,200}"
+_KEY_PATTERN = f'^({_KEY}|"{_KEY}")$'
+_ETAG = '(W/)?"[^"]*"'
+_TAGS = {"anyOf": [{"type": "string", "pattern": rf"^(\*|{_ETAG}( *, *{_ETAG})*)$"}, {"type": "null"}]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,14 +101,29 @@ async def find_actor(front: FrontDoor, request: Request) -> Actor:
     """Who sends a request. Raises RefusedRequest: 401."""
     actor = await found_by(front.access, request)
     if actor is None:
-        raise RefusedRequest(
-            401,
-            "the request does not say who sends it",
-            "send `Authorization: Bearer KEY`, or what the server's operator takes: access= of create_app says it",
-            field="Authorization",
-            WWW_Authenticate="Bearer",
-        )
+        raise _not_let_in(request)
     return actor
+
+
+def _not_let_in(request: Request) -> RefusedRequest:
+    """A token that is not valid is told apart from none (RFC 6750): a client with one has to get another one."""
+    if bearer_of(request):
+        return RefusedRequest(
+            401,
+            "the key or token in the request is not valid: it is wrong, was revoked, or has expired",
+            "send a valid one, the whole of it; `quarterjack keys list` shows which API keys there are",
+            field="Authorization",
+            kind=INVALID_CREDENTIALS,
+            WWW_Authenticate='Bearer realm="quarterjack", error="invalid_token", '
+            'error_description="wrong, revoked or expired"',
+        )
+    return RefusedRequest(
+        401,
+        "the request does not say who sends it",
+        "send `Authorization: Bearer KEY`, or what the server's operator takes: access= of create_app says it",
+        field="Authorization",
+        WWW_Authenticate='Bearer realm="quarterjack"',
+    )
 
 
 def count_request(front: FrontDoor, actor: Actor, request: Request) -> None:
@@ -221,6 +241,7 @@ def _key(
             alias="Idempotency-Key",
             description="the same key again, with the same request: the answer of the first, and nothing done twice. "
             "1 to 200 of `A-Z a-z 0-9 . _ : @ / -`, alone or in quotes",
+            json_schema_extra={"anyOf": [{"type": "string", "pattern": _KEY_PATTERN}, {"type": "null"}]},
         ),
     ] = None,
 ) -> str | None:
@@ -234,9 +255,51 @@ ScheduleName = Annotated[str, Depends(_name)]
 RunId = Annotated[str, Depends(_run)]
 BackfillId = Annotated[str, Depends(_backfill)]
 IdempotencyKey = Annotated[str | None, Depends(_key)]
-IfMatch = Annotated[
-    str | None, Header(alias="If-Match", description='the ETag that you saw: "r5" is for revision 5, whatever its tags')
-]
+
+
+def _if_match(
+    request: Request,
+    if_match: Annotated[  # noqa: ARG001 (for the document; several lines are one list of tags)
+        str | None,
+        Header(
+            alias="If-Match",
+            description='the ETag that you saw: "r5" is for revision 5, whatever its tags',
+            json_schema_extra=_TAGS,
+        ),
+    ] = None,
+) -> str | None:
+    return guard_of(request.headers.getlist("if-match"), "If-Match")
+
+
+def _if_none_match(
+    request: Request,
+    if_none_match: Annotated[  # noqa: ARG001 (as above)
+        str | None,
+        Header(
+            alias="If-None-Match", description="the ETag that you have: 304 if it is current", json_schema_extra=_TAGS
+        ),
+    ] = None,
+) -> str | None:
+    return guard_of(request.headers.getlist("if-none-match"), "If-None-Match")
+
+
+def _only_creates(
+    request: Request,
+    if_none_match: Annotated[  # noqa: ARG001 (as above)
+        str | None,
+        Header(
+            alias="If-None-Match",
+            description="`*`: only create it; 412 if there is one",
+            json_schema_extra={"anyOf": [{"const": "*"}, {"type": "null"}]},
+        ),
+    ] = None,
+) -> str | None:
+    return guard_of(request.headers.getlist("if-none-match"), "If-None-Match")
+
+
+IfMatch = Annotated[str | None, Depends(_if_match)]
+IfNoneMatch = Annotated[str | None, Depends(_if_none_match)]
+OnlyCreates = Annotated[str | None, Depends(_only_creates)]
 
 
 @contextmanager

@@ -68,6 +68,24 @@ def match(if_match: str | None, read: Callable[[], Schedule], act: Callable[[int
         ) from None
 
 
+def guard_of(lines: Sequence[str], header: str) -> str | None:
+    """A header with tags that may have several lines, as one; None: the request has none.
+
+    Raises RefusedRequest 400 for one without a tag: who sends it wants a guard, and an empty one guards nothing.
+    """
+    if not lines:
+        return None
+    given = ", ".join(line.strip() for line in lines if line.strip(" \t,"))
+    if not given:
+        raise RefusedRequest(400, f"{header} is empty", "send the ETag of a GET, or leave the header out", field=header)
+    return given
+
+
+def has_tag(if_none_match: str, tag: str) -> bool:
+    """Whether ``If-None-Match`` has a tag, compared weakly; ``*`` has every one."""
+    return if_none_match == "*" or tag in [found[0].removeprefix("W/") for found in _TAG.finditer(if_none_match)]
+
+
 def tags_of(if_match: str | None) -> list[str]:
     """The tags of the header, without those that are weak, which match nothing; ``["*"]`` for any. None given: empty.
 

@@ -6,16 +6,26 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from quarterjack.apply import schema
 from quarterjack.domain.schedule import Declaration
-from quarterjack.web.urls import cursor_of_url
+from quarterjack.web.urls import RUN_PATTERN, cursor_of_url
 
+JsonSchema: TypeAlias = dict[str, Any]
+OPAQUE: JsonSchema = {"anyOf": [{"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}, {"type": "null"}]}
+RUN_ID: JsonSchema = {"anyOf": [{"type": "string", "pattern": RUN_PATTERN}, {"type": "null"}]}
 NAME = r"^[A-Za-z0-9._:@/-]{1,200}$"  # of schedules, jobs and keys
+QUEUE, ZONE = schema.QUEUE, schema.ZONE
 MOST_ITEMS = 1_000  # of a page
+MOST_SECONDS = 1_209_600  # of a limit: 14 days
+
+
+def one_of_these(**kinds: str) -> JsonSchema:
+    """For a body of which exactly one of some fields has a value: each by its name, with its JSON type."""
+    return {"oneOf": [{"required": [name], "properties": {name: {"type": kind}}} for name, kind in kinds.items()]}
 
 
 def _moment(value: Any) -> Any:
@@ -32,7 +42,14 @@ def _moment(value: Any) -> Any:
 
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Flag = Annotated[bool, Field(strict=True)]
-Whole = Annotated[int, Field(strict=True)]
+
+
+def _whole(value: Any) -> Any:
+    """A whole number, also one that JSON writes as 4.0: it has no other kind of number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, Field(strict=True), BeforeValidator(_whole)]
 Seconds = Annotated[float, Field(strict=True)]
 Payload = Annotated[Any, Field(description="any JSON value up to 256 KB, with at most 64 levels")]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS, description="most items of the page")]
@@ -56,7 +73,7 @@ class PageQuery(ApiQuery):
     """The query of a listing."""
 
     limit: Limit = 100
-    cursor: str | None = Field(None, description="of the page before")
+    cursor: str | None = Field(None, description="of the page before", json_schema_extra=OPAQUE)
 
     def arguments(self) -> dict[str, Any]:
         """As keywords of the SDK."""
@@ -115,6 +132,8 @@ Patch = Annotated[
             "type": "object",
             "title": "Patch",
             "description": "a JSON merge patch (RFC 7396)",
+            "properties": {name: {} for name in DEFINITION["properties"]},
+            "additionalProperties": False,
             "examples": [{"timezone": "Europe/Paris"}],
         }
     ),

@@ -88,6 +88,7 @@ KINDS: Mapping[type[QuarterjackError], ErrorKind] = {
 }
 _PRECONDITION = ErrorKind(412, "precondition-failed", "The resource is not as If-Match or If-None-Match says")
 _UNEXPECTED = ErrorKind(500, "internal", "An unexpected error; the log of the server has it", ours=True)
+INVALID_CREDENTIALS = ErrorKind(401, "invalid-credentials", "What the request says of its sender is not valid")
 REFUSALS: Mapping[int, ErrorKind] = {
     400: ErrorKind(400, "malformed", "The request cannot be parsed"),
     401: ErrorKind(401, "unauthenticated", "The request does not say who sends it"),
@@ -106,9 +107,19 @@ class RefusedRequest(Exception):
     """A request that the API itself refuses, before the SDK is asked."""
 
     def __init__(
-        self, status: int, detail: str, remedy: str, *, field: str | None = None, value: object = None, **headers: str
+        self,
+        status: int,
+        detail: str,
+        remedy: str,
+        *,
+        field: str | None = None,
+        value: object = None,
+        kind: ErrorKind | None = None,
+        **headers: str,
     ) -> None:
+        """``kind``: another one than the status has by itself. ``headers`` of the answer have ``_`` for ``-``."""
         super().__init__(detail)
+        self.kind = kind or REFUSALS[status]
         self.status, self.detail, self.remedy = status, detail, remedy
         self.field, self.value = field, value
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -191,7 +202,7 @@ def shown(value: object) -> Any:
 def refused(request: Request, refusal: RefusedRequest) -> Response:
     del request
     more = {"field": refusal.field, "value": shown(refusal.value), "remedy": refusal.remedy}
-    return problem_response(REFUSALS[refusal.status], refusal.detail, more, refusal.headers)
+    return problem_response(refusal.kind, refusal.detail, more, refusal.headers)
 
 
 def explained(request: Request, problem: QuarterjackError) -> Response:

@@ -140,7 +140,7 @@ def test_a_dead_run_links_the_list_and_then_the_run_that_repeats_it() -> None:
     repeat = browser.scheduler.list_dead(include_redriven=True).items[0].redriven_as
     assert shown.headers["location"] == f"/console/t/default/{of_run(repeat)}?done=redrive"
     page = browser.get(of_run(run))
-    assert f'repeated as <a class="wrap" href="/console/t/default/{of_run(repeat)}"' in page
+    assert f'repeated as <a href="/console/t/default/{of_run(repeat)}"' in page
     assert f'href="/console/t/default/{of_run(run)}"' in browser.get(of_run(repeat))
 
 

@@ -25,12 +25,12 @@ def filled(path: str, tenant: str = "default") -> str:
 
 def test_nobody_is_let_in_unless_access_is_given() -> None:
     api = Api()
-    shut = AsgiClient(create_app(api.scheduler), {"Authorization": "Bearer k"})
+    shut = AsgiClient(create_app(api.scheduler), {})
     assert len(all_routes(api)) > 45
     for method, path in all_routes(api):
         answer = shut.request(method, filled(path), json={})
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated"), path
-        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["www-authenticate"] == 'Bearer realm="quarterjack"'
         assert "access=" in answer.json()["remedy"]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import Query as InQuery
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.web import views
 from quarterjack.web.calls import Call, IdempotencyKey, header_named
-from quarterjack.web.fields import NAME, ApiBody, Flag, Moment, PageQuery, Payload, Whole, tag_of
+from quarterjack.web.fields import NAME, OPAQUE, RUN_ID, ApiBody, Flag, Moment, PageQuery, Payload, Whole, tag_of
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import cursor_of_url, run_of_url
 
@@ -29,8 +29,16 @@ class DeadQuery(PageQuery):
     include_redriven: bool = False
 
 
+_CONDITIONS = ("job", "schedule", "since", "until", "error_type")
+_ANY_OF: dict[str, Any] = {
+    "anyOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in ("run", *_CONDITIONS)]
+}
+
+
 class DeadFilter(ApiBody):
     """Which dead runs; at least one condition is needed."""
+
+    model_config = ConfigDict(json_schema_extra=_ANY_OF)
 
     job: str | None = Field(None, pattern=NAME)
     schedule: str | None = Field(None, pattern=NAME, examples=["reports/nightly"])
@@ -41,27 +49,35 @@ class DeadFilter(ApiBody):
 class RedriveRequest(DeadFilter):
     """Which dead runs to repeat: one, by its `url_id`, or all that meet the conditions."""
 
-    run: str | None = Field(None, description="the `url_id` of one run")
+    run: str | None = Field(None, description="the `url_id` of one run", json_schema_extra=RUN_ID)
     since: Moment | None = None
     payload: Payload = Field(None, description="instead of their own")
     allow_repeat: Flag = Field(False, description="also LOST runs, which may have done their work")
     dry_run: Flag = False
     limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
-    cursor: str | None = Field(None, description="of the answer before")
+    cursor: str | None = Field(None, description="of the answer before", json_schema_extra=OPAQUE)
 
 
 class PurgeRequest(DeadFilter):
     """Which dead runs to take off the list: one, by its `url_id`, or all that meet the conditions."""
 
-    run: str | None = Field(None, description="the `url_id` of one run")
+    run: str | None = Field(None, description="the `url_id` of one run", json_schema_extra=RUN_ID)
     since: Moment | None = None
     limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
 
     dry_run: Flag = False
 
 
+def _filtered(schema: dict[str, Any]) -> None:
+    schema["anyOf"] = [
+        {"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in schema["properties"]
+    ]
+
+
 class ScheduleFilter(ApiBody):
     """Conditions on schedules, all of which must hold; at least one is needed."""
+
+    model_config = ConfigDict(json_schema_extra=_filtered)
 
     prefix: str | None = Field(None, pattern=NAME)
     contains: str | None = Field(None, pattern=NAME, description="part of the name")
@@ -70,7 +86,7 @@ class ScheduleFilter(ApiBody):
     tag: str | None = Field(None, description="`key=value`, or `key` for any value", examples=["team=billing"])
     failing: Flag | None = None
     managed_by: str | None = Field(None, pattern=NAME)
-    names: list[str] | None = Field(
+    names: list[Annotated[str, Field(pattern=NAME)]] | None = Field(
         None, min_length=1, max_length=1_000, description="only these, as far as they exist"
     )
 
@@ -86,7 +102,7 @@ class BulkRequest(ApiBody):
     tags: dict[str, str | None] | None = Field(None, description="of retag: null removes a tag")
     payload: Payload = Field(None, description="of trigger")
     dry_run: Flag = False
-    cursor: str | None = Field(None, description="of the answer before")
+    cursor: str | None = Field(None, description="of the answer before", json_schema_extra=OPAQUE)
 
 
 @router.get("/dead", responses=answers(views.DEAD_RUNS))

@@ -17,7 +17,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.timing import explain
 from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call
-from quarterjack.web.fields import DEFINITION, EXAMPLE, NAME, ApiBody, ApiQuery, Flag, Moment
+from quarterjack.web.fields import DEFINITION, EXAMPLE, NAME, ZONE, ApiBody, ApiQuery, Flag, Moment, Whole
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.shapes import as_json
 
@@ -30,11 +30,19 @@ class ExportQuery(ApiQuery):
     prefix: str = Field("", pattern=r"^[A-Za-z0-9._:@/-]{0,200}$", description="of the name")
 
 
+_PAUSED = {"type": "boolean", "description": "true: paused; false: not paused; left out: unchanged"}
+_DECLARED = {**DEFINITION, "properties": {**DEFINITION["properties"], "paused": _PAUSED}}
+
+
 class DeclarationsRequest(ApiBody):
     """A document of declarations, as a file of `quarterjack apply` has it."""
 
     schedules: dict[str, dict[str, Any]] = Field(
-        json_schema_extra={"additionalProperties": dict(DEFINITION), "examples": [{"reports/nightly": dict(EXAMPLE)}]},
+        json_schema_extra={
+            "propertyNames": {"pattern": NAME},
+            "additionalProperties": _DECLARED,
+            "examples": [{"reports/nightly": dict(EXAMPLE)}],
+        },
         description="definitions by name",
     )
     managed_by: str | None = Field(None, pattern=NAME, description="their owner; apply changes no others")
@@ -94,14 +102,17 @@ class Applied(Plan):
     complete: bool = Field(description="false: the time of the request was over; the same request again continues")
 
 
+_EXPRESSION: dict[str, Any] = {"anyOf": DEFINITION["properties"]["expression"]["anyOf"]}
+
+
 class PreviewRequest(ApiBody):
     """An expression, or a rule."""
 
-    expression: str | list[str] = Field(examples=["30 2 * * *"])
-    timezone: str = Field("UTC", examples=["Europe/Berlin"])
+    expression: str | list[str] = Field(examples=["30 2 * * *"], json_schema_extra=_EXPRESSION)
+    timezone: str = Field("UTC", pattern=ZONE, examples=["Europe/Berlin"])
     rule: dict[str, Any] | None = Field(None, json_schema_extra={**DEFINITION["properties"]["rule"]})
     after: Moment | None = Field(None, description="left out: now")
-    count: int = Field(10, ge=1, le=1_000, strict=True)
+    count: Whole = Field(10, ge=1, le=1_000)
     name: str | None = Field(None, pattern=NAME, description="of the schedule: it determines the value of H")
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from quarterjack.sdk.forecasts.forecast import LOOKED_AT, MOST_LISTED, MOST_SCHEDULES
 from quarterjack.web import views
 from quarterjack.web.calls import Call
-from quarterjack.web.fields import NAME, Moment, PageQuery
+from quarterjack.web.fields import NAME, ZONE, Moment, PageQuery
 from quarterjack.web.routes.routing import answers, routes_of
 
 router = routes_of("schedules")
@@ -23,7 +23,7 @@ class ForecastQuery(PageQuery):
     since: Moment | None = Field(None, description="left out, or past: now")
     until: Moment | None = Field(None, description="excluded; left out: 24 hours after since")
     by: Literal["minute", "hour", "day"] = Field("hour", description="the spans, by the clock of the timezone")
-    timezone: str = Field("UTC", description="an IANA name", examples=["Europe/Berlin"])
+    timezone: str = Field("UTC", pattern=ZONE, description="an IANA name", examples=["Europe/Berlin"])
     prefix: str | None = Field(None, pattern=NAME, description="of the schedules' names")
     contains: str | None = Field(None, pattern=NAME, description="part of their names")
     job: str | None = Field(None, pattern=NAME)

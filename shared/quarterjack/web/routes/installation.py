@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-from typing import Annotated, Literal
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
 
 from fastapi import Query as InQuery
 from pydantic import Field
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from quarterjack.domain.audit import AuditAct
 from quarterjack.web import views
 from quarterjack.web.calls import Call
-from quarterjack.web.fields import NAME, ApiBody, ApiQuery, Moment, PageQuery
+from quarterjack.web.fields import NAME, QUEUE, RUN_ID, ApiBody, ApiQuery, Moment, PageQuery
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import run_of_url
 
@@ -22,7 +22,7 @@ router = routes_of("installation")
 class WorkersQuery(PageQuery):
     """Which workers."""
 
-    queue: str | None = Field(None, pattern=NAME, description="that it receives from")
+    queue: str | None = Field(None, pattern=QUEUE, description="that it receives from")
     job: str | None = Field(None, pattern=NAME, description="that it knows, or may know")
     stopped: bool = Field(False, description="with those that left in order")
 
@@ -33,7 +33,7 @@ class AuditQuery(PageQuery):
     schedule: str | None = Field(None, pattern=NAME)
     actor: str | None = Field(None, description="as the application gives it, or as a line shows it")
     act: AuditAct | None = None
-    run: str | None = Field(None, description="the `url_id` of a run")
+    run: str | None = Field(None, description="the `url_id` of a run", json_schema_extra=RUN_ID)
     call: str | None = Field(None, description="id of a call whose acts are wanted")
     since: Moment | None = Field(None, description="left out: the last 30 days")
     until: Moment | None = None
@@ -55,10 +55,15 @@ class OutcomesQuery(ApiQuery):
     hours: int = Field(24, ge=1, le=168, description="up to now, the present one included")
 
 
+def _soon(schema: dict[str, Any]) -> None:
+    """The example is the next midnight: a fixed one would be refused some day."""
+    schema["examples"] = [(datetime.now(UTC).date() + timedelta(days=1)).isoformat() + "T00:00:00Z"]
+
+
 class FreezeRequest(ApiBody):
     """Until when, and why."""
 
-    until: Moment = Field(description="at most 400 days ahead", examples=["2030-12-24T18:00:00Z"])
+    until: Moment = Field(description="at most 400 days ahead", json_schema_extra=_soon)
     note: str | None = None
 
 

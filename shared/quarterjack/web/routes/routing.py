@@ -16,10 +16,11 @@ from starlette.responses import Response
 
 from quarterjack.domain.payload import parse_json
 from quarterjack.errors import InvalidInput
-from quarterjack.web.problems import MEDIA_TYPE
+from quarterjack.web.problems import MEDIA_TYPE, RefusedRequest
 
 OF_TENANT = "/v1/tenants/{tenant}"
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_GUARDS = frozenset({"if-match", "if-none-match", "if-unmodified-since"})  # that change nothing unless something is so
 _EMPTY = (b"", b"{}", b"null")
 _LEAVE_OUT = "leave it out, or correct its name: /openapi.json has the names"
 
@@ -52,6 +53,11 @@ class StrictRoute(APIRoute):
                 found[one.alias] = _takes_many(kind)
         return found
 
+    @cached_property
+    def guards(self) -> frozenset[str]:
+        """The headers with preconditions that it reads."""
+        return frozenset(one.alias.lower() for one in _headers_of(self.dependant)) & _GUARDS
+
     def get_route_handler(self) -> Callable[[Request], Any]:
         """See ``APIRoute``."""
         handle = super().get_route_handler()
@@ -60,6 +66,12 @@ class StrictRoute(APIRoute):
             return await handle(_StrictRequest(request.scope, request.receive))
 
         return strict
+
+
+def _headers_of(dependant: Dependant) -> Iterator[Any]:
+    yield from dependant.header_params
+    for one in dependant.dependencies:
+        yield from _headers_of(one)
 
 
 def _query_of(dependant: Dependant) -> Iterator[Any]:
@@ -73,7 +85,10 @@ def _takes_many(kind: Any) -> bool:
 
 
 async def check_request(request: Request) -> None:
-    """Raises InvalidInput for a name in the query that its route does not know or has twice, and for a body that it does not read."""
+    """Raises InvalidInput for a name in the query that its route does not know or has twice, and for a body that it does not read.
+
+    RefusedRequest 400 for a precondition that it does not read.
+    """
     route = request.scope.get("route")
     if not isinstance(route, StrictRoute):
         return
@@ -83,6 +98,11 @@ async def check_request(request: Request) -> None:
             raise InvalidInput(name, given[name], "is not known here", _LEAVE_OUT)
         if times > 1 and not words[name]:
             raise InvalidInput(name, given.getlist(name), f"is given {times} times", "give it once")
+    if request.method not in _SAFE:
+        for guard in sorted(_GUARDS - route.guards):
+            if guard in request.headers:
+                remedy = "leave it out: what it guards against would happen all the same"
+                raise RefusedRequest(400, f"{guard.title()} is not read here", remedy, field=guard.title())
     if route.body_field is None and request.method not in _SAFE and (await request.body()).strip() not in _EMPTY:
         raise InvalidInput("body", "…", "is not read here", "send none: what it says would not be done")
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import Query as InQuery
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -19,16 +19,37 @@ from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput, NotFinished
 from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call, IdempotencyKey, RunId, header_named
-from quarterjack.web.fields import DEFINITION, NAME, ApiBody, ApiQuery, Moment, PageQuery, Payload, Seconds
+from quarterjack.web.fields import (
+    DEFINITION,
+    MOST_SECONDS,
+    NAME,
+    QUEUE,
+    ApiBody,
+    ApiQuery,
+    Moment,
+    PageQuery,
+    Payload,
+    Seconds,
+    one_of_these,
+)
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import run_in_url
 
 router = routes_of("runs")
 _NEXT = 3.0  # seconds between two looks of a long poll, at most
+_CLIENT_LEFT = 499  # as nginx writes it into its log; nobody reads the answer
+
+
+_BOTH: dict[str, Any] = {
+    "required": ["run_at", "delay"],
+    "properties": {"run_at": {"type": "string"}, "delay": {"type": "number"}},
+}
 
 
 class SubmitRequest(ApiBody):
     """What to run, when, and under which policies."""
+
+    model_config = ConfigDict(json_schema_extra={"not": _BOTH})
 
     job: str = Field(pattern=NAME, examples=["reports.nightly"])
     payload: Payload = Field(None, examples=[{"region": "eu"}])
@@ -38,9 +59,11 @@ class SubmitRequest(ApiBody):
     start: Start | None = None
     priority: Priority | None = Field(None, description="left out: the job's")
     retry: dict[str, Any] | None = Field(None, json_schema_extra={**DEFINITION["properties"]["retry"]})
-    timeout: Seconds | None = Field(None, gt=0, description="seconds of one attempt")
-    deadline: Seconds | None = Field(None, gt=0, description="seconds after the due time; then no attempt starts")
-    queue: str | None = Field(None, pattern=NAME, description="left out: the job's")
+    timeout: Seconds | None = Field(None, ge=0.001, le=MOST_SECONDS, description="seconds of one attempt")
+    deadline: Seconds | None = Field(
+        None, ge=0.001, le=MOST_SECONDS, description="seconds after the due time; then no attempt starts"
+    )
+    queue: str | None = Field(None, pattern=QUEUE, description="left out: the job's")
 
 
 class RunsQuery(PageQuery):
@@ -71,6 +94,8 @@ class ReplayRequest(ApiBody):
 
 class RescheduleRequest(ApiBody):
     """When."""
+
+    model_config = ConfigDict(json_schema_extra=one_of_these(at="string", delay="number"))
 
     at: Moment | None = Field(None, examples=["2030-12-24T18:00:00Z"])
     delay: Seconds | None = Field(None, ge=0, description="seconds from now, instead of at")
@@ -103,8 +128,8 @@ def list_runs(call: Call, query: Annotated[RunsQuery, InQuery()]) -> Response:
 async def get_run(call: Call, run: RunId, query: Annotated[WaitQuery, InQuery()]) -> Response:
     """A run. With `wait`, as soon as it has ended, or as it is after so many seconds. Waiting takes no thread."""
     seconds = min(query.wait, call.longest)
-    if seconds:
-        await _ended(call, run, seconds)
+    if seconds and not await _ended(call, run, seconds):
+        return Response(status_code=_CLIENT_LEFT)
     return call.answer(await run_in_threadpool(call.scheduler.get_run, run))
 
 
@@ -158,12 +183,18 @@ def reschedule_run(call: Call, run: RunId, body: RescheduleRequest) -> Response:
     return call.answer(call.scheduler.reschedule(run, **body.given()))
 
 
-async def _ended(call: ApiCall, run: str, seconds: float) -> None:
-    """Return when a run has ended, or after so many seconds. Raises NotFound."""
+async def _ended(call: ApiCall, run: str, seconds: float) -> bool:
+    """Wait until a run has ended, or so many seconds; False as soon as the client is gone, for whom nothing is read any more.
+
+    Raises NotFound.
+    """
     pauses = call.scheduler._pauses_until_ended(run, seconds)  # noqa: SLF001 (as AsyncScheduler does)
     with suppress(NotFinished):
         async for pause in _in_threads(pauses):
+            if await call.request.is_disconnected():
+                return False
             await asyncio.sleep(min(pause, _NEXT))
+    return True
 
 
 async def _in_threads(items: Iterator[float]) -> AsyncIterator[float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from fastapi import Header
 from fastapi import Query as InQuery
 from pydantic import Field
 from starlette.responses import Response
@@ -16,8 +15,17 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import Conflict, Forbidden, InvalidInput, NotFound
 from quarterjack.sdk.schedule_views import Schedule, Upserted
 from quarterjack.web import views
-from quarterjack.web.calls import ApiCall, Call, IdempotencyKey, IfMatch, ScheduleName, header_named
-from quarterjack.web.etags import Done, etag_of, match, persist
+from quarterjack.web.calls import (
+    ApiCall,
+    Call,
+    IdempotencyKey,
+    IfMatch,
+    IfNoneMatch,
+    OnlyCreates,
+    ScheduleName,
+    header_named,
+)
+from quarterjack.web.etags import Done, etag_of, has_tag, match, persist
 from quarterjack.web.fields import (
     NAME,
     ApiQuery,
@@ -28,6 +36,7 @@ from quarterjack.web.fields import (
     definition_arguments,
     merged,
 )
+from quarterjack.web.problems import RefusedRequest
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import name_in_url
 
@@ -76,12 +85,12 @@ def create_schedule(call: Call, body: NamedDefinition, key: IdempotencyKey = Non
 def get_schedule(
     call: Call,
     name: ScheduleName,
-    if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="the ETag that you have")] = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """A schedule with its definition. What moves by itself is in its status."""
     document = _document(call, name)
     tag = etag_of(document)
-    if if_none_match is not None and tag in [one.strip().removeprefix("W/") for one in if_none_match.split(",")]:
+    if if_none_match is not None and has_tag(if_none_match, tag):
         return Response(status_code=304, headers={"ETag": tag})
     return call.answer(document, ETag=tag)
 
@@ -92,13 +101,14 @@ def put_schedule(
     name: ScheduleName,
     body: Definition,
     if_match: IfMatch = None,
-    if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="`*`: only create it")] = None,
+    if_none_match: OnlyCreates = None,
     key: IdempotencyKey = None,
 ) -> Response:
     """Create a schedule, or give it this definition: what is left out has its default. A paused one stays paused."""
     arguments = _arguments(name, body)
     with header_named("client_token", "Idempotency-Key"):
-        if if_none_match is not None and if_none_match.strip() == "*":
+        if if_none_match is not None:
+            _check_only_creates(if_none_match, if_match)
             return as_it_is(call, call.scheduler.create_schedule(name, **arguments, client_token=key), 201)
         done = if_matching(
             call,
@@ -107,6 +117,16 @@ def put_schedule(
             lambda seen: call.scheduler.upsert_schedule(name, **arguments, expected_revision=seen, client_token=key),
         )
     return as_it_is(call, done.schedule, 201 if done.change == "created" else 200)
+
+
+def _check_only_creates(if_none_match: str, if_match: str | None) -> None:
+    """Raises RefusedRequest for another guard than `*`, and for one that contradicts it."""
+    if if_none_match != "*":
+        remedy = "send *, to create it only if there is none; to change what you saw, send its ETag as If-Match"
+        raise RefusedRequest(400, "of tags it is not read in a PUT", remedy, field="If-None-Match", value=if_none_match)
+    if if_match is not None:
+        remedy = "send If-None-Match to create it, or If-Match to change it"
+        raise RefusedRequest(400, "If-Match and If-None-Match: * exclude each other", remedy, field="If-Match")
 
 
 @router.patch(
