@@ -25,7 +25,15 @@ from quarterjack.console.pages.runs.routes import ROUTES as RUNS
 from quarterjack.console.pages.schedules.routes import ROUTES as SCHEDULES
 from quarterjack.console.pages.tenants.routes import ROUTES as TENANTS
 from quarterjack.console.rendering import ROOT, asset
-from quarterjack.console.sign_in import Session, sign_in_form, sign_in_now, sign_out
+from quarterjack.console.sign_in import (
+    Session,
+    ask_to_sign_in,
+    has_form,
+    sign_in_address,
+    sign_in_form,
+    sign_in_now,
+    sign_out,
+)
 from quarterjack.domain.names import check_tenant
 from quarterjack.errors import QuarterjackError
 from quarterjack.web.app import PAGES
@@ -46,7 +54,14 @@ def add_console(app: FastAPI, *, tenant: str = "default", session: Session | Non
     pages = Starlette(routes=_routes(), exception_handlers=_HANDLERS, middleware=[compressed])
     pages.state.console = Console(front=app.state.front, tenant=check_tenant(tenant), session=session)
     app.mount(PAGES, _Rooted(pages))
+    for path in ("/", PAGES):
+        app.add_route(path, _to_pages, include_in_schema=False)
     return app
+
+
+async def _to_pages(request: Request) -> Response:
+    """The addresses that people type: of the server, and of the console without its last stroke."""
+    return RedirectResponse(f"{request.scope.get('root_path', '').rstrip('/')}{PAGES}/", 307)
 
 
 class _Assets(StaticFiles):
@@ -98,13 +113,11 @@ def _pages() -> list[Route]:
 
 async def _refused(request: Request, problem: Exception) -> Response:
     session = request.app.state.console.session
-    if (
-        isinstance(problem, RefusedRequest)
-        and problem.status == 401
-        and session is not None
-        and request.method == "GET"
-    ):
-        return RedirectResponse(f"{request.scope[ROOT]}/sign-in", 303)
+    if isinstance(problem, RefusedRequest) and problem.status == 401 and session is not None:
+        if request.method == "GET":
+            return RedirectResponse(sign_in_address(request), 303)
+        if request.method == "POST" and has_form(request):
+            return await ask_to_sign_in(request)
     return await refusals.answer(request, problem)
 
 

@@ -5,6 +5,7 @@ Each name is isolated (``<bdi>``): whatever characters it has, the words beside 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,18 @@ from quarterjack.web.urls import name_in_url
 def isolated(value: object) -> Markup:
     """A text that somebody has written, within the page's own words."""
     return Markup("<bdi>{}</bdi>").format(value)
+
+
+_FIRST, _LAST = "\u2068", "\u2069"  # FIRST STRONG ISOLATE, POP DIRECTIONAL ISOLATE
+_TURNS = re.compile(
+    "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)  # characters that turn the direction of what follows
+
+
+def fenced(value: object) -> str:
+    """The same for a title, which has no elements."""
+    text = str(value)
+    return f"{_FIRST}{text}{_LAST}" if _TURNS.search(text) else text
 
 
 def schedule_link(call: Any, name: str) -> Markup:

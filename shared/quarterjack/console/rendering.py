@@ -15,7 +15,7 @@ from quarterjack.console import words
 from quarterjack.console.charts.bars import run_bars
 from quarterjack.console.charts.hours import hour_bars
 from quarterjack.console.charts.load import load_bars
-from quarterjack.console.links import LINKS, isolated
+from quarterjack.console.links import LINKS, fenced, isolated
 from quarterjack.console.navigation import groups_for, may_open
 
 ROOT = "console_root"  # of the ASGI scope: the path that the console is mounted at
@@ -46,7 +46,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(words.FILTERS, asset=asset, isolated=isolated)
+    made.filters.update(words.FILTERS, asset=asset, isolated=isolated, fenced=fenced)
     made.globals.update(
         run_bars=run_bars, hour_bars=hour_bars, load_bars=load_bars, groups_for=groups_for, may_open=may_open, **LINKS
     )

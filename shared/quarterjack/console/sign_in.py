@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
+from collections.abc import Sequence
 from typing import Any, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -20,6 +22,10 @@ from quarterjack.web.problems import RefusedRequest
 COOKIE = "quarterjack_session"
 _BYTES = 32  # of chance in a session
 _LONGEST_KEY = 1_000  # characters
+_NEXT, _ACTION, _FIELD = "next", "action", "field."  # of the form that asks for the key
+_PAGE = re.compile(
+    r"/t/[!-\[\]-~]*"
+)  # of a tenant: printable ASCII without a backslash, which browsers read as a stroke
 
 
 class Session(Protocol):
@@ -116,20 +122,65 @@ class EitherSession:
                 session.end(request)
 
 
+def sign_in_address(request: Request) -> str:
+    """The page that asks for the key, and then leads to the page that was asked for."""
+    wanted = request.url.path.removeprefix(request.scope[ROOT])
+    wanted += f"?{request.url.query}" if request.url.query else ""
+    goes_back = wanted not in ("/", "") and _is_page(wanted)
+    return f"{request.scope[ROOT]}/sign-in" + (f"?{urlencode({_NEXT: wanted})}" if goes_back else "")
+
+
+def has_form(request: Request) -> bool:
+    """Whether a request sends a form of one of the tenants' pages."""
+    return _is_page(request.url.path.removeprefix(request.scope[ROOT]))
+
+
+async def ask_to_sign_in(request: Request) -> Response:
+    """The page that asks for the key after a session has ended within a form. It keeps what the form has. Raises RefusedRequest."""
+    fields = await _pairs(request)
+    action = request.url.path.removeprefix(request.scope[ROOT])
+    return _asks(request, 401, action=action, fields=fields)
+
+
 async def sign_in_form(request: Request) -> Response:
     """The page that asks for the key."""
-    return rendered(request, "sign_in.html", refused=False, session=_session(request))
+    return _asks(request, 200, following=_page_below(request.query_params.get(_NEXT)))
+
+
+def _asks(
+    request: Request,
+    status: int,
+    *,
+    refused: bool = False,
+    following: str = "",
+    action: str = "",
+    fields: Sequence[tuple[str, str]] = (),
+) -> Response:
+    return rendered(
+        request,
+        "sign_in.html",
+        status,
+        refused=refused,
+        session=_session(request),
+        following=following,
+        action=action,
+        fields=fields,
+    )
 
 
 async def sign_in_now(request: Request) -> Response:
     """Open a session with the key of the form."""
     check_same_site(request)
     session, root = _session(request), request.scope[ROOT]
-    key = parse_qs((await request.body()).decode(errors="replace")).get("key", [""])[0]
-    word = None if session is None else await run_in_threadpool(session.opened_by, key.strip())
+    given = dict(pairs := await _pairs(request))
+    following, action = _page_below(given.get(_NEXT)), _page_below(given.get(_ACTION))
+    fields = [(name.removeprefix(_FIELD), value) for name, value in pairs if name.startswith(_FIELD)]
+    word = None if session is None else await run_in_threadpool(session.opened_by, given.get("key", "").strip())
     if word is None:
-        return rendered(request, "sign_in.html", 403, refused=True, session=session)
-    answer = RedirectResponse(f"{root}/", 303)
+        return _asks(request, 403, refused=True, following=following, action=action, fields=fields)
+    answer: Response = RedirectResponse(f"{root}{following or '/'}", 303)
+    if action:
+        answer = rendered(request, "signed_in.html", action=action, fields=fields)
     answer.set_cookie(COOKIE, word, **_cookie(request))
     return answer
 
@@ -143,6 +194,21 @@ async def sign_out(request: Request) -> Response:
         await run_in_threadpool(session.end, request)
         answer.delete_cookie(COOKIE, **_cookie(request))
     return answer
+
+
+async def _pairs(request: Request) -> list[tuple[str, str]]:
+    """The fields of a form, in their order. Raises RefusedRequest for a form of another site."""
+    check_same_site(request)
+    return parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True)
+
+
+def _page_below(address: str | None) -> str:
+    """An address below the console's that a form or a link has named; empty for every other one, such as another site's."""
+    return address if address is not None and _is_page(address) else ""
+
+
+def _is_page(address: str) -> bool:
+    return _PAGE.fullmatch(address) is not None and "/../" not in address and "//" not in address.partition("?")[0]
 
 
 def _cookie(request: Request) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from quarterjack.web import Actor
 
 from tests.support.api import AsgiClient
-from tests.support.console import FORM, KEY, Browser
+from tests.support.console import FORM, KEY, Browser, form_of, post_form
 
 UNSAFE = ["schedules/act", "schedule/nightly/act", "run/AAAA/act", "dead/redrive"]
 
@@ -14,9 +14,66 @@ UNSAFE = ["schedules/act", "schedule/nightly/act", "run/AAAA/act", "dead/redrive
 def test_without_a_session_a_page_asks_for_the_key_and_an_act_is_refused() -> None:
     browser = Browser(signed_in=False)
     answer = browser.client.get("/console/t/default/schedules")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/console/sign-in?next=%2Ft%2Fdefault%2Fschedules"
     for path in UNSAFE:
         assert browser.send(f"/console/t/default/{path}", {"do": "pause"}).status_code == 401, path
+
+
+def test_a_deep_link_survives_signing_in() -> None:
+    browser = Browser(signed_in=False)
+    asked = browser.client.get("/console/t/default/runs?state=failed&job=greet").headers["location"]
+    page = browser.client.get(asked).text
+    action, hidden = post_form(page)
+    refused = browser.send(action, {**hidden, "key": "wrong"})
+    assert post_form(refused.text)[1] == hidden, "also after a mistyped key"
+    assert browser.send(action, {**hidden, "key": KEY}).headers["location"] == (
+        "/console/t/default/runs?state=failed&job=greet"
+    )
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "/t/../../v1",
+        "/t//evil",
+        "/sign-out",
+        "t/default/",
+        "/t/a\nb",
+    ],
+)
+def test_signing_in_leads_to_pages_of_the_console_alone(address: str) -> None:
+    browser = Browser(signed_in=False)
+    answer = browser.send("/console/sign-in", {"key": KEY, "next": address, "action": address})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/")
+
+
+def test_a_session_that_ends_in_an_edit_keeps_the_text() -> None:
+    browser = Browser()
+    browser.scheduler.create_schedule("nightly", "greet", "0 2 * * *", payload={"to": "Ada"})
+    form = form_of(browser.get("schedule/nightly/edit")) | {"description": 'typed "here" <b>', "do": "save"}
+    browser.client.headers.pop("cookie")
+    answer = browser.send("/console/t/default/schedule/nightly/edit", form)
+    assert answer.status_code == 401
+    assert "Your session has ended" in answer.text
+    action, hidden = post_form(answer.text)
+    signed_in = browser.send(action, {**hidden, "key": KEY})
+    assert signed_in.status_code == 200
+    browser.client.headers["cookie"] = signed_in.headers["set-cookie"].partition(";")[0]
+    again, kept = post_form(signed_in.text)
+    assert kept == {name: value.replace("\n", "\r\n") for name, value in form.items()} or kept == form
+    assert browser.send(again, kept).status_code == 303
+    assert browser.scheduler.get_schedule("nightly").description == 'typed "here" <b>'
+
+
+def test_the_addresses_that_people_type_lead_somewhere() -> None:
+    client = Browser(signed_in=False).client
+    for address in ("/", "/console"):
+        answer = client.get(address)
+        assert (answer.status_code, answer.headers["location"]) == (307, "/console/")
 
 
 def test_the_key_opens_a_session_whose_cookie_says_nothing_and_goes_nowhere_else() -> None:

@@ -42,9 +42,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
 @pytest.mark.parametrize("empty", ["", " ", ","])
-def test_an_empty_if_match_is_no_guard_and_is_refused(
-    api: Api, method: str, path: str, body: Any, empty: str
-) -> None:
+def test_an_empty_if_match_is_no_guard_and_is_refused(api: Api, method: str, path: str, body: Any, empty: str) -> None:
     before = api.get(NAME)
     status, problem = api.problem(method, path, body, If_Match=empty)
     assert (status, problem["code"], problem["field"]) == (400, "malformed", "If-Match")
@@ -116,7 +114,7 @@ def test_a_repeated_submission_is_answered_with_the_run_as_it_is_now() -> None:
     assert (first.status_code, again.status_code) == (201, 201)
     assert again.headers["location"] == first.headers["location"]
     assert (first.json()["state"], again.json()["state"]) == ("QUEUED", "SUCCEEDED")
-    assert api.get("/runs", )["items"][0]["id"] == first.json()["id"]
+    assert api.get("/runs")["items"][0]["id"] == first.json()["id"]
 
 
 def test_a_long_poll_ends_with_its_client() -> None:
