@@ -118,7 +118,7 @@ def _properties(kind: Any, names: tuple[str, ...], remarks: Callable[[type], Map
     for name in names:
         is_date = kind is Rule and name in DATES
         found[name] = {"type": "string", "format": "date-time"} if is_date else dict(_type(hints[name]))
-        found[name] |= STRICT.get(kind, {}).get(name, {})
+        found[name] = {**found[name], **STRICT.get(kind, {}).get(name, {})}
         if comments.get(name):
             found[name]["description"] = comments[name]
         if defaults.get(name) not in (None, ()):

@@ -87,12 +87,8 @@ class RecordKeeper:
 
     def watch(self) -> None:
         """Write it, if it lacks a run that has begun, and 5 s are over since the last time. Called every two seconds; reads nothing."""
-        now, last = self._clock(), self._written
-        if last is None:
-            lacks = any(now - run.started_at >= SETTLED for run in self._at_hand())
-        else:
-            lacks = last.lacks(self._at_hand(), now)
-        if lacks:
+        now, last, runs = self._clock(), self._written, self._at_hand()
+        if any(now - run.started_at >= SETTLED for run in runs) if last is None else last.lacks(runs, now):
             self._write_beside(NEWS)
 
     def end(self) -> None:

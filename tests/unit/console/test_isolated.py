@@ -56,7 +56,7 @@ def hostile() -> Browser:
         raise Permanent(f"never {TURN}works")
 
     browser = Browser(jobs=jobs)
-    scheduler = browser.scheduler.acting_as(f"eve{TURN}x", reason=f"because {TURN}so")
+    scheduler = browser.scheduler.acting_as("eve", reason=f"because {TURN}so")
     for name, job in (("good", "greet"), ("bad", "fail")):
         scheduler.create_schedule(
             name, job, "*/5 * * * *", payload={TURN: TURN}, description=f"about {TURN}it", tags={"team": f"a{TURN}b"}

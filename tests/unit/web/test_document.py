@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from quarterjack import Scheduler
 from quarterjack.sdk.tenants.tenants import Tenants
+from quarterjack.web import Actor
 from quarterjack.web.app import openapi_document
+from quarterjack.web.urls import run_in_url
 
-from tests.support.api import Api
+from tests.support.api import Api, AsgiClient
 
 ROOT = Path(__file__).parents[3]
 WEB = ROOT / "shared" / "quarterjack" / "web"
@@ -164,3 +168,60 @@ def test_nothing_but_the_server_loads_the_framework(code: str) -> None:
 def test_no_route_is_out_of_the_document(document: dict[str, Any]) -> None:
     routes = [route for route in Api().app.routes if isinstance(route, APIRoute)]
     assert {route.path for route in routes} - set(document["paths"]) <= {"/openapi.json"}
+
+
+# Examples.
+
+
+def _example_of(schema: dict[str, Any], document: dict[str, Any]) -> Any:
+    """The example of a body: its own, or those of its fields together with what else it needs."""
+    while "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema and "properties" not in schema:
+        return _example_of(next(one for one in schema["anyOf"] if one.get("type") != "null"), document)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    fields = schema.get("properties", {})
+    found = {name: field["examples"][0] for name, field in fields.items() if field.get("examples")}
+    assert set(schema.get("required", ())) <= set(found), "a field that has to be there has no example"
+    return found
+
+
+def test_the_example_of_every_body_is_accepted(document: dict[str, Any]) -> None:
+    """What it names need not be there; that it is read is what an example promises."""
+    api = Api(actor=Actor(name="boss@acme", operator=True))
+    api.scheduler.create_schedule("a", "greet", "0 3 * * *", payload={"to": "Ada"})
+    lenient = Api(scheduler=api.scheduler.strictly(strict=False), actor=Actor(name="boss@acme", operator=True))
+    lenient.scheduler = api.scheduler
+    asked = 0
+    for principal in ("iam:*", "app:boss@acme"):
+        api.harness.tenants.grant("default", principal, "admin")
+    waiting = [api.scheduler.submit("greet", {"to": "Eve"}, delay=3_600) for _ in range(10)]
+    # Profiles and grants last: they change what the others may.
+    for place, operation in sorted(operations(document), key=lambda one: one[1]["tags"] == ["operators"]):
+        method, path = place.split(" ", 1)
+        for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+            waits = waiting.pop() if "{run}" in path else waiting[0]
+            names = {"tenant": "default", "name": "a", "run": run_in_url(waits.id), "backfill": "b", "key": "crm.1"}
+            body = json.dumps(_example_of(content["schema"], document))
+            answer = lenient.client.request(method, path.format(**names), content=body, headers={"Content-Type": kind})
+            asked += 1
+            assert answer.status_code in (200, 201, 202, 204, 403, 404, 409, 412), (place, body, answer.text)
+    assert asked > 20
+
+
+def test_refusals_tags_and_servers_are_told(document: dict[str, Any]) -> None:
+    told = {one["name"] for one in document["tags"] if one["description"]}
+    for place, operation in operations(document):
+        assert set(operation["tags"]) <= told, place
+        if place != "GET /healthz":
+            statuses = set(operation["responses"])
+            assert {"401", "403", "404", "422", "429"} <= statuses, place
+            assert "requestBody" not in operation or {"400", "413", "415"} <= statuses, place
+    assert document["servers"] == [{"url": "/", "description": "the server of this document"}]
+
+
+def test_the_document_of_a_mounted_application_names_where_it_is() -> None:
+    outer = FastAPI()
+    outer.mount("/jobs", Api().app)
+    assert AsgiClient(outer, {}).get("/jobs/openapi.json").json()["servers"][0]["url"] == "/jobs"
