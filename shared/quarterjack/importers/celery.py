@@ -10,18 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
-from types import ModuleType
 from typing import Any
 
 from quarterjack.errors import ExpressionError, InvalidInput
 from quarterjack.importers import jobs_file
+from quarterjack.importers.celery_config import BeatConfig
 from quarterjack.importers.report import Collector, ImportReport, NotMapped
 from quarterjack.importers.text import slug
 from quarterjack.timing.cron.fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldSpec, FieldToken, values
 from quarterjack.timing.moments import UNITS
 
-_SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
-_ZONES = ("timezone", "CELERY_TIMEZONE")
 _KEYS = ("task", "schedule", "args", "kwargs", "options", "relative", "name")
 _REMARKS = (
     "a job calls its task directly, in Quarterjack's worker: say retry=Retry(…) in the jobs' file, autoretry_for has no effect",
@@ -40,48 +38,10 @@ _FIELDS: Mapping[str, FieldSpec] = {  # in the order of an expression
 _RUN = 3  # values in a row that are shorter as a range
 
 
-@dataclass(frozen=True, kw_only=True)
-class BeatConfig:
-    """The beat configuration of a module."""
-
-    entries: Mapping[str, Any]
-    zone: Any = None  # of its crontabs, a text or a tzinfo; None: UTC
-    app: str | None = None  # what the module calls Celery's app; None: it has none
-
-
 @dataclass
 class _Jobs:
     tasks: dict[str, str] = field(default_factory=dict)  # names of tasks by jobs'
     queues: set[str] = field(default_factory=set)
-
-
-def beat_of(module: ModuleType) -> BeatConfig:
-    """The beat schedule of a module: of its app, or a dict with one of the usual names. Raises InvalidInput if it has none, and whatever
-    the module's own code raises.
-    """
-    for name, value in vars(module).items():
-        conf = _conf(value)
-        if conf is not None:
-            return BeatConfig(entries=conf.beat_schedule, zone=getattr(conf, "timezone", None), app=name)
-    for name in _SCHEDULES:
-        found = getattr(module, name, None)
-        if isinstance(found, Mapping):
-            zone = next((getattr(module, word) for word in _ZONES if hasattr(module, word)), None)
-            return BeatConfig(entries=found, zone=zone)
-    remedy = f"name the module of your Celery app, or one with {' or '.join(_SCHEDULES[:3])}"
-    raise InvalidInput("module", module.__name__, "has no beat schedule", remedy)
-
-
-def _conf(value: object) -> Any:
-    """The complete configuration of an object that looks like a Celery app with a beat schedule."""
-    if not hasattr(type(value), "conf") or not hasattr(type(value), "tasks"):
-        return None
-    app: Any = value
-    for step in (getattr(getattr(app, "loader", None), "import_default_modules", None), getattr(app, "finalize", None)):
-        if callable(step):
-            step()  # tasks add themselves to the schedule here
-    conf = app.conf
-    return conf if isinstance(getattr(conf, "beat_schedule", None), Mapping) else None
 
 
 def read_beat(beat: BeatConfig, module: str, text: str, *, timezone: str | None = None) -> ImportReport:
@@ -98,7 +58,7 @@ def read_beat(beat: BeatConfig, module: str, text: str, *, timezone: str | None 
     return found.report(
         f"a beat schedule of Celery, in {zone}",
         slug(f"celery/{module}"),
-        _REMARKS,
+        [*([beat.doubt] if beat.doubt and timezone is None else []), *_REMARKS],
         lambda: jobs_file.for_tasks(module, beat.app, jobs.tasks, jobs.queues),
     )
 

@@ -26,8 +26,54 @@ _HEADING = re.compile(r"m\s+h\s+dom\s|user(-?name)?\s+command", re.IGNORECASE)
 _SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|cron\.d/[^/]+)$")
 _PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
-# Accounts of which no command bears the name.
-_ACCOUNTS = frozenset({"root", "www-data", "nobody", "daemon", "postgres", "mysql", "apache", "nginx", "ubuntu", "git"})
+# Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
+_ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
+_SERVICES = frozenset({"git", "mysql", "nginx", "postgres", "daemon"})  # accounts that are commands as well
+_PROGRAM = re.compile(r"(/|\./|cd\b|test\b|\[)")  # the beginning of a command, and hardly that of an argument
+# Commands whose first argument is often a path.
+_OF_PATHS = frozenset(
+    {
+        "awk",
+        "bash",
+        "cat",
+        "chmod",
+        "chown",
+        "cp",
+        "curl",
+        "dash",
+        "du",
+        "env",
+        "find",
+        "flock",
+        "ksh",
+        "ls",
+        "lua",
+        "mkdir",
+        "mv",
+    }
+    | {
+        "node",
+        "nice",
+        "perl",
+        "php",
+        "python",
+        "python2",
+        "python3",
+        "rm",
+        "rsync",
+        "ruby",
+        "run-parts",
+        "sed",
+        "sh",
+        "sudo",
+    }
+    | {"tar", "test", "timeout", "touch", "wget", "xargs", "zsh"}
+)
+_DAY_NAMES = r"(?:SUN|MON|TUE|WED|THU|FRI|SAT)"
+_MORE_FIELDS = re.compile(rf"[0-9*?][0-9*?,/LW#-]*|{_DAY_NAMES}(?:[,-]{_DAY_NAMES})*(?:#[1-5]|L)?", re.IGNORECASE)
+_DECORATION = re.compile(r"^[-=*#~_+.]{3,}|[-=*#~_+]{3,}$")
+_MORE = "supercronic has seconds first and the year last; declare it: expression: '*/5 * * * * *' has seconds, cron(…) a year"
+_HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
 
 
 class CrontabForm(Enum):
@@ -73,6 +119,7 @@ class CrontabEntry:
     command: str  # for the shell, % resolved
     stdin: str
     description: str = ""  # the comment right above it
+    delay: str = "0"  # of an anacrontab: minutes after anacron's start
 
 
 @dataclass(frozen=True)
@@ -88,23 +135,51 @@ Read = CrontabSetting | CrontabEntry | UnreadableLine
 
 
 def form_of(text: str, source: str) -> CrontabForm:
-    """The form of a crontab, by its path, else by its content."""
+    """The form of a crontab, by its path, else by what cannot be a command."""
     if _SYSTEM_PLACES.search(source):
         return CrontabForm.SYSTEM
     if _PLACE_OF_ANACRON.search(source):
         return CrontabForm.ANACRON
-    sixth = []
     for raw in text.split("\n"):
         line = raw.strip(" \t\r")
-        if line.startswith("#"):
-            if _USERS_HEADING.search(line):
-                return CrontabForm.SYSTEM
-        elif line and not _SETTING.fullmatch(line):
+        if line.startswith("#") and _USERS_HEADING.search(line):
+            return CrontabForm.SYSTEM
+        setting = _SETTING.fullmatch(line)
+        if setting and setting["plain"] == _HOURS:
+            return CrontabForm.ANACRON
+    pairs = _first_words(text)
+    users = all(_USER.fullmatch(first) and second and second[0] != "-" for first, second in pairs)
+    named = any(first in _ACCOUNTS for first, _ in pairs)
+    return CrontabForm.SYSTEM if users and named else CrontabForm.USER
+
+
+def doubtful_user(text: str) -> str | None:
+    """The word before the commands of a crontab that may be a user as well; None: there is none.
+
+    It stands in every line and what follows it begins like a command.
+    """
+    pairs = _first_words(text)
+    words = {first for first, _ in pairs}
+    if len(words) != 1 or not all(_PROGRAM.match(second) for _, second in pairs):
+        return None
+    (word,) = words
+    usual = word in _SERVICES or (len(pairs) > 1 and word not in _OF_PATHS)
+    return word if usual and _USER.fullmatch(word) else None
+
+
+def _first_words(text: str) -> list[tuple[str, str]]:
+    """The first two words after the times of each entry."""
+    found = []
+    for raw in text.split("\n"):
+        line = raw.strip(" \t\r")
+        if line and not line.startswith("#") and not _SETTING.fullmatch(line):
             count = CrontabForm.SYSTEM.count(line)
             words = _words(line, count)
-            sixth.append(words[-2] if len(words) > count else "")
-    accounts = any(name in _ACCOUNTS for name in sixth) and all(_USER.fullmatch(name) for name in sixth)
-    return CrontabForm.SYSTEM if accounts else CrontabForm.USER
+            if len(words) > count:
+                found.append((words[count - 1], words[count]))
+            else:
+                found.append(("", ""))
+    return found
 
 
 def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
@@ -122,11 +197,16 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
             continue
         words = stripped.lstrip("#").strip()
         if (
-            not words or _HEADING.search(words) or _looks_like_an_entry(words)
+            not words or _HEADING.search(words) or _looks_like_an_entry(words) or _is_decoration(words)
         ):  # ends it, as an entry commented out does
             comment = []
         elif re.search(r"[^\W\d_]{2}", words):
             comment.append(words)
+
+
+def _is_decoration(words: str) -> bool:
+    """Whether it is a title between rulers: ``=== backups ===``."""
+    return re.search(r"[^\W\d_]{2}", words) is not None and _DECORATION.search(words) is not None
 
 
 def _looks_like_an_entry(text: str) -> bool:
@@ -143,6 +223,10 @@ def _read(number: int, text: str, description: str, form: CrontabForm) -> Read:
         quoted = _QUOTED.fullmatch(value)
         name = setting["plain"] or setting["double"] or setting["single"]
         return CrontabSetting(number, text, name, quoted[2] if quoted else value)
+    return _entry_of(number, text, description, form)
+
+
+def _entry_of(number: int, text: str, description: str, form: CrontabForm) -> CrontabEntry | UnreadableLine:
     line = text.lstrip(" \t")
     count = form.count(line)
     words = _words(line, count)
@@ -150,11 +234,13 @@ def _read(number: int, text: str, description: str, form: CrontabForm) -> Read:
         when = "an @ word" if line.startswith("@") else "a period" if form is CrontabForm.ANACRON else "five fields"
         return UnreadableLine(number, text, f"is neither NAME=value nor {when} and {_REST[form]}")
     *before, rest = words
-    command, stdin = percent(rest) if form is not CrontabForm.ANACRON else (rest, "")
+    if form is CrontabForm.ANACRON:
+        return CrontabEntry(number, text, before[0], None, rest, "", description or before[2], before[1])
+    if not line.startswith("@") and (more := _MORE_FIELDS.fullmatch(_BLANKS.split(words[5], maxsplit=1)[0])):
+        return UnreadableLine(number, text, f"has more than five fields: {more[0]!r} is no command; {_MORE}")
+    command, stdin = percent(rest)
     if form is CrontabForm.USER:
         return CrontabEntry(number, text, " ".join(before), None, command, stdin, description)
-    if form is CrontabForm.ANACRON:
-        return CrontabEntry(number, text, before[0], None, command, stdin, description or before[2])
     times, user = before[:-1], before[-1]
     if not _USER.fullmatch(user):
         return UnreadableLine(number, text, f"names {user!r} as the user; --user if this crontab has no users in it")

@@ -7,20 +7,31 @@ environment that a crontab sets goes into each payload. The notes say what cron 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from quarterjack.arguments import MAX_DESCRIPTION
 from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
-from quarterjack.importers.cronlines import CrontabEntry, CrontabForm, CrontabSetting, UnreadableLine, form_of, lines_of
+from quarterjack.importers.cronlines import (
+    CrontabEntry,
+    CrontabForm,
+    CrontabSetting,
+    UnreadableLine,
+    doubtful_user,
+    form_of,
+    lines_of,
+)
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
-from quarterjack.importers.text import program_of, stem_of
+from quarterjack.importers.text import is_skipped_while_locked, program_of, stem_of
 from quarterjack.timing.timetables import LONGEST as LONGEST_WINDOW
+from quarterjack.timing.timetables import stable
 
 _WORDS = {"@every_minute": "* * * * *", "@every_second": "rate(1 second)"}  # FreeBSD's
 _PERIODS = {"1": "@daily", "7": "@weekly", "30": "@monthly"}  # anacron's, in days
+_DAYS = {"@daily": "* * *", "@weekly": "* * 0", "@monthly": "1 * *"}  # the day fields of these words
 _NEVER = {"@reboot": "runs when cron starts, which is at no time; start it with the worker or the machine (systemd)"}
 _RANDOM = re.compile(r"([0-9]*)~([0-9]*)")  # cronie: one value of a range, drawn when cron starts
 _OPEN_STEP = re.compile(r"(^|,)[0-9]+/[0-9]+")
@@ -44,6 +55,9 @@ class _State:
     environment: dict[str, str] = field(default_factory=dict)
     shell: str | None = None
     delay: int = 0  # minutes
+    hours: int | None = None  # anacron's: the first hour of the day in which it starts commands
+    doubt: str | None = None  # what its entries may differ in, because the form was not clear
+    skips: bool = False  # an entry has ``overlap: skip``
     users: set[str] = field(default_factory=set)
     mails: bool = False
     zoned: bool = False
@@ -57,20 +71,35 @@ def read_crontab(
     ``timezone`` is the zone of its times (default UTC, with a remark), ``form`` its form (default: detected), and ``job`` the name of
     the job that runs the commands.
     """
+    doubtful = doubtful_user(text) if form is None else None
     form = form or form_of(text, source)
     stem = stem_of(source, "crontab")
     state, found = _State(timezone or "UTC"), Collector(source)
-    for line in lines_of(text, source, form=form):
+    if doubtful and form is CrontabForm.USER:
+        state.doubt = f"{doubtful} is read as a command; if it is the user of each line: --system, else --user"
+    lines = list(lines_of(text, source, form=form))
+    names = _names([line.command for line in lines if isinstance(line, CrontabEntry)])
+    for line in lines:
         if isinstance(line, CrontabSetting):
             _setting(line, state, found)
         elif isinstance(line, UnreadableLine):
             found.left(line.number, line.text, line.why)
         else:
-            _entry(line, f"{stem}/{program_of(line.command)}", job, form, state, found)
+            _entry(line, f"{stem}/{names[line.command]}", job, form, state, found)
     if not found.lines:
         raise InvalidInput(source, text[:40], "has no line that asks for anything", "give a crontab: crontab -l > FILE")
     owner, remarks = f"crontab/{stem}", _remarks(state, timezone, form)
     return found.report(form.value, owner, remarks, lambda: jobs_file.for_commands(source, job))
+
+
+def _names(commands: Sequence[str]) -> dict[str, str]:
+    """The name of each command: its program. Different commands of one program get a hash, so that no line moves the name of another."""
+    programs = {command: program_of(command) for command in commands}
+    counted = Counter(programs.values())
+    return {
+        command: program if counted[program] == 1 else f"{program}-{stable(command) % 16**4:04x}"
+        for command, program in programs.items()
+    }
 
 
 def _setting(line: CrontabSetting, state: _State, found: Collector) -> None:
@@ -106,11 +135,22 @@ def _set(name: str, value: str, state: _State) -> str | None:
                 raise NotMapped(f"it is not a number of minutes up to {LONGEST_WINDOW // 60}")
             state.delay = int(value)
             return "each fire has a delay of its own below it, the same at each computation; cron draws one for all"
+        case "START_HOURS_RANGE":
+            return _hours(value, state)
         case _:
             state.environment[name] = value
             if _SECRET.search(name):
                 return "it is kept in each payload as it is: let the job fetch secrets by name instead"
     return None
+
+
+def _hours(value: str, state: _State) -> str:
+    """Carry out anacron's START_HOURS_RANGE. Raises NotMapped."""
+    first, _, last = value.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and int(first) < 24):
+        raise NotMapped("it is not a range of hours, as 3-22")
+    state.hours = int(first)
+    return f"commands are due from {int(first):02}:00 on; one that is late starts after {int(last):02}:00 too"
 
 
 def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _State, found: Collector) -> None:
@@ -121,7 +161,7 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
     if line.user:
         state.users.add(line.user)
     anacron = form is CrontabForm.ANACRON
-    expression = _period(line.when, notes) if anacron else _expression(line.when, notes)
+    expression = _period(line, state, notes) if anacron else _expression(line.when, notes)
     payload = {
         "command": line.command,
         "shell": state.shell,
@@ -129,6 +169,10 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         "stdin": line.stdin,
         "user": line.user,
     }
+    skips = is_skipped_while_locked(line.command)
+    state.skips = state.skips or skips
+    if state.doubt:
+        notes.append(state.doubt)
     if len(line.description) > MAX_DESCRIPTION:
         notes.append(f"its comment has {len(line.description):,} characters, {MAX_DESCRIPTION:,} are kept")
     words: Mapping[str, Any] = {
@@ -138,6 +182,7 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         "rule": {**_clocks(expression, state.zone), **({"window": state.delay * 60} if state.delay else {})},
         "payload": {key: value for key, value in payload.items() if value},
         "description": line.description[:MAX_DESCRIPTION],
+        **({"overlap": "skip"} if skips else {}),
         **({"catch_up": "latest", "catch_up_window": _DAY} if anacron else {}),
     }
     found.entry(line.number, line.text, name, words, notes)
@@ -158,10 +203,19 @@ def _expression(when: str, notes: list[str]) -> str:
     return " ".join(fields)
 
 
-def _period(period: str, notes: list[str]) -> str:
-    """The expression for anacron's period in days."""
+def _period(line: CrontabEntry, state: _State, notes: list[str]) -> str:
+    """The expression for anacron's period in days, in its hours."""
     notes.append("anacron waits for the machine to be up; here it is due by the clock, and late by a day at the most")
-    return _PERIODS.get(period, period if period.startswith("@") else f"rate({period} days)")
+    delay = int(line.delay) if line.delay.isdecimal() else 0
+    expression = _PERIODS.get(line.when, line.when if line.when.startswith("@") else f"rate({line.when} days)")
+    if state.hours is not None and expression in _DAYS:
+        hour, minute = divmod((state.hours * 60 + delay) % 1440, 60)
+        return f"{minute} {hour} {_DAYS[expression]}"
+    if state.hours is not None:
+        notes.append(f"it is due outside of the hours that begin at {state.hours:02}:00 as well")
+    if delay:
+        notes.append(f"the delay of {delay} minutes after anacron's start is left out")
+    return expression
 
 
 def _clocks(expression: str, zone: str) -> dict[str, str]:
@@ -185,6 +239,10 @@ def _remarks(state: _State, timezone: str | None, form: CrontabForm) -> list[str
         )
     if state.users:
         found.append(f"commands run as {', '.join(sorted(state.users))}: start the worker as root, or take user: out")
+    if state.skips:
+        found.append(
+            "overlap: skip is set where flock -n skips a run: without it flock would end the second run as failed"
+        )
     if not state.mails:
         found.append("cron mails what a command prints; here the end of it is kept with the run, and logged")
     if form is not CrontabForm.ANACRON:

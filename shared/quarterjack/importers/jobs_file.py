@@ -106,10 +106,10 @@ def for_targets(source: str, ready: Mapping[str, tuple[str, Mapping[str, str]]],
 
 def for_tasks(module: str, app: str | None, tasks: Mapping[str, str], queues: Iterable[str]) -> str:
     """Jobs that call tasks of Celery (by the jobs' names), and the queues that their schedules name."""
-    there = f"from {module} import {app}" + ("" if app == "app" else " as app")
     imports = [
-        there if app else "from celery import current_app as app",
+        _import_of(module, app) if app else "from celery import current_app as app",
         f"from quarterjack import Context, {'Queue, ' if queues else ''}job",
+        *([f"\napp = {app}"] if app and not app.isidentifier() else []),
     ]
     taken = {"app", "call", "job"}
     declared = "".join(f"\nQueue({_quoted(name)})" for name in sorted(queues))
@@ -119,6 +119,13 @@ def for_tasks(module: str, app: str | None, tasks: Mapping[str, str], queues: It
     ]
     body = "\n".join([*([f"{declared}\n"] if declared else []), *jobs])
     return _TASKS.format(source=_plain(module), imports="\n".join(imports), body=body).rstrip() + "\n"
+
+
+def _import_of(module: str, app: str) -> str:
+    """The import of an app, which may be an expression: ``create_app()``."""
+    if app.isidentifier():
+        return f"from {module} import {app}" + ("" if app == "app" else " as app")
+    return f"from {module} import {re.split(r'[.(]', app, maxsplit=1)[0]}"
 
 
 def _function(name: str, taken: set[str]) -> str:

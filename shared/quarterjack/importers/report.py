@@ -100,8 +100,6 @@ class Collector:
             self._counts[wanted] += 1
             chosen = f"{wanted}-{self._counts[wanted]}"
         self._counts[chosen] = 1
-        if chosen != wanted:
-            differences.append(f"{wanted} is used already: it becomes {chosen}")
         try:
             self.schedules[chosen] = _normal(chosen, words, f"{self._source}:{line}")
         except InvalidInput as problem:

@@ -26,9 +26,24 @@ _GUARDS = frozenset(
     {"test", "[", "[[", "cd", "command", "sleep", "export", "set", "umask", "ulimit", "true", ":", ".", "source"}
     | {"exit", "which", "type", "unset", "trap", "mkdir", "read"}
 )
-_WRAPPERS = frozenset(
-    {"exec", "nice", "ionice", "sudo", "nohup", "time", "env", "setsid", "chronic", "chrt", "cronic", "systemd-cat"}
-)
+# Programs that run another one: their options that have a value, and how many words stand before the program.
+_WRAPPERS = {
+    **dict.fromkeys(("exec", "nohup", "time", "setsid", "chronic", "cronic"), ("", 0)),
+    **dict.fromkeys(("nice", "ionice"), ("nNc", 0)),
+    "systemd-cat": ("tp", 0),
+    "chrt": ("", 0),
+    "env": ("uC", 0),
+    "sudo": ("ugpCThU", 0),
+    "doas": ("uC", 0),
+    "timeout": ("ks", 1),
+    "flock": ("wE", 1),
+    "runuser": ("ugGs", 0),
+    "su": ("gGsw", 1),
+}
+_COMMAND_OPTION = re.compile(r"-[a-z]*c|--command")  # of su, runuser and flock
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
+_BRACED = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+_SKIPPING = re.compile(r"(?:^|[\s/;&|(])flock\s+(?:-\S+\s+)*?(?:-[a-z]*n[a-z]*|--nb|--nonblock(?:ing)?)\s")
 _INTERPRETERS = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "python", "python2", "python3", "perl", "php", "ruby", "node", "java"}
     | {"run-parts", "invoke-rc.d", "service", "Rscript", "lua"}
@@ -108,20 +123,43 @@ def program_of(command: str) -> str:
     >>> program_of("python3 -c 'from shop.tasks import purge; purge(days=7)'")
     'purge'
     """
-    pieces = _PIECES.split(_SUBSTITUTION.sub(" ", inline.replaced(command)))
+    plain = _BRACED.sub(r"$\1", _SUBSTITUTION.sub(" ", inline.replaced(command)))
+    pieces = _PIECES.split(plain)
     found = next(filter(None, (_program(piece.split()[:_WORDS]) for piece in pieces)), None)
     return found or inline.language_of(command) or "command"
 
 
+def is_skipped_while_locked(command: str) -> bool:
+    """Whether ``flock -n`` ends a command at once while an earlier run of it has the lock."""
+    return _SKIPPING.search(command) is not None
+
+
 def _program(words: list[str]) -> str | None:
-    while words and (words[0] in _KEYWORDS or _ASSIGNMENT.fullmatch(words[0]) or _base(words[0]) in _WRAPPERS):
+    while words and (
+        words[0] in _KEYWORDS
+        or _ASSIGNMENT.fullmatch(words[0])
+        or _VARIABLE.fullmatch(words[0].strip("'\""))
+        or _base(words[0]) in _WRAPPERS
+    ):
         first = words.pop(0)
-        while _base(first) in _WRAPPERS and words and re.fullmatch(r"-.*|[0-9]+", words[0]):
-            words.pop(0)  # its options
+        if _base(first) in _WRAPPERS:
+            words = _wrapped(words, *_WRAPPERS[_base(first)])
     if not words or _base(words[0]) in _GUARDS or not re.search(r"\w", words[0]):
         return None
     name = _base(words[0])
     return _script(words[1:]) if name in _INTERPRETERS else slug(_SUFFIX.sub("", name))
+
+
+def _wrapped(words: list[str], valued: str, before: int) -> list[str]:
+    """The command after the options of a program that runs it, and after so many words: ``flock -n FILE COMMAND``."""
+    place = next((at for at, word in enumerate(words) if _COMMAND_OPTION.fullmatch(word)), None)
+    if before and place is not None:  # su - app -c 'COMMAND'
+        return words[place + 1 :]
+    while words and (words[0].startswith("-") or (words[0].isdecimal() and not before)):
+        option = words.pop(0)
+        if len(option) == 2 and option[1] in valued and words:
+            words.pop(0)
+    return words[before:]
 
 
 def _script(words: list[str]) -> str | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from quarterjack import Registry
@@ -21,7 +22,8 @@ from quarterjack import jobs as jobs_module
 from quarterjack.apply.document import read
 from quarterjack.cli.app import run
 from quarterjack.errors import InvalidInput
-from quarterjack.importers.celery import BeatConfig, beat_of, read_beat, times_of
+from quarterjack.importers.celery import read_beat, times_of
+from quarterjack.importers.celery_config import BeatConfig, beat_of
 from quarterjack.importers.report import Conversion, ImportedLine, ImportReport, NotMapped
 from quarterjack.testing import Harness
 from quarterjack.timing import next_fires
@@ -263,6 +265,95 @@ def test_a_module_without_one_is_refused() -> None:
         beat_of(module(celery=object()))
     with pytest.raises(InvalidInput, match="has an empty beat schedule"):
         imported({})
+
+
+# The zone, and where the schedule is.
+
+ENTRIES = {"d": {"task": "t", "schedule": Crontab(minute=0, hour=0)}}
+
+
+def zone_of(beat: BeatConfig) -> str:
+    """The zone of the schedules, and whether the report says that it is in doubt."""
+    found = read_beat(beat, "shop", "")
+    (words,) = found.schedules.values()
+    return f"{words['timezone']}{' ?' if any('zone' in remark for remark in found.remarks) else ''}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "zone"),
+    [
+        ({"TIME_ZONE": "Asia/Yekaterinburg"}, "Asia/Yekaterinburg ?"),
+        ({"TIME_ZONE": "Asia/Yekaterinburg", "CELERY_TIMEZONE": "Europe/Paris"}, "Europe/Paris"),
+        ({"timezone": timezone, "CELERY_TIMEZONE": "Europe/Paris"}, "Europe/Paris"),
+        ({"timezone": timezone}, "UTC ?"),
+        ({"timezone": sys}, "UTC ?"),
+        ({"timezone": ZoneInfo("Asia/Tokyo")}, "Asia/Tokyo"),
+        ({"CELERY_ENABLE_UTC": False}, "UTC ?"),
+        ({"CELERY_ENABLE_UTC": True, "CELERY_TIMEZONE": "UTC"}, "UTC"),
+    ],
+)
+def test_the_zone_is_that_of_the_settings_or_said_to_be_unknown(settings: dict[str, Any], zone: str) -> None:
+    assert zone_of(beat_of(module(CELERY_BEAT_SCHEDULE=ENTRIES, **settings))) == zone
+
+
+def test_a_given_zone_leaves_no_doubt() -> None:
+    found = read_beat(beat_of(module(CELERY_BEAT_SCHEDULE=ENTRIES)), "shop", "", timezone="Asia/Tokyo")
+    assert not any("zone" in remark for remark in found.remarks)
+
+
+def test_an_app_in_its_machines_zone_is_said_to_be() -> None:
+    app = Celery(dict(ENTRIES))
+    app.conf.enable_utc = False
+    remarks = read_beat(beat_of(module(app=app)), "shop", "").remarks
+    assert [remark for remark in remarks if "enable_utc=False" in remark]
+
+
+class Settings:
+    timezone = "America/New_York"
+    beat_schedule = ENTRIES
+
+
+class Still(Celery):
+    """An app to which no task adds itself."""
+
+    def finalize(self) -> None:
+        pass
+
+
+def test_the_app_with_a_schedule_is_taken() -> None:
+    beat = beat_of(module(other=Still({}), app=Still(ENTRIES), again=None))
+    assert (beat.app, beat.entries) == ("app", ENTRIES)
+    both = module(one=Still(ENTRIES), two=Still(ENTRIES))
+    with pytest.raises(InvalidInput, match=r"m:one, m:two|:one, .*:two"):
+        beat_of(both)
+    assert beat_of(both, "two").app == "two"
+    alias = Still(ENTRIES)
+    assert beat_of(module(app=alias, celery=alias)).app == "app"
+
+
+def test_a_class_of_settings_is_found_or_named() -> None:
+    there = module(CeleryConfig=type("CeleryConfig", (Settings,), {}))
+    there.CeleryConfig.__module__ = there.__name__
+    assert zone_of(beat_of(there)) == "America/New_York"
+    assert zone_of(beat_of(module(Config=Settings), "Config")) == "America/New_York"
+
+
+def test_a_factory_is_called_and_the_jobs_file_calls_it_too() -> None:
+    def create_celery() -> Celery:
+        return Still(ENTRIES, timezone="Europe/Paris")
+
+    flask = SimpleNamespace(extensions={"celery": Still(ENTRIES)})
+    for place in ("create_celery", "create_celery()"):
+        beat = beat_of(module(create_celery=create_celery), place)
+        assert (beat.app, beat.zone) == ("create_celery()", "Europe/Paris")
+        jobs = read_beat(beat, "shop.factory", "").jobs
+        assert jobs is not None
+        assert "from shop.factory import create_celery\n" in jobs
+        assert "\napp = create_celery()\n" in jobs
+        compile(jobs, "jobs.py", "exec")
+    assert beat_of(module(create_app=lambda: flask), "create_app").app == 'create_app().extensions["celery"]'
+    with pytest.raises(InvalidInput, match="has no 'make'"):
+        beat_of(module(), "make")
 
 
 # All of it.

@@ -124,7 +124,8 @@ def test_what_is_created_is_due_when_cron_says(path: Path) -> None:
 
 def test_names_are_readable_and_the_same_at_every_import() -> None:
     found = imported(DATA / "etc" / "cron.d" / "sysstat")
-    assert list(found.schedules) == ["sysstat/debian-sa1", "sysstat/debian-sa1-2"]
+    assert [name.rpartition("-")[0] for name in found.schedules] == ["sysstat/debian-sa1", "sysstat/debian-sa1"]
+    assert {line.fit for line in found.lines if line.name} == {Conversion.EXACT}, "a name is no difference"
     assert found.managed_by == "crontab/sysstat"
     assert imported(DATA / "etc" / "cron.d" / "sysstat") == found
     assert list(imported(DATA / "etc" / "crontab").schedules) == [
@@ -460,3 +461,110 @@ def test_long_lines_take_no_more_than_their_length(line: str) -> None:
 
     brief = line[: len(line) // 10]
     assert min(seconds(line) for _ in range(3)) < 40 * min(seconds(brief) for _ in range(3))
+
+
+# Which form it is, by what cannot be a command.
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        (
+            "0 * * * * git -C /srv/site pull --quiet\n30 2 * * * find /srv/tmp -mtime +7 -delete",
+            ["git -C /srv/site pull --quiet", "find /srv/tmp -mtime +7 -delete"],
+        ),
+        ("@daily git gc --prune=now", ["git gc --prune=now"]),
+        ("0 3 * * * mysql -e 'purge binary logs'", ["mysql -e 'purge binary logs'"]),
+        ("0 3 * * * nginx -s reopen\n0 4 * * * postgres --version", ["nginx -s reopen", "postgres --version"]),
+        ("0 3 * * * root -b -q fit.C", ["root -b -q fit.C"]),
+        ("0 5 * * * php /srv/a.php\n0 6 * * * php /srv/b.php", ["php /srv/a.php", "php /srv/b.php"]),
+    ],
+)
+def test_a_command_is_not_taken_for_a_user(text: str, commands: list[str]) -> None:
+    found = crontab(text)
+    assert [words["payload"] for words in found.schedules.values()] == [{"command": command} for command in commands]
+    assert {line.fit for line in found.lines} == {Conversion.EXACT}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["*/5 * * * * deploy /srv/app/run.sh\n0 1 * * * deploy /srv/app/nightly.sh", "*/5 * * * * git /srv/hook.sh"],
+)
+def test_a_word_that_may_be_a_user_is_reported_until_the_form_is_given(text: str) -> None:
+    found = crontab(text)
+    assert {line.fit for line in found.lines} == {Conversion.DIFFERS}
+    assert all("--system" in line.notes[0] for line in found.lines)
+    for form in (CrontabForm.USER, CrontabForm.SYSTEM):
+        assert {line.fit for line in crontab(text, form=form).lines} == {Conversion.EXACT}
+    assert {words["payload"].get("user") for words in crontab(text, form=CrontabForm.SYSTEM).schedules.values()} & {
+        "deploy",
+        "git",
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '*/5 * * * * * * echo "seven"',
+        "0 */5 * * * * /srv/six.sh",
+        "0 0 9 ? * MON-FRI /srv/quartz.sh",
+        "0 0 9 * * 2026 /srv/year.sh",
+    ],
+)
+@pytest.mark.parametrize("form", [None, CrontabForm.USER, CrontabForm.SYSTEM])
+def test_further_fields_are_no_command(line: str, form: CrontabForm | None) -> None:
+    found = crontab(f"{line}\n0 5 * * * root /srv/x", form=form)
+    assert found.lines[0].fit is Conversion.LEFT
+    assert "more than five fields" in found.lines[0].notes[0] or "as the user" in found.lines[0].notes[0]
+
+
+def test_anacron_keeps_its_hours_and_delays() -> None:
+    found = crontab(
+        "START_HOURS_RANGE=3-22\nRANDOM_DELAY=45\n1 5 cron.daily nice run-parts /etc/cron.daily\n"
+        "7\t25\tcron.weekly\tnice run-parts /etc/cron.weekly\n5 70 five /srv/five",
+        "tab",
+    )
+    assert found.read_as == CrontabForm.ANACRON.value
+    assert [words["expression"] for words in found.schedules.values()] == ["5 3 * * *", "25 3 * * 0", "rate(5 days)"]
+    assert [line.fit for line in found.lines] == [Conversion.DIFFERS] * 5
+    assert [note for note in found.lines[-1].notes if "outside of the hours" in note or "delay of 70" in note][1:]
+    (plain,) = crontab("1 5 daily /srv/x", "etc/anacrontab").lines
+    assert "the delay of 5 minutes after anacron's start is left out" in plain.notes
+
+
+def test_names_stay_when_a_line_is_put_in() -> None:
+    lines = [f"{minute} * * * * curl https://example.org/{minute}" for minute in range(3)]
+    before = {words["payload"]["command"]: name for name, words in crontab("\n".join(lines)).schedules.items()}
+    more = ["9 * * * * curl https://example.org/new", *lines]
+    after = {words["payload"]["command"]: name for name, words in crontab("\n".join(more)).schedules.items()}
+    assert before.items() <= after.items()
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("$VV /srv/a.php x", "a"),
+        ("${PHP} /srv/a.php", "a"),
+        ("su - app -c 'cd /srv/app && ./nightly.sh'", "nightly"),
+        ("su app -c /srv/b.sh", "b"),
+        ("sudo -u www-data php /srv/c.php", "c"),
+        ("timeout -k 5 60 /srv/t.sh", "t"),
+        ("flock -n /tmp/x.lock /usr/bin/php /srv/d.php", "d"),
+        ("/usr/bin/flock -xn /tmp/y -c 'php /srv/e.php'", "e"),
+    ],
+)
+def test_a_name_comes_from_what_runs_and_not_from_what_starts_it(command: str, name: str) -> None:
+    assert program_of(command) == name
+
+
+def test_flock_without_waiting_skips_the_second_run() -> None:
+    for command in ("flock -n /tmp/x /srv/d.sh", "/usr/bin/flock -xn /tmp/y -c 'php /srv/e.php'"):
+        words, line = only(f"* * * * * {command}")
+        assert (words["overlap"], line.fit) == ("skip", Conversion.EXACT)
+    assert "overlap" not in only("* * * * * flock /tmp/x /srv/d.sh -n")[0]
+
+
+@pytest.mark.parametrize("comment", ["#=== backups ===", "# ---- jobs ----", "##### Mail #####", "#---------------"])
+def test_rulers_are_no_descriptions(comment: str) -> None:
+    assert "description" not in only(f"{comment}\n0 1 * * * a")[0]
+    assert only(f"{comment}\n# the real one\n0 1 * * * a")[0]["description"] == "the real one"

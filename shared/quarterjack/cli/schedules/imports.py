@@ -25,7 +25,8 @@ from quarterjack.cli.exits import ExitCode
 from quarterjack.cli.parameters import Command, find_here, option, with_parameters
 from quarterjack.cli.shell import Shell, pages, plain, print_json
 from quarterjack.errors import InvalidInput
-from quarterjack.importers.celery import beat_of, read_beat
+from quarterjack.importers.celery import read_beat
+from quarterjack.importers.celery_config import beat_of
 from quarterjack.importers.cronlines import CrontabForm
 from quarterjack.importers.crontab import read_crontab
 from quarterjack.importers.eventbridge import read_eventbridge
@@ -145,7 +146,12 @@ def eventbridge(
 @importer
 def celery(
     shell: Shell,  # noqa: ARG001 (every command has it)
-    module: Annotated[str, typer.Argument(help="The module of the Celery app, or of the dict with its beat schedule.")],
+    module: Annotated[
+        str,
+        typer.Argument(
+            help="Module of the Celery app or its settings, or MODULE:NAME of an app, class or function."
+        ),
+    ],
     timezone: Annotated[
         str | None, typer.Option(help="IANA time zone of the crontabs. Default: the app's timezone, else UTC.")
     ] = None,
@@ -154,10 +160,11 @@ def celery(
 
     The module is imported, so run this in the environment of the Celery app. The exit code is 1 if an entry was not converted.
     """
+    module, _, place = module.partition(":")
     find_here([module])
     try:
         loaded = importlib.import_module(module)
-        beat = beat_of(loaded)
+        beat = beat_of(loaded, place or None)
     except InvalidInput:
         raise
     except Exception as problem:

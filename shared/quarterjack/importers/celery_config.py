@@ -1,0 +1,128 @@
+"""Where the beat schedule of a module is: in its app, in what a factory makes, in a dict of settings, or in a class of them.
+
+And the zone of its crontabs. Celery's: its own setting, else Django's ``TIME_ZONE``, else UTC, or the machine's with ``enable_utc=False``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from types import ModuleType
+from typing import Any
+
+from quarterjack.errors import InvalidInput
+
+_SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
+_ZONES = ("CELERY_TIMEZONE", "timezone", "TIMEZONE")
+_UTC = ("CELERY_ENABLE_UTC", "enable_utc", "ENABLE_UTC")
+_OF_DJANGO = "the zone is Django's TIME_ZONE, which Celery takes if it reads these settings and has no zone of its own"
+_OF_THE_MACHINE = "no time zone is known: the times are read in UTC, with enable_utc=False beat's are its machine's: --timezone ZONE"
+_UNKNOWN = (
+    "no time zone is known: the times are read in UTC, Celery's default; if the app sets another one: --timezone ZONE"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeatConfig:
+    """The beat configuration of a module."""
+
+    entries: Mapping[str, Any]
+    zone: Any = None  # of its crontabs, a text or a tzinfo; None: UTC
+    app: str | None = None  # the expression that is Celery's app in the module; None: there is none
+    doubt: str | None = None  # about the zone
+
+
+def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
+    """The beat schedule of a module: of its app, or of a dict or class of settings. ``place`` names an attribute of the module (an
+    app, a class, or a function that makes an app) instead. Raises InvalidInput if there is none or several, and whatever the
+    module's own code raises.
+    """
+    found = _at(module, place) if place else _anywhere(module)
+    if not found:
+        remedy = (
+            f"name the module of your Celery app, or one with {' or '.join(_SCHEDULES[:3])}; an app, a class of settings or a"
+            f" function that makes the app: {module.__name__}:NAME"
+        )
+        raise InvalidInput("module", _name(module, place), "has no beat schedule", remedy)
+    full = {name: beat for name, beat in found.items() if beat.entries} or found
+    chosen, *others = full.items()
+    if others and chosen[1].entries:
+        remedy = "name one: " + ", ".join(f"{module.__name__}:{name}" for name in full)
+        raise InvalidInput("module", module.__name__, f"has {len(full)} beat schedules", remedy)
+    return chosen[1]
+
+
+def _name(module: ModuleType, place: str | None) -> str:
+    return module.__name__ if place is None else f"{module.__name__}:{place}"
+
+
+def _anywhere(module: ModuleType) -> dict[str, BeatConfig]:
+    """The beat schedules of a module by the names of their apps or classes; one of an app comes before one of settings."""
+    apps, seen = dict[str, BeatConfig](), list[object]()
+    for name, value in list(vars(module).items()):
+        if not any(value is one for one in seen) and (beat := _of_app(value, name)) is not None:
+            apps[name] = beat
+            seen.append(value)
+    if any(beat.entries for beat in apps.values()):
+        return apps
+    settings = _of_settings(module)
+    if settings is not None:
+        return {module.__name__: settings}
+    own = (one for one in vars(module).items() if inspect.isclass(one[1]) and one[1].__module__ == module.__name__)
+    return {name: beat for name, value in own if (beat := _of_settings(value)) is not None} or apps
+
+
+def _at(module: ModuleType, place: str) -> dict[str, BeatConfig]:
+    """The beat schedule of what ``place`` names: an attribute's path, perhaps with ``()``, or a function that makes an app."""
+    value: Any = module
+    for name in place.removesuffix("()").split("."):
+        if not hasattr(value, name):
+            raise InvalidInput("module", _name(module, place), f"has no {name!r}", "check the name behind the colon")
+        value = getattr(value, name)
+    beat = None if inspect.isfunction(value) else _of_app(value, place) or _of_settings(value)
+    if beat is None and callable(value) and not inspect.isclass(value):
+        call = f"{place.removesuffix('()')}()"
+        made = value()
+        beat = _of_app(made, call)
+        extensions = getattr(made, "extensions", None)
+        if beat is None and isinstance(extensions, Mapping):  # Flask's way to keep it
+            beat = _of_app(extensions.get("celery"), f'{call}.extensions["celery"]')
+    return {} if beat is None else {place: beat}
+
+
+def _of_app(value: object, name: str) -> BeatConfig | None:
+    """The complete configuration of an object that looks like a Celery app with a beat schedule."""
+    if not hasattr(type(value), "conf") or not hasattr(type(value), "tasks"):
+        return None
+    app: Any = value
+    for step in (getattr(getattr(app, "loader", None), "import_default_modules", None), getattr(app, "finalize", None)):
+        if callable(step):
+            step()  # tasks add themselves to the schedule here
+    conf = app.conf
+    if not isinstance(getattr(conf, "beat_schedule", None), Mapping):
+        return None
+    beat = BeatConfig(entries=conf.beat_schedule, app=name, zone=getattr(conf, "timezone", None) or None)
+    if beat.zone is None and getattr(conf, "enable_utc", True) is False:
+        return replace(beat, doubt=_OF_THE_MACHINE)
+    return beat
+
+
+def _of_settings(place: object) -> BeatConfig | None:
+    """Of a module or class with a dict of one of the usual names."""
+    entries = next((found for name in _SCHEDULES if isinstance(found := getattr(place, name, None), Mapping)), None)
+    if entries is None:
+        return None
+    if (zone := _zone(place, _ZONES)) is not None:
+        return BeatConfig(entries=entries, zone=zone)
+    if (zone := _zone(place, ("TIME_ZONE",))) is not None:
+        return BeatConfig(entries=entries, zone=zone, doubt=_OF_DJANGO)
+    local = any(getattr(place, name, True) is False for name in _UTC)
+    return BeatConfig(entries=entries, doubt=_OF_THE_MACHINE if local else _UNKNOWN)
+
+
+def _zone(place: object, names: Sequence[str]) -> str | tzinfo | None:
+    """A setting of a zone; what is no text and no tzinfo is something else, as ``from datetime import timezone``."""
+    found = (getattr(place, name, None) for name in names)
+    return next((zone for zone in found if isinstance(zone, (str, tzinfo)) and zone), None)
