@@ -18,7 +18,9 @@ _SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYB
 _ZONES = ("CELERY_TIMEZONE", "timezone", "TIMEZONE")
 _UTC = ("CELERY_ENABLE_UTC", "enable_utc", "ENABLE_UTC")
 _OF_DJANGO = "the zone is Django's TIME_ZONE, which Celery takes if it reads these settings and has no zone of its own"
-_OF_THE_MACHINE = "no time zone is known: the times are read in UTC, with enable_utc=False beat's are its machine's: --timezone ZONE"
+_OF_THE_MACHINE = (
+    "no time zone is known: the times are read in UTC, with enable_utc=False beat's are its machine's: --timezone ZONE"
+)
 _UNKNOWN = (
     "no time zone is known: the times are read in UTC, Celery's default; if the app sets another one: --timezone ZONE"
 )

@@ -19,6 +19,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
 from quarterjack.importers.manifest import FieldRules, Manifest
 from quarterjack.importers.report import Collector, Conversion, ImportReport
+from quarterjack.importers.templates import refuse_template
 from quarterjack.importers.text import as_documents, slug, stem_of
 from quarterjack.ready_jobs.targets import can_call
 from quarterjack.timing import next_fires
@@ -72,6 +73,7 @@ class _Item:
 
 def read_eventbridge(text: str, source: str, *, now: datetime) -> ImportReport:
     """Convert a listing; schedules without a fire after ``now`` are not converted. Raises InvalidInput with line and remedy."""
+    refuse_template(text, source)
     found, jobs = Collector(source), _Jobs()
     for document in read_documents(as_documents(text, source), source):
         for node in _items(document):

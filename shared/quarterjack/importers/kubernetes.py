@@ -16,6 +16,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
 from quarterjack.importers.manifest import FieldRules, Manifest
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
+from quarterjack.importers.templates import refuse_template, why_not
 from quarterjack.importers.text import stem_of
 
 _OVERLAP = {"Allow": None, "Forbid": "skip", "Replace": "terminate_other"}
@@ -75,6 +76,7 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
 
     ``timezone`` is the zone of manifests without timeZone (default UTC), ``job`` the name of the job that runs the commands.
     """
+    refuse_template(text, source)
     found, zoned = Collector(source), True
     for document in read_documents(text, source):
         for node in _items(document):
@@ -83,7 +85,7 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
                 zoned = zoned and node.get("spec", "timeZone") is not None
             else:
                 title = f"{_word(node, 'kind') or 'a document without kind'} {_name(node)}".strip()
-                found.setting(node.line, title, Conversion.LEFT, "it is no CronJob: nothing of it is due at a time")
+                found.setting(node.line, title, Conversion.LEFT, why_not(_word(node, "kind")))
     if not found.lines:
         raise InvalidInput(source, "", "has no manifest", "give the output of: kubectl get cronjobs -o yaml")
     remarks = _REMARKS if zoned or timezone is not None else (_UNZONED, *_REMARKS)

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quarterjack.errors import ExpressionError
 from quarterjack.timing import Rule, next_fires
 from quarterjack.timing.cron.expression import NAMES
 
@@ -220,7 +221,7 @@ class TestHash:
     [
         ("", 0, "5 fields, or 6 with seconds first, not 0", "minute hour"),
         ("* * * *", 0, "not 4", "minute hour"),
-        ("* * * * * * *", 0, "not 7", "minute hour"),
+        ("* * * * * * *", 0, "not 7", "leave out the year: '* * * * * *'"),
         ("@fortnightly", 0, "'@fortnightly' is not a known name", "@weekly"),
         (" @reboot", 1, "'@reboot' is not a known name", "@daily"),
         ("60 * * * *", 0, "minute 60 is outside 0-59", "did you mean 59?"),
@@ -298,3 +299,43 @@ def test_the_error_is_a_value_error_that_shows_the_expression() -> None:
 
 def test_a_pattern_forgets_old_months_instead_of_growing() -> None:
     assert len(days("0 0 29 2 *", 250, "1000-01-01")) == 250
+
+
+@pytest.mark.parametrize(
+    ("expression", "remedy"),
+    [
+        ("0 0 9 ? * MON-FRI 2026", "write cron(0 9 ? * MON-FRI 2026)"),
+        ("0 0 12 * * ? 2026", "write cron(0 12 * * ? 2026)"),
+        ("0 0 12 1 * * *", "write cron(0 12 1 * ? *)"),
+        ("0 0 9 ? * 2-6 2026", "write cron(0 9 ? * 2-6 2026)"),
+        ("*/5 0 12 1 * ? *", "leave out the year: '*/5 0 12 1 * ?'"),
+        ("5 0 12 1 * ? 2026", "give start= and end= for it"),
+        ("0 0 99 1 * ? 2026", "write cron(minute hour"),
+        ("0 0 9 ? * 2-6", "write MON-FRI if it is Quartz's, else TUE-SAT"),
+        ("0 0 9 ? * 2#1", "write MON#1 if it is Quartz's, else TUE#1"),
+        ("0 0 9 ? * 1,7", "write SUN,SAT if it is Quartz's, else MON,SUN"),
+        ("CRON_TZ=America/New_York 0 9 * * *", "give the expression '0 9 * * *' and timezone='America/New_York'"),
+        ("TZ=Europe/Berlin @daily", "give the expression '@daily' and timezone='Europe/Berlin'"),
+        ("0 9 * * * Europe/Berlin", "give the expression '0 9 * * *' and timezone='Europe/Berlin'"),
+        ("0 0 9 * * MON-FRI UTC", "give the expression '0 0 9 * * MON-FRI' and timezone='UTC'"),
+        ("@every 1h30m", "write rate(90 minutes)"),
+        ("@every 90s", "write rate(90 seconds)"),
+        ("@every 24h", "write rate(1 day)"),
+        ("@every 300ms", "write rate(90 seconds)"),
+        ("0 0 * * 7/2", "write 0/2 to count from Sunday on, or 7 for Sunday alone"),
+        ("0 0 * * L5", "did you mean 5L?"),
+        ("0 0 * * LFRI", "did you mean FRIL?"),
+    ],
+)
+def test_forms_of_other_systems_are_refused_with_ours(expression: str, remedy: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        Rule(expression=expression)
+    assert remedy in caught.value.remedy
+    assert caught.value.value == expression
+
+
+@pytest.mark.parametrize(
+    "expression", ["0 0 9 ? * MON-FRI", "0 0 9 ? * MON#1", "0 0 9 * * 2-6", "0 9 ? * 2-6", "0 0 9 1 * ?"]
+)
+def test_what_is_read_alike_is_not_refused(expression: str) -> None:
+    Rule(expression=expression)

@@ -148,9 +148,7 @@ def celery(
     shell: Shell,  # noqa: ARG001 (every command has it)
     module: Annotated[
         str,
-        typer.Argument(
-            help="Module of the Celery app or its settings, or MODULE:NAME of an app, class or function."
-        ),
+        typer.Argument(help="Module of the Celery app or its settings, or MODULE:NAME of an app, class or function."),
     ],
     timezone: Annotated[
         str | None, typer.Option(help="IANA time zone of the crontabs. Default: the app's timezone, else UTC.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from quarterjack.timing.cron import fields
+from quarterjack.timing.cron import fields, foreign
 from quarterjack.timing.cron.fields import FieldSpec, FieldToken, HashValue
 from quarterjack.timing.cron.pattern import CronPattern, Days, TimesOfDay, lengths, listed, lowest
 
@@ -41,6 +41,7 @@ def parse_cron(expression: str, hash_value: HashValue) -> CronPattern:
     aws = _AWS.fullmatch(expression)
     if aws:
         return _aws(_tokens(aws[1], aws.start(1), expression), hash_value)
+    foreign.refuse_zone_or_length(expression)
     named = expression.strip().lower()
     if named.startswith("@"):
         if named not in NAMES:
@@ -51,6 +52,10 @@ def parse_cron(expression: str, hash_value: HashValue) -> CronPattern:
     tokens = _tokens(expression, 0, expression)
     if len(tokens) == 5:
         tokens.insert(0, _ON_THE_MINUTE)
+    elif len(tokens) == 6:
+        foreign.refuse_numbered_weekday(tokens[3], tokens[5])
+    elif len(tokens) == 7:
+        foreign.refuse_seven(tokens, lambda text: parse_cron(text, hash_value))
     if len(tokens) != 6:
         problem = f"a cron expression has 5 fields, or 6 with seconds first, not {len(tokens)}"
         remedy = "write 'minute hour day-of-month month day-of-week', rate(5 minutes) or at(2026-12-24T18:00:00)"
@@ -143,6 +148,8 @@ def _dates(day: FieldToken, hash_value: HashValue) -> tuple[int, int, int, bool]
 def _weekdays(weekday: FieldToken, week: FieldSpec, hash_value: HashValue) -> tuple[int, tuple[tuple[int, int], ...]]:
     plain, nth = 0, []
     for item in weekday.split(","):
+        if week is fields.WEEKDAY:
+            foreign.refuse_weekday(item)
         found = _NTH.fullmatch(item.text)
         if found:
             which = int(found["nth"] or 0)

@@ -1,0 +1,57 @@
+"""Templates, which are not what runs: a text is named, with the way to what can be imported."""
+
+from __future__ import annotations
+
+import re
+
+from quarterjack.errors import InvalidInput
+
+_DEPLOYED = (
+    "deploy it, then quarterjack import eventbridge, which asks AWS; or give it what aws scheduler get-schedule prints"
+)
+_KINDS = (
+    (
+        re.compile(
+            r"\{\{-?\s*(?:/\*|(?:if|range|with|toYaml)\s+\S|(?:include|define|template)\s+[\"'`]|(?:end|else)\b|[.$])"
+        ),
+        "looks like a template of Helm",
+        "render it: helm template CHART | quarterjack import kubernetes -",
+    ),
+    (
+        re.compile(
+            r"^[\"'\s{]*Transform[\"']?:\s*[\"'\[\s-]*AWS::Serverless|Type[\"']?:\s*[\"']?AWS::Serverless::",
+            re.MULTILINE,
+        ),
+        "is a template of SAM",
+        _DEPLOYED,
+    ),
+    (
+        re.compile(r"^[\"'\s{]*AWSTemplateFormatVersion\b|^\s*[\"']?Type[\"']?:\s*[\"']?AWS::\w+::\w+", re.MULTILINE),
+        "is a template of CloudFormation",
+        _DEPLOYED,
+    ),
+    (
+        re.compile(r"\A(?=.*^provider:\s)(?=.*^functions:\s).*^service:\s", re.MULTILINE | re.DOTALL),
+        "is a configuration of the Serverless Framework",
+        _DEPLOYED,
+    ),
+)
+_OTHERS = {
+    "CronWorkflow": "a CronWorkflow of Argo is not read: declare its schedule, with a job that does what its workflow does",
+    "PingSource": "a PingSource of Knative is not read: declare its schedule, with a job that posts its data",
+    "ScheduledSparkApplication": "it is not read: declare its schedule, with a job that submits the application",
+}
+
+
+def refuse_template(text: str, source: str) -> None:
+    """Raise InvalidInput, with the line, for a template."""
+    for pattern, problem, remedy in _KINDS:
+        if found := pattern.search(text):
+            begin = found.start() + len(found[0]) - len(found[0].lstrip())
+            line = text.count("\n", 0, begin) + 1
+            raise InvalidInput(f"{source}:{line}", text.split("\n")[line - 1].strip()[:60], problem, remedy)
+
+
+def why_not(kind: object) -> str:
+    """Why a manifest that is no CronJob is not converted."""
+    return _OTHERS.get(str(kind), "it is no CronJob: nothing of it is due at a time")

@@ -1,0 +1,83 @@
+"""Templates are no schedules yet: each is named, with the way to what can be imported."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from quarterjack.errors import InvalidInput
+from quarterjack.importers.eventbridge import read_eventbridge
+from quarterjack.importers.kubernetes import read_kubernetes
+
+CLOUDFORMATION = """AWSTemplateFormatVersion: "2010-09-09"
+Resources:
+  Nightly:
+    Type: AWS::Scheduler::Schedule
+    Properties:
+      ScheduleExpression: rate(5 minutes)
+      Target: {Arn: !GetAtt Function.Arn, RoleArn: !GetAtt Role.Arn}
+"""
+IN_JSON = """{
+  "Resources": {"Nightly": {
+    "Type": "AWS::Events::Rule", "Properties": {"ScheduleExpression": "rate(5 minutes)"}}}
+}
+"""
+SAM = """Transform: AWS::Serverless-2016-10-31
+Resources:
+  Function:
+    Type: AWS::Serverless::Function
+    Properties:
+      Role: !GetAtt Role.Arn
+"""
+SERVERLESS = """service: cron
+provider:
+  name: aws
+functions:
+  cron:
+    handler: handler.run
+    events:
+      - schedule: cron(0 12 * * ? *)
+"""
+HELM = """{{- /* a comment */}}
+apiVersion: batch/v1
+kind: CronJob
+metadata:
+  name: {{ include "chart.fullname" . }}
+spec:
+  schedule: {{ .Values.schedule | quote }}
+  jobTemplate:
+    spec:
+      {{- toYaml .Values.resources | nindent 16 }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "remedy"),
+    [
+        (CLOUDFORMATION, "is a template of CloudFormation", "import eventbridge"),
+        (IN_JSON, "is a template of CloudFormation", "aws scheduler get-schedule"),
+        (SAM, "is a template of SAM", "import eventbridge"),
+        (SERVERLESS, "is a configuration of the Serverless Framework", "deploy it"),
+        (HELM, "looks like a template of Helm", "helm template CHART | quarterjack import kubernetes -"),
+        (HELM.partition("\n")[2], "looks like a template of Helm", "helm template"),
+    ],
+    ids=["cloudformation", "cloudformation in json", "sam", "serverless", "helm", "helm without comment"],
+)
+def test_a_template_is_named_with_the_way_to_what_can_be_imported(text: str, what: str, remedy: str) -> None:
+    for reader in (lambda: read_kubernetes(text, "t.yaml"), lambda: read_eventbridge(text, "t.yaml", now=NOW)):
+        with pytest.raises(InvalidInput, match=what) as caught:
+            reader()
+        assert remedy in str(caught.value)
+        assert str(caught.value).startswith("t.yaml:")
+
+
+NOW = datetime(2026, 5, 4, tzinfo=UTC)
+
+
+def test_a_workflow_of_argo_is_not_said_to_be_without_a_time() -> None:
+    argo = "apiVersion: argoproj.io/v1alpha1\nkind: CronWorkflow\nmetadata: {name: w}\nspec: {schedule: '* * * * *'}\n"
+    found = read_kubernetes(f"{argo}---\nkind: ConfigMap\nmetadata: {{name: c}}\n", "w.yaml")
+    assert ["CronWorkflow of Argo is not read" in found.lines[0].notes[0], found.lines[1].notes] == [
+        True,
+        ("it is no CronJob: nothing of it is due at a time",),
+    ]
