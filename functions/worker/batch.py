@@ -46,7 +46,7 @@ def work_off(
     deliveries, outcomes = [_delivery(record) for record in records], dict[str, Done]()
 
     def hide(seconds: int) -> None:
-        """Lambda's own visibility is that of the queue, 90 minutes, which a crash would cost."""
+        """Lambda's own visibility is that of the queue, 15 minutes, which a crash would cost."""
         services.work.hide([delivery.receipt for delivery in deliveries], seconds)
 
     def report(done: Sequence[Done]) -> None:

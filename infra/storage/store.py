@@ -28,6 +28,9 @@ RESULTS = "results/*"  # keys of results and checkpoints
 # Days that a result is kept beyond the retention, which counts from the run's end: the result may be older.
 MARGIN = 14
 UPLOAD_LEFTOVERS = Duration.days(7)  # after which parts of unfinished uploads are deleted
+RESTORABLE = Duration.days(
+    35
+)  # that a table can be restored to: so long its rows find the payloads that were removed since
 
 _LEADING = "dynamodb:LeadingKeys"
 
@@ -228,25 +231,29 @@ class InstallationStore(Construct):
                 prefix=RESULTS.removesuffix("*"),
                 expiration=Duration.days(self._installation.retention_days + MARGIN),
             ),
-            s3.LifecycleRule(id="unfinished-uploads", abort_incomplete_multipart_upload_after=UPLOAD_LEFTOVERS),
+            s3.LifecycleRule(
+                id="removed-objects-go-when-no-restore-needs-them",
+                abort_incomplete_multipart_upload_after=UPLOAD_LEFTOVERS,
+                noncurrent_version_expiration=RESTORABLE,
+                expired_object_delete_marker=True,
+            ),
             *self._archive_rules(),
         ]
 
-    def _archive_rules(self, *, versioned: bool = False) -> list[s3.LifecycleRule]:
-        kept = self._installation.archive_retention
+    def _archive_rules(self) -> list[s3.LifecycleRule]:
         rule = s3.LifecycleRule(
             id="archive",
             prefix=f"{archive_keys.ARCHIVE}/",
-            expiration=kept,
+            expiration=self._installation.archive_retention,
             # What a repeated batch has overwritten, and what has expired; locked versions stay until their lock ends.
-            noncurrent_version_expiration=Duration.days(1) if versioned else None,
+            noncurrent_version_expiration=Duration.days(1),
         )
-        return [rule] if kept is not None or versioned else []
+        return [rule]
 
     def _locked_bucket(self) -> s3.Bucket:
         """The archive's own bucket: a lock is a property of a whole bucket, and payloads must be removable."""
         lock = self._installation.archive_lock
-        return self._bucket("ArchiveBucket", self._archive_rules(versioned=True), versioned=True, lock=lock)
+        return self._bucket("ArchiveBucket", self._archive_rules(), lock=lock)
 
     def _keep_anchors(self) -> None:
         """Let nobody put a close of the audit in place of another one: a lock keeps the old version, but the new one would be read."""
@@ -265,7 +272,6 @@ class InstallationStore(Construct):
         name: str,
         rules: Sequence[s3.LifecycleRule],
         *,
-        versioned: bool | None = None,
         lock: s3.ObjectLockRetention | None = None,
     ) -> s3.Bucket:
         key = self._installation.encryption_key
@@ -279,7 +285,7 @@ class InstallationStore(Construct):
             enforce_ssl=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             removal_policy=self._installation.removal_policy,
-            versioned=versioned,
+            versioned=True,
             object_lock_default_retention=lock,
             lifecycle_rules=list(rules),
         )

@@ -38,14 +38,21 @@ def rules(template: Template) -> dict[str, list[dict[str, Any]]]:
 
 def test_the_archive_is_kept_for_400_days(template: Template) -> None:
     ((_, (rule,)),) = rules(template).items()
-    assert rule == {"Id": "archive", "Prefix": "archive/", "ExpirationInDays": 400, "Status": "Enabled"}
+    earlier = {"NoncurrentDays": 1}
+    assert rule == {
+        "Id": "archive",
+        "Prefix": "archive/",
+        "ExpirationInDays": 400,
+        "NoncurrentVersionExpiration": earlier,
+        "Status": "Enabled",
+    }
 
 
 def test_or_for_as_long_as_one_likes_or_for_ever(with_knobs: Callable[..., Template]) -> None:
     ((_, (rule,)),) = rules(with_knobs(archive_retention=Duration.days(30))).items()
     assert rule["ExpirationInDays"] == 30
-    ((_, none),) = rules(with_knobs(archive_retention=None)).items()
-    assert none == []
+    ((_, (for_ever,)),) = rules(with_knobs(archive_retention=None)).items()
+    assert "ExpirationInDays" not in for_ever
 
 
 def test_a_locked_archive_is_in_a_bucket_of_its_own(with_knobs: Callable[..., Template]) -> None:

@@ -138,6 +138,22 @@ def test_no_age_is_the_end_of_a_payload_and_unfinished_uploads_end_after_a_week(
     assert all(rule["Status"] == "Enabled" for rule in rules)
 
 
+def test_a_restored_table_finds_the_payloads_that_were_removed_since(template: Template) -> None:
+    recovery = {
+        spec["Properties"]["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+        for spec in template.find_resources("AWS::DynamoDB::Table").values()
+    }
+    (bucket,) = template.find_resources("AWS::S3::Bucket").values()
+    assert recovery == {True}
+    assert bucket["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}
+    kept = {
+        rule.get("Prefix"): rule["NoncurrentVersionExpiration"]["NoncurrentDays"]
+        for rule in bucket["Properties"]["LifecycleConfiguration"]["Rules"]
+        if "NoncurrentVersionExpiration" in rule
+    }
+    assert kept == {None: 35, "archive/": 1}, "as long as a table can be restored to"
+
+
 def test_the_auditor_removes_payloads_and_nobody_anything_else(template: Template) -> None:
     for keys in ("payloads/*/runs/*", "payloads/*/schedules/*"):
         assert actions(template, "auditor", keys) == {"s3:DeleteObject"}
@@ -269,7 +285,7 @@ def test_all_that_can_have_tags_names_its_installation(template: Template) -> No
 
 def test_no_function_outlasts_the_messages_it_was_given(template: Template) -> None:
     visibility = {queue.suffix: queue.visibility for queue in QUEUES}
-    assert function(template, "worker")["Timeout"] * 6 <= visibility["work"]
+    assert function(template, "worker")["Timeout"] == visibility["work"], "Lambda takes no less; more delays a batch"
     assert function(template, "undertaker")["Timeout"] * 6 <= visibility["dead"]
 
 

@@ -73,9 +73,7 @@ def test_the_sdk_and_the_local_installation_say_it_before_anything_starts(take: 
         ["export", "--jobs", "hello.py"],
     ],
 )
-def test_commands_say_it(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_say_it(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "none")

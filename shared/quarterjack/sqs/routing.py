@@ -59,7 +59,10 @@ class SqsQueue:
 
 
 DEAD = SqsQueue(suffix="dead", visibility=360)
-WORK = SqsQueue(suffix="work", visibility=6 * MOST_SECONDS, dead_letters="dead")  # as AWS advises: Lambda may repeat
+# The least that Lambda takes for functions of the longest timeout. AWS advises six times as much, for functions that hold messages as long
+# as they run. The worker sets a visibility of its own as soon as its handler runs, so the queue's is what a batch waits whose function
+# failed before that: an import that fails, a variable or key that is missing.
+WORK = SqsQueue(suffix="work", visibility=MOST_SECONDS, dead_letters="dead")
 QUEUES = (DEAD, WORK)  # in the order in which they can be created
 
 

@@ -37,7 +37,7 @@ from tests.support.nights.clocks import under
 PREFIX = "quarterjack"
 TEN_PM = datetime(2026, 11, 23, 22, 0, tzinfo=UTC)
 _AUDIT_AT = 37  # minutes past the hour, as the stack's clock
-_VISIBILITY = 5_400  # seconds for which Lambda hides a batch
+_VISIBILITY = 900  # seconds for which Lambda hides a batch
 _HABIT = 40 * SECOND
 _MOST = 10_000  # batches of a minute: ends the test of a fault that no time heals
 

@@ -93,7 +93,7 @@ def test_only_the_jobs_that_are_named_have_metrics_of_their_own(
 
 
 def test_messages_are_hidden_for_a_lease_before_the_jobs_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lambda hides them for 90 minutes: an import that ends the process must not cost so much."""
+    """Lambda hides them for 15 minutes: an import that ends the process must not cost so much."""
     stack = Stack(monkeypatch)
     stack.registry.job("good")(lambda ctx, payload: None)
     hidden: list[list[int]] = []
@@ -104,16 +104,16 @@ def test_messages_are_hidden_for_a_lease_before_the_jobs_are_imported(monkeypatc
 
     monkeypatch.setattr("functions.worker.handler._jobs", import_jobs)
     stack.scheduler.submit("good")
-    invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=5_400)))
+    invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=900)))
     assert hidden[0] == [HIDDEN]
 
 
 def test_a_batch_whose_visibility_cannot_be_set_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error to Lambda would keep its messages hidden for 90 minutes."""
+    """An error to Lambda would keep its messages hidden for 15 minutes."""
     stack = Stack(monkeypatch)
     stack.registry.job("good")(lambda ctx, payload: None)
     run = stack.scheduler.submit("good").id
-    received = stack.services.work.receive(most=10, wait=0, visibility=5_400)
+    received = stack.services.work.receive(most=10, wait=0, visibility=900)
     refused = Faults().at("hide", before=fails, times=1)
     stack.services = stack.memory.connect(refused, attempts=1)
     assert invoke("worker", stack.batch(received)) == {"batchItemFailures": []}
@@ -139,7 +139,7 @@ def test_a_batch_whose_jobs_cannot_be_imported_is_released_and_the_error_is_repo
     monkeypatch.setenv("QUARTERJACK_JOBS", "broken_jobs")
     for _ in range(2):
         stack.scheduler.submit("good")
-    received = stack.services.work.receive(most=10, wait=0, visibility=5_400)
+    received = stack.services.work.receive(most=10, wait=0, visibility=900)
     capsys.readouterr()
     log = stack.logged()
     with pytest.raises(error):
