@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import secrets
 import shutil
 import socket
@@ -19,15 +20,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 import boto3
 
-from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
 from quarterjack.extras import install_remedy
-from quarterjack.local.engine import UNREADABLE, authorization
+from quarterjack.local.engine import NOT_WRITTEN, UNREADABLE, UNSAVED, authorization
 from quarterjack.local.kept import keep, kept_keys, kept_port
 from quarterjack.local.processes import LocalProcess, changed_environ, inherited
+from quarterjack.local.snapshots import STATUS, newest
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
@@ -35,6 +37,7 @@ STOP_TIMEOUT = 20.0  # seconds; the cloud writes its snapshot at SIGTERM
 PORT_ATTEMPTS = 5  # another process may take a free port before the cloud binds it
 _POLL = 0.02  # seconds between health requests to a cloud that is starting
 
+_QUEUE_PORT = re.compile(rf"(http://{re.escape(LOOPBACK)}:)\d+(/\d{{12}}/)")  # in a queue's URL: its account follows
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
 
 
@@ -73,20 +76,32 @@ class DataDirectory:
         return kept_keys(self.path / "keys.json", _new_keys)
 
     def move_to(self, port: int) -> None:
-        """Record the port of the next start, and rewrite the URLs of queues. MiniStack finds a queue by its URL, port included."""
-        queues = self.path / "state" / "sqs.json"
-        if self.port() != port and queues.exists():
-            state = queues.read_text()
-            queues.write_text(state.replace(f"http://{LOOPBACK}:{self.port()}/", f"http://{LOOPBACK}:{port}/"))
-        keep(self._port, str(port))
+        """Record the port of the next start, and rewrite the URLs of queues. MiniStack finds a queue by its URL, port included.
+
+        The URLs first: their ports are replaced whatever they are, so that a start that was cut off between the two is made good.
+        """
+        snapshot = newest(self.path / "state")
+        queues = None if snapshot is None else snapshot / "sqs.json"
+        if queues is not None and queues.exists():
+            state = queues.read_text(errors="surrogateescape")
+            moved = _QUEUE_PORT.sub(rf"\g<1>{port}\g<2>", state)
+            if moved != state:
+                keep(queues, moved)
+        if self.port() != port:
+            keep(self._port, str(port))
+
+
+class StateNotSaved(QuarterjackError):
+    """The state of a local cloud at its end could not be written; that of the last snapshot is kept."""
 
 
 class LocalCloud:
     """A cloud on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
     ``data`` is a directory that keeps tables, queues and buckets from one start to the next; the cloud writes them a second after
-    a change (``snapshots``), and when it receives SIGTERM. Without ``data`` the state is lost with the process. ``variables`` are
-    further settings of MiniStack, e.g. ``{"AUTH": "true"}``. The child process ends with this process, also if this process is killed.
+    a change (``snapshots``), and when it receives SIGTERM; ``unsaved`` says whether that fails. Without ``data`` the state is lost with
+    the process. ``variables`` are further settings of MiniStack, e.g. ``{"AUTH": "true"}``. The child process ends with this process,
+    also if this process is killed.
 
     The access key (``credentials``) is new at each start, with ``data`` the same at each; the cloud answers requests with another key
     with 403.
@@ -139,8 +154,12 @@ class LocalCloud:
             for _ in range(PORT_ATTEMPTS):
                 if self._attempt(self._choose_port()):
                     return self
+        except OSError as problem:
+            self._end()
+            what = f"data={str(self._data.path)!r} cannot be written ({problem.strerror})"
+            raise Misconfigured(f"{what}; make room there, or give a directory that you may write") from problem
         except BaseException:  # Ctrl-C, too
-            self.stop()
+            self._end()
             raise
         raise self._give_up(f"the local cloud started on none of {PORT_ATTEMPTS} ports; its log ends:")
 
@@ -156,20 +175,45 @@ class LocalCloud:
 
         threading.Thread(target=follow, name="follow-cloud", daemon=True).start()
 
+    def unsaved(self) -> str | None:
+        """Why the newest state is not in the data directory, or None: it is, or there is no such directory."""
+        if not self._is_kept:
+            return None
+        answer = _ask(f"{self.endpoint}{STATUS}", self.credentials["AWS_ACCESS_KEY_ID"])
+        return None if answer is None else answer.get("failure")
+
     def stop(self) -> None:
-        """End it. With a data directory it writes its snapshot first. A second call does nothing."""
+        """End it. With a data directory it writes its snapshot first; raises StateNotSaved if it could not. A second call does nothing."""
+        data, code = self._data.path, self._end()
+        if self._is_kept and code not in (None, 0) and not self._is_lost:
+            why = _reason(self.log) if code == UNSAVED else f"the cloud ended with exit code {code}"
+            raise StateNotSaved(
+                f"data={str(data)!r}: the state at the end is not in it ({why}); the next start has that of the last snapshot. "
+                "Make room, or see the cloud's log"
+            )
+
+    def _end(self) -> int | None:
+        """The exit code of the process; None if there is none."""
+        code = None
         if self._child is not None:
-            self._child.stop(STOP_TIMEOUT)
+            code = self._child.stop(STOP_TIMEOUT)
             self._child = None
         self._data.close()
         if not self._is_kept and not self._is_lost:
             shutil.rmtree(self._data.path, ignore_errors=True)
+        return code
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, _: object, problem: BaseException | None, __: object) -> None:
+        try:
+            self.stop()
+        except StateNotSaved as unsaved:
+            if problem is None:
+                raise
+            if isinstance(problem, Exception):  # both are news
+                raise StateNotSaved(f"{problem}\n{unsaved}") from problem
 
     def _attempt(self, port: int) -> bool:
         """Start on ``port``; False if the process ended before it answered, because another process took the port."""
@@ -193,7 +237,7 @@ class LocalCloud:
 
     def _give_up(self, problem: str) -> Unavailable:
         tail = self.log.read_text(errors="replace")[-2_000:].strip() if self.log.exists() else "(nothing)"
-        self.stop()
+        self._end()
         return Unavailable(f"{problem}\n{tail}")
 
     def _choose_port(self) -> int:
@@ -264,12 +308,27 @@ def _new_keys() -> dict[str, str]:
 
 
 def _answers(endpoint: str, key: str, token: str) -> bool:
-    request = urllib.request.Request(f"{endpoint}/_ministack/health", headers=authorization(key))  # noqa: S310 (http, on loopback)
+    answer = _ask(f"{endpoint}/_ministack/health", key)
+    return answer is not None and answer.get("edition") == token
+
+
+def _ask(url: str, key: str) -> dict[str, Any] | None:
+    """What the process answers at a route of no service; None: it does not."""
+    request = urllib.request.Request(url, headers=authorization(key))  # noqa: S310 (http, on loopback)
     try:
         with _DIRECT.open(request, timeout=2) as answer:
-            return bool(json.load(answer).get("edition") == token)
+            found = json.load(answer)
+            return found if isinstance(found, dict) else None
     except urllib.error.HTTPError as refused:
         refused.close()  # it holds the connection; Python 3.14 warns of it
-        return False
+        return None
     except (OSError, ValueError):
-        return False
+        return None
+
+
+def _reason(file: Path) -> str:
+    """Why the last snapshot failed, by the last line of the cloud's log; on a full disk the log may lack it."""
+    lines = file.read_text(errors="replace").strip().splitlines()[-1:]
+    return (
+        lines[0].removeprefix(NOT_WRITTEN) if lines and lines[0].startswith(NOT_WRITTEN) else "it could not be written"
+    )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from quarterjack.errors import Unavailable
 from quarterjack.local.cloud import LocalCloud
 
+_ASK = 1.0  # seconds between two questions whether the state is saved
 _NOTICE = 0.5  # seconds between a refused connection and the news that the process has ended
 
 
@@ -30,6 +33,7 @@ class CloudWatch:
         self.lost = threading.Event()
         self._cloud, self._data, self._stop = cloud, data, stop
         self._exit_code = 0
+        self._asked, self._unsaved = -math.inf, cast("str | None", None)
 
     def start(self) -> Self:
         self._cloud.when_lost(self._on_lost)
@@ -43,6 +47,12 @@ class CloudWatch:
         """Raise CloudDied if the cloud has ended."""
         if self.lost.is_set():
             raise CloudDied(self._message())
+
+    def unsaved(self) -> str | None:
+        """Why the newest state is not in the data directory, as the cloud said within the last second; None: it is there."""
+        if time.monotonic() - self._asked >= _ASK:
+            self._asked, self._unsaved = time.monotonic(), self._cloud.unsaved()
+        return self._unsaved
 
     @contextmanager
     def guard(self) -> Iterator[Self]:

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +28,7 @@ from urllib.parse import parse_qs
 
 from quarterjack.local.emulator_queues import play_fair_queues
 from quarterjack.local.emulator_streams import complete_streams
-from quarterjack.local.snapshots import Asgi, Scope, Snapshots
+from quarterjack.local.snapshots import Asgi, Scope, Snapshots, newest
 
 KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
 
@@ -34,6 +36,8 @@ FAIR_QUEUES = (
     "FAIR_QUEUES"  # variable of ``LocalCloud``: "false" delivers by visible time alone, whoever's the messages are
 )
 UNREADABLE = 65  # exit code: the state that it was to go on from cannot be read
+NOT_WRITTEN = "the state at the end was not written: "  # before the reason, in the log
+UNSAVED = 74  # exit code: the state at the end could not be written
 
 _CREDENTIAL = re.compile(r"^AWS4-HMAC-SHA256\s+(?:.*,\s*)?Credential=([^/,\s]+)/")
 _REFUSED = "UnrecognizedClientException"
@@ -160,32 +164,59 @@ def main() -> None:
     key = os.environ["AWS_ACCESS_KEY_ID"]
     if not emulator.AUTH:
         os.environ["AWS_SESSION_TOKEN"] = key
-    emulator.app = guarded(_persisted(emulator), [key], _is_issued)
+    snapshots = _persisted(emulator)
+    emulator.app = guarded(emulator.app, [key], _is_issued)
     emulator.main()
+    if snapshots is not None and snapshots.failure is not None:
+        with suppress(OSError):  # the log may be on the same full disk
+            sys.stderr.write(f"{NOT_WRITTEN}{snapshots.failure}\n")
+            sys.stderr.flush()
+        os._exit(UNSAVED)  # at once: Python's own end would fail to flush
 
 
-def _persisted(emulator: Any) -> Asgi:
-    """The application, with snapshots while it runs, if it keeps its state. A release without these names writes it at its end only."""
+def _persisted(emulator: Any) -> Snapshots | None:
+    """Give the application snapshots, if it keeps its state. A release without these names writes its state by itself, at its end only."""
     persistence: Any = import_module("ministack.core.persistence")
-    app: Asgi = emulator.app
-    is_known = hasattr(emulator, "_build_persistence_save_dict") and hasattr(persistence, "STATE_DIR")
-    if not (is_known and persistence.PERSIST_STATE):
-        return app
-    if hasattr(emulator, "load_state"):
-        emulator.load_state = _loaded_or_ended(emulator.load_state, Path(persistence.STATE_DIR))
+    names = ("_build_persistence_save_dict", "save_all", "load_state")
+    if not (persistence.PERSIST_STATE and hasattr(persistence, "STATE_DIR") and all(map(emulator.__dict__.get, names))):
+        return None
+    folder, save_all = Path(persistence.STATE_DIR), emulator.save_all
+    emulator.load_state = _loaded_or_ended(emulator.load_state, persistence)
+    emulator.save_all = lambda _: None  # in place, one file after the other: the last snapshot has the state
 
-    def write(folder: Path) -> None:
-        persistence.STATE_DIR = str(folder)  # in the child alone
-        persistence.save_all(emulator._build_persistence_save_dict())  # noqa: SLF001 (there is no other way in)
+    def write(new: Path) -> None:
+        persistence.STATE_DIR = str(new)  # in the child alone
+        persistence.logger.addHandler(_Raising(logging.ERROR))
+        save_all(emulator._build_persistence_save_dict())  # noqa: SLF001 (there is no other way in)
 
-    return Snapshots(write, Path(persistence.STATE_DIR)).around(app)
+    snapshots = Snapshots(write, folder)
+    emulator.app = snapshots.around(emulator.app)
+    return snapshots
 
 
-def _loaded_or_ended(load: Callable[[str], Any], folder: Path) -> Callable[[str], Any]:
-    """MiniStack begins empty where it cannot read a file, and its first snapshot would replace that file. So the process ends instead."""
+class _Raising(logging.Handler):
+    """MiniStack reports what it could not save in its log, and goes on: here that is an error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise OSError(record.getMessage())
+
+
+def _loaded_or_ended(load: Callable[[str], Any], persistence: Any) -> Callable[[str], Any]:
+    """Load from the newest snapshot.
+
+    MiniStack begins empty where it cannot read a file, and its first snapshot would replace that file. So the process ends instead.
+    """
+    folder = persistence.STATE_DIR
 
     def loaded(service: str) -> Any:
-        found, file = load(service), folder / f"{service}.json"
+        snapshot = newest(Path(folder))
+        if snapshot is None:
+            return None
+        persistence.STATE_DIR = str(snapshot)
+        try:
+            found, file = load(service), snapshot / f"{service}.json"
+        finally:
+            persistence.STATE_DIR = folder  # services keep files of their own there
         if not isinstance(found, dict) and file.exists():
             sys.stderr.write(f"{file} cannot be read: it is damaged, or of another version\n")
             sys.stderr.flush()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from quarterjack.local.snapshots import Snapshots, is_read
+from quarterjack.local.snapshots import STATUS, Snapshots, is_read, newest
 
 PUT = {"type": "http", "method": "POST", "headers": [(b"X-Amz-Target", b"DynamoDB_20120810.PutItem")]}
 GET = {"type": "http", "method": "POST", "headers": [(b"X-Amz-Target", b"DynamoDB_20120810.GetItem")]}
@@ -35,17 +37,29 @@ class Emulator:
         await receive()
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self.save(self.state)
         await send({"type": "lifespan.shutdown.complete"})
 
     @property
     def saved(self) -> int | None:
-        file = self.state / "count.json"
-        return int(json.loads(file.read_text())["count"]) if file.exists() else None
+        snapshot = newest(self.state)
+        return None if snapshot is None else int(json.loads((snapshot / "count.json").read_text())["count"])
 
-    def written(self, forked: int) -> int | None:
-        os.waitpid(forked, 0)
+    def take(self) -> int | None:
+        asyncio.run(self.take_on(lambda: None))
         return self.saved
+
+    async def take_on(self, meanwhile: Callable[[], None]) -> None:
+        """Take a snapshot, and do something as soon as its process is there."""
+        fork = self.snapshots.fork
+
+        def forked() -> tuple[int, int]:
+            child = fork()
+            meanwhile()
+            return child
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.snapshots, "fork", forked)
+            await self.snapshots.take()
 
     async def live(self, while_running: Callable[[Any], Awaitable[None]]) -> None:
         """Start, do something, shut down."""
@@ -70,35 +84,76 @@ class Emulator:
 def test_a_snapshot_has_the_state_of_the_instant_at_which_it_began(tmp_path: Path) -> None:
     emulator = Emulator(tmp_path)
     emulator.count = 7
-    child = emulator.snapshots.fork()
-    emulator.count = 8
-    assert emulator.written(child) == 7
+
+    def change() -> None:
+        emulator.count = 8
+
+    asyncio.run(emulator.take_on(change))
+    assert emulator.saved == 7
 
 
-def test_one_that_fails_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_fails_leaves_the_one_before_and_says_why(tmp_path: Path) -> None:
     emulator = Emulator(tmp_path)
-    emulator.written(emulator.snapshots.fork())
+    emulator.take()
 
     def failing(folder: Path) -> None:
         (folder / "count.json").write_text("{")
-        raise OSError
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     emulator.snapshots._write = failing
-    assert emulator.written(emulator.snapshots.fork()) == 0
+    emulator.count = 1
+    assert emulator.take() == 0
+    assert "No space left on device" in str(emulator.snapshots.failure)
+    assert len(list(emulator.state.iterdir())) == 1, "nothing half-written stays"
+    emulator.snapshots._write = emulator.save
+    assert emulator.take() == 1
+    assert emulator.snapshots.failure is None
+
+
+def test_it_is_replaced_as_a_whole_with_the_files_of_what_was_not_loaded(tmp_path: Path) -> None:
+    emulator = Emulator(tmp_path)
+    emulator.take()
+    first = newest(emulator.state)
+    assert first is not None
+    (first / "other.json").write_text("{}")
+    (emulator.state / "new").mkdir()
+    (emulator.state / "new" / "half.json").write_text("{")
+    emulator.take()
+    (second,) = emulator.state.iterdir()
+    assert second != first
+    assert {file.name for file in second.iterdir()} == {"count.json", "other.json"}
+
+
+def test_one_that_a_signal_ends_is_a_failure(tmp_path: Path) -> None:
+    emulator = Emulator(tmp_path)
+    emulator.snapshots._write = lambda _: signal.raise_signal(signal.SIGALRM)
+    assert emulator.take() is None
+    assert "ended with -14" in str(emulator.snapshots.failure)
+
+
+def test_without_a_process_it_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulator = Emulator(tmp_path)
+
+    def fork() -> tuple[int, int]:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(emulator.snapshots, "fork", fork)
+    asyncio.run(emulator.snapshots.take())
+    assert "Cannot allocate memory" in str(emulator.snapshots.failure)
 
 
 def test_one_whose_emulator_was_killed_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next emulator may be reading the files already."""
     emulator = Emulator(tmp_path)
     monkeypatch.setattr(os, "getppid", lambda: 1)
-    assert emulator.written(emulator.snapshots.fork()) is None
+    assert emulator.take() is None
 
 
 def test_changes_are_written_while_it_runs_and_reads_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     emulator, forked = Emulator(tmp_path), list[int]()
     fork = emulator.snapshots.fork
 
-    def counted() -> int:
+    def counted() -> tuple[int, int]:
         forked.append(emulator.count)
         return fork()
 
@@ -117,34 +172,58 @@ def test_changes_are_written_while_it_runs_and_reads_are_not(tmp_path: Path, mon
     asyncio.run(emulator.live(use))
 
 
-def test_the_last_state_is_written_after_the_last_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    emulator, order = Emulator(tmp_path), list[str]()
-    begun, wait4, save, fork = asyncio.Event(), os.wait4, emulator.save, emulator.snapshots.fork
+async def status(around: Any) -> Any:
+    """What the application answers at STATUS."""
+    sent = list[dict[str, Any]]()
 
-    def forked() -> int:
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await around({"type": "http", "method": "GET", "path": STATUS, "headers": []}, None, send)
+    return json.loads(sent[1]["body"])["failure"]
+
+
+def test_a_failure_is_told_and_tried_again_without_a_change(tmp_path: Path) -> None:
+    emulator = Emulator(tmp_path)
+    save = emulator.snapshots._write
+
+    def failing(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    emulator.snapshots._write = failing
+
+    async def use(around: Any) -> None:
+        assert await status(around) is None
+        await around(PUT, None, None)
+        while await status(around) is None:
+            await asyncio.to_thread(os.sched_yield)
+        emulator.snapshots._write = save
+        while await status(around) is not None:
+            await asyncio.to_thread(os.sched_yield)
+        assert emulator.saved == 1
+
+    asyncio.run(emulator.live(use))
+
+
+def test_the_last_state_is_written_at_the_end_after_the_snapshot_under_way(tmp_path: Path) -> None:
+    emulator, order = Emulator(tmp_path), list[int]()
+    begun, fork = asyncio.Event(), emulator.snapshots.fork
+
+    def forked() -> tuple[int, int]:
+        order.append(emulator.count)
         begun.set()
         return fork()
 
-    def waited(*given: Any) -> Any:
-        result = wait4(*given)
-        order.append("snapshot")
-        return result
-
-    def saved(folder: Path) -> None:
-        order.append("end")
-        save(folder)
-
-    monkeypatch.setattr(emulator.snapshots, "fork", forked)
-    monkeypatch.setattr(os, "wait4", waited)
-    monkeypatch.setattr(emulator, "save", saved)
+    emulator.snapshots.fork = forked  # type: ignore[method-assign]
 
     async def use(around: Any) -> None:
         await around(PUT, None, None)
         await begun.wait()
+        emulator.count += 1  # by a request that is under way at the end
 
     asyncio.run(emulator.live(use))
-    assert order == ["snapshot", "end"]
-    assert emulator.saved == 1
+    assert order == [1, 2]
+    assert emulator.saved == 2
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,7 @@ class LocalSession:
         self._status = SessionStatus(self._scheduler, self._program.labels)
         self._since = datetime.now(UTC)
         self._patience = _SETTLE
+        self._unsaved: str | None = None  # why the state is not saved, as the terminal knows
 
     @property
     def seconds(self) -> float:
@@ -153,6 +154,7 @@ class LocalSession:
 
     def _refresh(self, screen: Live | None) -> None:
         self._running.watch.check()  # first: without it the processes end, too
+        self._say_unsaved(self._running.watch.unsaved())
         gone = self._running.processes.replace_ended()
         events = list(self._running.follower.new())
         for process, event in events:
@@ -171,6 +173,17 @@ class LocalSession:
         elif not self._console.is_terminal:
             for each in ended:
                 self._console.print(in_one_line(line(each)), highlight=False, markup=False, soft_wrap=True)
+
+    def _say_unsaved(self, why: str | None) -> None:
+        """A line as soon as the state cannot be saved, and one as soon as it can again."""
+        if why is not None and self._unsaved is None:
+            place = f"{datetime.now().astimezone():%H:%M:%S}  the state cannot be saved in {self._running.folder}"
+            text = f"{place}: {why}. Make room: what has changed since the last snapshot is lost at the end otherwise"
+            self._console.print(in_one_line(text), style="bold red", highlight=False, markup=False, soft_wrap=True)
+        elif why is None and self._unsaved is not None:
+            text = f"{datetime.now().astimezone():%H:%M:%S}  the state is saved again"
+            self._console.print(text, highlight=False, soft_wrap=True)
+        self._unsaved = why
 
     def _runs(self, name: str, after: datetime) -> list[Run]:
         runs: list[Run] = []
