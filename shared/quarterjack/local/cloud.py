@@ -185,7 +185,7 @@ class LocalCloud:
     def stop(self) -> None:
         """End it. With a data directory it writes its snapshot first; raises StateNotSaved if it could not. A second call does nothing."""
         data, code = self._data.path, self._end()
-        if self._is_kept and code not in (None, 0) and not self._is_lost:
+        if self._is_kept and code not in (None, 0):
             why = _reason(self.log) if code == UNSAVED else f"the cloud ended with exit code {code}"
             raise StateNotSaved(
                 f"data={str(data)!r}: the state at the end is not in it ({why}); the next start has that of the last snapshot. "
@@ -193,10 +193,11 @@ class LocalCloud:
             )
 
     def _end(self) -> int | None:
-        """The exit code of the process; None if there is none."""
+        """The exit code of the process that was told to end; None if there is none, or if another has killed it."""
         code = None
         if self._child is not None:
             code = self._child.stop(STOP_TIMEOUT)
+            code = None if code < 0 and not self._child.overran else code
             self._child = None
         self._data.close()
         if not self._is_kept and not self._is_lost:

@@ -37,7 +37,7 @@ class LocalProcess:
         self, name: str, module: str, arguments: Sequence[str] = (), *, environ: Mapping[str, str], log: Path
     ) -> None:
         self.name, self.log = name, log
-        self._terminated = False
+        self._terminated, self.overran = False, False  # the latter: it had to be killed at its end
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 — our own interpreter and module
                 [sys.executable, "-P", str(_LAUNCHER), module, *arguments],  # -P: without the launcher's folder
@@ -84,6 +84,7 @@ class LocalProcess:
         """Send SIGTERM, after ``grace`` seconds SIGKILL; returns the exit code."""
         self.terminate()
         if self.wait(grace) is None:
+            self.overran = True
             self._process.kill()
         return self._close()
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.run import TERMINAL
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput
 from quarterjack.local.processes import Event
@@ -54,7 +55,7 @@ class EndedRun:
     at: datetime
     name: str
     state: str
-    lateness: float | None  # seconds
+    lateness: float | None  # seconds, of its first start; None if that was before this session
     reason: str
 
 
@@ -65,6 +66,7 @@ class SessionStatus:
         self._scheduler = scheduler
         self._labels = labels
         self.rows: dict[str, StatusRow] = {}
+        self._lateness: dict[str, float] = {}  # seconds, of the first starts of this session's open runs
         self.more = False  # there are more schedules than are shown
 
     def refresh(self, now: datetime) -> None:
@@ -96,13 +98,16 @@ class SessionStatus:
             row.outcome, row.runs = "RUNNING", row.runs + 1
             if event.get("attempt") == 1:
                 row.last = from_ms(int(ref.key)) if ref.key.isdecimal() else None
-                row.lateness = float(event["lateness_ms"]) / 1000
+                row.lateness = self._lateness[str(ref)] = float(event["lateness_ms"]) / 1000
             return None
         outcome = str(event.get("state") or event["event"].removeprefix("run.").upper())
         if event["event"] != "run.ended" and row.outcome == outcome:
             return None  # the undertaker repeats the state that the worker logged
         row.outcome = outcome
-        return EndedRun(datetime.now(UTC), row.name, row.outcome, row.lateness, str(event.get("reason") or ""))
+        late = self._lateness.get(str(ref))  # the row may show another run's by now
+        if outcome in TERMINAL:
+            self._lateness.pop(str(ref), None)
+        return EndedRun(datetime.now(UTC), row.name, outcome, late, str(event.get("reason") or ""))
 
 
 def live(rows: Iterable[StatusRow], now: datetime, *, more: bool = False, width: int = _WIDE) -> RenderableType:
@@ -140,9 +145,13 @@ def line(ended: EndedRun) -> str:
 
 def summary(verdict: VerifierReport, seconds: float) -> str:
     missing, double = len(verdict.missing), len(verdict.double)
-    watched = f"{verdict.expected} fires of the examples were due, {verdict.expected - missing} started"
+    counts = (
+        f"{verdict.expected} fires of the examples were due, {verdict.expected - missing} started; {missing} missing"
+    )
+    if not verdict.watched:
+        counts = f"{verdict.started} runs started (without the examples no fires are compared)"
     states = ", ".join(f"{state} {count}" for state, count in sorted(verdict.states.items())) or "none"
-    lines = [f"{seconds:.0f} s: {watched}; {missing} missing, {double} double", f"runs: {states}"]
+    lines = [f"{seconds:.0f} s: {counts}, {double} double", f"runs: {states}"]
     for start, late in verdict.lateness.items():
         figures = f"p50 {lateness(late.p50)}, p99 {lateness(late.p99)}, max {lateness(late.most)}"
         lines.append(f"lateness, {start}: {figures} ({late.count} runs)")

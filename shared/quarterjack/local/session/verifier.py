@@ -116,6 +116,8 @@ class LatenessFigures:
 class VerifierReport:
     states: Mapping[str, int]  # runs by state
     lateness: Mapping[str, LatenessFigures]  # by start: prompt, exact; `other`: runs that are not watched
+    watched: int  # schedules whose fires were compared
+    started: int  # runs that started in this session, of any schedule
     expected: int  # fires that were due while it was watched
     missing: Sequence[str]  # runs of these fires that did not start
     double: Sequence[str]  # runs that started again without a reason
@@ -159,6 +161,8 @@ def verify(
         lateness={
             start: found for start, values in lateness.items() if (found := LatenessFigures.of(values)) is not None
         },
+        watched=len(watched),
+        started=len(starts.started),
         expected=expected_count,
         missing=missing,
         double=starts.twice(),

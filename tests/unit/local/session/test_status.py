@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from quarterjack.local.session.status import StatusRow, live
+from quarterjack.domain.run import RunState
+from quarterjack.local.processes import Event
+from quarterjack.local.session.status import SessionStatus, StatusRow, line, live, summary
+from quarterjack.local.session.verifier import StartLog, verify
 from rich.console import Console
 
 
@@ -49,3 +53,48 @@ def test_the_examples_fit_eighty_columns_whole() -> None:
     lines = shown(80, *rows, now=now)
     assert "check-page    rate(10 seconds)" in lines[1]
     assert not [line for line in lines if "…" in line]
+
+
+def started(run_id: str, late: int, attempt: int = 1) -> Event:
+    return {"event": "run.started", "run_id": run_id, "attempt": attempt, "lateness_ms": late}
+
+
+def ended(run_id: str, state: str = "SUCCEEDED") -> Event:
+    return {"event": "run.ended", "run_id": run_id, "state": state}
+
+
+def test_a_line_has_the_lateness_of_its_own_run() -> None:
+    scheduler: Any = None
+    status = SessionStatus(scheduler, {})
+    first, second, earlier = "default/s#1000", "default/s#2000", "default/s#500"
+    found = status.note(
+        [
+            started(first, 1),
+            started(second, 7_000),
+            ended(first),
+            ended(second),
+            started(earlier, 9_000, 2),
+            ended(earlier),
+        ]
+    )
+    assert [each.lateness for each in found] == [0.001, 7.0, None]
+    assert "late" not in line(found[2]), "it started before this session"
+
+
+def test_a_retry_keeps_the_lateness_of_the_first_start() -> None:
+    scheduler: Any = None
+    run_id = "default/s#1000"
+    events = [started(run_id, 3), ended(run_id, RunState.RETRYING), started(run_id, 2_000, 2), ended(run_id)]
+    assert [each.lateness for each in SessionStatus(scheduler, {}).note(events)] == [0.003, 0.003]
+
+
+def test_without_the_examples_the_summary_counts_what_ran() -> None:
+    starts, now = StartLog(), datetime.now(UTC)
+    for number in range(116):
+        starts.note("worker-1", started(f"default/own#{number}", 1))
+        starts.note("worker-1", ended(f"default/own#{number}"))
+    said = summary(verify([], {}, starts, now), 60)
+    assert said.splitlines()[:2] == [
+        "60 s: 116 runs started (without the examples no fires are compared), 0 double",
+        "runs: SUCCEEDED 116",
+    ]
