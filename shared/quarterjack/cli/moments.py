@@ -26,7 +26,7 @@ class ReadTime:
 
 def is_relative(text: str) -> bool:
     """Whether the time that ``text`` means depends on now."""
-    return any(form.fullmatch(text) for form in (_FROM_NOW, _DAY)) or text.lower() == "now"
+    return any(form.fullmatch(text) for form in (_FROM_NOW, _DAY, _OF_DAY)) or text.lower() == "now"
 
 
 def is_ago(word: str) -> bool:
@@ -34,8 +34,10 @@ def is_ago(word: str) -> bool:
     return word.startswith("-") and _FROM_NOW.fullmatch(word) is not None
 
 
-def needs_zone(text: str) -> bool:
+def needs_zone(text: str, *, time_of_day: bool = False) -> bool:
     """Whether the time that ``text`` means depends on a zone that it does not name."""
+    if time_of_day and _OF_DAY.fullmatch(text):
+        return True
     return _DAY.fullmatch(text) is not None or ((found := _iso(text)) is not None and found.tzinfo is None)
 
 
@@ -48,13 +50,15 @@ def read_time(
     is_named: bool = False,
     option: str = "--zone",
     unsigned: str = "",
+    time_of_day: bool = False,
 ) -> ReadTime:
     """A time argument. Raises InvalidInput, which names ``field``.
 
     It is ISO 8601 with an offset or ``Z``; ``now``; a duration before (``-3h``) or after now (``+1h``); or ``yesterday``, ``today`` or
     ``tomorrow`` with a time of day, else at midnight, in ``zone`` (None: this machine's). ``unsigned`` is the sign of a duration
     that has none; without it such a duration is refused. ISO 8601 without an offset is in the zone if the user has given one
-    (``is_named``, by ``option``), else refused: a script that leaves it out would mean another time on another machine.
+    (``is_named``, by ``option``), else refused: a script that leaves it out would mean another time on another machine. With
+    ``time_of_day`` a time such as ``09:00`` is the last one before now.
     """
     try:
         if text.lower() == "now":
@@ -63,6 +67,8 @@ def read_time(
             return ReadTime(_from_now(found, field, now, unsigned))
         if found := _DAY.fullmatch(text):
             return ReadTime(_in(_of_day(found, field, now.astimezone(zone)), zone), in_zone=True)
+        if time_of_day and _OF_DAY.fullmatch(text):
+            return ReadTime(_last(text, field, now, zone), in_zone=True)
         moment = _iso(text)
         if moment is None:
             remedy = f"write e.g. 2026-12-24T18:00:00Z, or {WORDS}"
@@ -98,6 +104,17 @@ def _of_day(found: re.Match[str], field: str, today: datetime) -> datetime:
         return datetime(day.year, day.month, day.day, hour, minute, second)  # noqa: DTZ001 (the zone follows)
     except ValueError:
         raise InvalidInput(field, found[0], "is not a time of day", f"write e.g. '{found[1]} 09:00'") from None
+
+
+def _last(text: str, field: str, now: datetime, zone: tzinfo | None) -> datetime:
+    """The last instant before now at which a clock in the zone showed this time of day."""
+    for day in ("today", "yesterday"):
+        if (found := _DAY.fullmatch(f"{day} {text}")) is None:
+            break
+        moment = _in(_of_day(found, field, now.astimezone(zone)), zone)
+        if moment <= now:
+            return moment
+    raise InvalidInput(field, text, "is not a time of day", "write e.g. 09:00")
 
 
 def _iso(text: str) -> datetime | None:

@@ -39,11 +39,13 @@ class TypedTime:
 
     unsigned: str = ""  # which sign a duration without one has; none: it is refused
     zone: str | None = None  # of days and times of day; None: as ``TypedReader`` says
+    time_of_day: bool = False  # whether it may be one such as 09:00, the last one before now
 
 
 PAST = TypedTime("-")  # 3d is three days ago
 COMING = TypedTime("+")  # 3d is in three days
 EITHER = TypedTime()
+PAST_FIRE = TypedTime("-", time_of_day=True)
 PAST_DAY = TypedTime("-", zone="UTC")  # of what is counted by days in UTC
 
 
@@ -136,9 +138,14 @@ class TypedReader:
 
     def _time(self, text: str, field: str, marker: TypedTime) -> datetime:
         now = utc_now() if self.shell.anchor is None else _EPOCH + timedelta(milliseconds=self.shell.anchor)
-        zone, whose, is_named = self._zone(marker) if needs_zone(text) else (None, "", False)
+        zone, whose, is_named = (
+            self._zone(marker) if needs_zone(text, time_of_day=marker.time_of_day) else (None, "", False)
+        )
         option = "--timezone" if "timezone" in self.given else "--zone"
-        found = read_time(text, field, now, zone=zone, is_named=is_named, option=option, unsigned=marker.unsigned)
+        of_day = marker.time_of_day
+        found = read_time(
+            text, field, now, zone=zone, is_named=is_named, option=option, unsigned=marker.unsigned, time_of_day=of_day
+        )
         if found.in_zone:
             self.shell.remark(f"{field} is {found.moment.isoformat(sep=' ', timespec='seconds')} ({whose})")
         return found.moment

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from quarterjack import Registry
+from quarterjack import Context, Registry, Retry
 from quarterjack.cli.app import run
 from quarterjack.cli.shell import Shell
 from quarterjack.testing import Harness
 
 from tests.support.command_line import Said, Say
+
+
+def _fail(ctx: Context, payload: Any) -> None:
+    raise ValueError("the bank is closed")
+
 
 MORNING = datetime(2026, 5, 4, 8, tzinfo=UTC)
 
@@ -20,6 +26,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> Harness:
     """An installation in memory, which the command line is given."""
     jobs = Registry()
     jobs.job("ok")(lambda ctx, payload: None)
+    jobs.job("bad", retry=Retry(max_attempts=2))(_fail)
     made = Harness(jobs, at=MORNING, tenant="acme")
     made.scheduler.acting_as("ada").create_schedule("daily", "ok", "0 11 * * *", timezone="Europe/Berlin")
     monkeypatch.setattr(Shell, "scheduler", made.scheduler)
@@ -80,7 +87,8 @@ def test_as_json(say: Say) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("why", "daily"), "--at: is missing; say when the fire was due"),
+        (("why", "daily"), "--at: is missing, and no fire has been due yet; say when the fire was due"),
+        (("why", "dialy"), "did you mean 'daily'?"),
         (("why", "daily", "--at", "nine"), "is not a date and time"),
         (("why", "acme/daily#001777885200000", "--at", "2026-05-04T09:00:00Z"), "was given with the id of a run"),
         (("why", "dialy", "--at", "2026-05-04T09:00:00Z"), "did you mean 'daily'?"),
@@ -92,3 +100,46 @@ def test_bad_input_is_refused(say: Say, words: tuple[str, ...], told: str) -> No
     assert said.code in (1, 3)
     assert told in said.err
     assert not said.out
+
+
+def test_a_failed_run_is_told_with_the_jobs_own_traceback(say: Say, harness: Harness) -> None:
+    harness.scheduler.create_schedule("pay", "bad", "30 8 * * *")
+    harness.advance(hours=2)
+    (run_id,) = [one.id for one in harness.scheduler.list_runs("pay").items]
+    for words in (("why", "pay"), ("runs", "show", run_id)):
+        said = say(*words).out
+        assert "attempt 2:" in said
+        trace = said.partition("attempt 2:\n")[2]
+        assert trace.startswith("Traceback (most recent call last):\n")
+        assert 'raise ValueError("the bank is closed")' in trace
+        assert trace.rstrip().endswith("ValueError: the bank is closed")
+        assert "/quarterjack/" not in trace, "no frame of ours"
+        assert trace.count("File ") == 1
+
+
+class TestWithoutATime:
+    def test_the_last_fire_with_trouble_is_taken(self, say: Say, harness: Harness) -> None:
+        harness.scheduler.create_schedule("pay", "bad", "30 8 * * *")
+        harness.advance(hours=2)
+        failed = harness.scheduler.list_runs("pay").items[0].due
+        assert say("why", "pay").out.startswith(f"DEAD  acme/pay at {failed:%Y-%m-%d %H:%M:%S}Z")
+
+    def test_a_skipped_one_is_trouble_and_later_ones_in_time_are_not(self, say: Say, harness: Harness) -> None:
+        harness.scheduler.skip_next("daily")
+        harness.advance(days=3)
+        assert say("why", "daily").out.startswith("SKIPPED  acme/daily at 2026-05-04 09:00:00Z")
+
+    def test_without_trouble_the_time_is_asked_for(self, say: Say, harness: Harness) -> None:
+        harness.advance(days=2)
+        said = say("why", "daily")
+        assert said.code == 1
+        assert "--at: is missing, and of the last 2 fires none failed, was late or was skipped" in said.err
+
+    def test_a_time_of_day_is_the_last_one_in_the_schedules_zone(
+        self, say: Say, harness: Harness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("quarterjack.cli.typed.utc_now", lambda: MORNING + timedelta(days=1, hours=1))
+        harness.advance(days=1, hours=1)
+        assert say("why", "daily", "--at", "11:00").out.startswith("RAN  acme/daily at 2026-05-05 09:00:00Z")
+        assert say("why", "daily", "--at", "11:01").out.startswith("NO FIRE  acme/daily at 2026-05-04 09:01:00Z")
+        assert "is not a time of day" in say("why", "daily", "--at", "25:00").err

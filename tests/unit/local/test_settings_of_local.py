@@ -74,7 +74,7 @@ def test_queues_that_the_shell_and_the_package_name_are_joined(processes: Settin
 
 def test_places_are_those_of_the_local_cloud(processes: Settings) -> None:
     assert (processes.bucket, processes.logs) == ("p-payloads", "/logs")
-    assert {processes.archive_bucket, processes.log_groups, processes.endpoints, processes.jobs} == {None}
+    assert {processes.archive_bucket, processes.log_groups, processes.endpoints} == {None}
     assert processes.work_queue is None, "each queue has a worker of its own"
 
 

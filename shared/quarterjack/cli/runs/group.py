@@ -14,6 +14,7 @@ from quarterjack.cli.runs.listing import list_
 from quarterjack.cli.runs.logs import logs
 from quarterjack.cli.runs.tail import tail
 from quarterjack.cli.shell import Shell, print_json, stop_on_signals, text_of, values
+from quarterjack.cli.tracebacks import show_traceback
 from quarterjack.cli.typed import COMING, EITHER, Seconds
 from quarterjack.domain.policies import Retry
 from quarterjack.domain.run import RunState
@@ -78,13 +79,16 @@ def show(
         bool, typer.Option("--transitions", help="What happened to it, too, from the archive in the bucket.")
     ] = False,
 ) -> None:
-    """Show one run, with its steps; and its failed attempts, if it has not succeeded."""
+    """Show one run, with its steps; if it has not succeeded, also its failed attempts and the traceback of the last one."""
     run = shell.scheduler.get_run(run_id)
     found = shell.scheduler.transitions(run_id) if transitions else []
     if shell.as_json and transitions:
         print_json(values(run) | {"transitions": found})
         return
-    shell.show(run, {} if attempts else _in_short(run))
+    in_short = {} if attempts else _in_short(run)
+    shell.show(run, in_short)
+    if not in_short:
+        show_traceback(shell, run)
     for transition in found:
         print_transition(shell, transition)
 

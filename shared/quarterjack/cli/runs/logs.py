@@ -11,6 +11,7 @@ import typer
 
 from quarterjack.cli.parameters import RunId, matching
 from quarterjack.cli.shell import Shell, print_json, text_of, values
+from quarterjack.cli.tracebacks import of_the_job
 from quarterjack.sdk.history.log_views import LogLine, LogPage
 from quarterjack.terminal import in_one_line
 
@@ -65,4 +66,4 @@ def _print(shell: Shell, line: LogLine) -> None:
     at = line.at.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
     shell.say(in_one_line(f"{at}  {line.level or '':<7}  {line.source}  {line.event}  {rest}").rstrip())
     if line.traceback:
-        shell.say(line.traceback)
+        shell.say(of_the_job(line.traceback))

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Annotated
 
 import typer
 
 from quarterjack.cli.shell import Shell, print_json, text_of, values
-from quarterjack.cli.typed import PAST
+from quarterjack.cli.tracebacks import show_traceback
+from quarterjack.cli.typed import PAST_FIRE
+from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput
-from quarterjack.why.answer import Answer
+from quarterjack.why.answer import Answer, Verdict
+from quarterjack.why.delay import LATE
 
+_TROUBLE = frozenset(
+    {RunState.DEAD, RunState.LOST, RunState.EXPIRED, RunState.SKIPPED, RunState.RETRYING}
+)  # CANCELLED and SUPERSEDED are an owner's acts
+_WITH_TRACEBACK = frozenset({Verdict.DEAD, Verdict.WAITING, Verdict.RUNNING})
+_LATE = timedelta(milliseconds=LATE)
+_READ = 1_000  # fires that are looked through
+_PAGE = 200
 _WIDEST = 100  # characters of a line
 
 
 def why(
     shell: Shell,
-    name: Annotated[str, typer.Argument(metavar="NAME|RUN", help="Name of a schedule, with --at; or the id of a run.")],
+    name: Annotated[str, typer.Argument(metavar="NAME|RUN", help="Name of a schedule; or the id of a run.")],
     at: Annotated[
         datetime | None,
-        PAST,
+        PAST_FIRE,
         typer.Option(
-            help="When the fire was due, or should have been, e.g. 'yesterday 09:00', or 2026-12-24T18:00:00Z."
+            help="When the fire was due, or should have been, e.g. 09:00 or 'yesterday 09:00' in the schedule's zone, "
+            "or 2026-12-24T18:00:00Z. Default: the last fire that failed, was late or was skipped."
         ),
     ] = None,
 ) -> None:
@@ -35,13 +46,29 @@ def why(
             raise InvalidInput("--at", at, "was given with the id of a run", "leave it out, or give a schedule's name")
         answer = shell.scheduler.why_run(name)
     else:
-        if at is None:
-            raise InvalidInput("--at", at, "is missing", "say when the fire was due, e.g. --at 'yesterday 09:00'")
-        answer = shell.scheduler.why(name, at)
+        answer = shell.scheduler.why_run(_last_trouble(shell, name)) if at is None else shell.scheduler.why(name, at)
     if shell.as_json:
         print_json(values(answer) | {"causes": [str(cause) for cause in answer.causes]})
     else:
         _print(shell, answer)
+        if answer.run_id is not None and answer.verdict in _WITH_TRACEBACK:
+            show_traceback(shell, shell.scheduler.get_run(answer.run_id))
+
+
+def _last_trouble(shell: Shell, name: str) -> str:
+    """The run of the last fire that failed, was late or was skipped. Raises InvalidInput without one among the last fires."""
+    read, cursor = 0, None
+    while read < _READ:
+        page = shell.scheduler.list_runs(name, newest_first=True, limit=_PAGE, cursor=cursor)
+        for run in page.items:
+            if run.state in _TROUBLE or (run.lateness is not None and run.lateness > _LATE):
+                return run.id
+        read, cursor = read + len(page.items), page.cursor
+        if cursor is None:
+            break
+    found = f"of the last {read} fires none failed, was late or was skipped" if read else "no fire has been due yet"
+    what = f"is missing, and {found}"
+    raise InvalidInput("--at", None, what, "say when the fire was due, e.g. --at 09:00")
 
 
 def _print(shell: Shell, answer: Answer) -> None:
