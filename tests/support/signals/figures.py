@@ -29,7 +29,10 @@ class FigureStore:
     def value(self, key: Key, statistic: str, first: int, last: int) -> float | None:
         """A statistic of the minutes from ``first`` to ``last``, without it; None: nothing was measured."""
         by_minute = self._values.get(key, {})
-        found = [value for minute in range(first, last) for value in by_minute.get(minute, ())]
+        wanted: Iterable[int] = range(first, last)
+        if len(by_minute) < last - first:  # most are seldom measured, and windows are long
+            wanted = [minute for minute in by_minute if first <= minute < last]
+        found = [value for minute in wanted for value in by_minute.get(minute, ())]
         return _statistic(statistic, found) if found else None
 
 

@@ -10,7 +10,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import cache, reduce
 
 Series = Sequence[float | None]
 
@@ -36,12 +36,16 @@ class UnknownFormulaError(Exception):
 
 def evaluate(formula: str, series: Mapping[str, Series], length: int) -> list[float | None]:
     """The values of a formula over series of this length. Raises UnknownFormulaError."""
+    return _value(_parsed(formula), series, length)
+
+
+@cache
+def _parsed(formula: str) -> ast.expr:
     text = re.sub(r"\b(AND|OR)\b", lambda word: word[0].lower(), formula)
     try:
-        tree = ast.parse(text, mode="eval").body
+        return ast.parse(text, mode="eval").body
     except SyntaxError:
         raise UnknownFormulaError(formula) from None
-    return _value(tree, series, length)
 
 
 def _value(node: ast.expr, series: Mapping[str, Series], length: int) -> list[float | None]:
