@@ -88,5 +88,5 @@ def test_names_in_tables_are_bounded() -> None:
     """By the style sheet; what it comes to is measured in a browser."""
     style = (files("quarterjack.console") / "static" / "console.css").read_text(encoding="utf-8")
     bounded = next(line for line in style.splitlines() if line.startswith("td bdi, th bdi"))
-    assert "max-width: 24rem" in bounded
+    assert "max-width: 18rem" in bounded
     assert "white-space: normal" in bounded

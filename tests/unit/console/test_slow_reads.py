@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
+from typing import Any
 
 import pytest
 from quarterjack import Scheduler
@@ -62,7 +63,7 @@ def test_the_overview_says_of_each_end_whether_it_is_whole(slow: Scheduler) -> N
     assert "not counted yet" in said, "hours of which nothing was read"
 
 
-SEARCHES = {
+SEARCHES: dict[str, dict[str, Any]] = {
     "all": {},
     "succeeded": {"state": "SUCCEEDED"},
     "failed": {"failed": True},
