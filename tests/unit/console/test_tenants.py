@@ -11,7 +11,7 @@ from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.web import Actor
 
 from tests.support.console import Browser, post_form
-from tests.support.open_breakers import open_breaker
+from tests.support.open_breakers import open_breaker, open_breaker_of_all
 
 ADMIN = "iam:*"
 
@@ -218,6 +218,7 @@ def test_a_tenants_page_shows_how_many_runs_wait_and_how_much_is_kept() -> None:
 def test_a_tenants_page_shows_its_circuit_breakers() -> None:
     browser = Browser()
     assert "Circuit breakers" not in browser.get("tenant/default")
+    open_breaker_of_all("default", browser.harness.memory.connect(), browser.harness.clock())
     open_breaker("default", "greet", browser.harness.memory.connect(), browser.harness.clock())
     page = browser.get("tenant/default")
     assert "Circuit breakers of default" in page

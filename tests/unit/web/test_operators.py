@@ -6,7 +6,7 @@ from quarterjack.doctor import Finding, Severity
 from quarterjack.web import Actor
 
 from tests.support.api import NIGHTLY, Api
-from tests.support.open_breakers import open_breaker
+from tests.support.open_breakers import open_breaker, open_breaker_of_all
 
 OPERATOR = Actor(name="root@acme", operator=True)
 OF_OPERATORS = [
@@ -201,6 +201,7 @@ def test_open_breakers_are_listed_and_closed() -> None:
     api = Api(actor=OPERATOR)
     assert api.get("/tenants/acme/breakers", tenant=None)["items"] == []
     services, clock = api.harness.memory.connect(), api.harness.clock
+    open_breaker_of_all("acme", services, clock())
     open_breaker("acme", "greet", services, clock())
     every, one = api.get("/tenants/acme/breakers", tenant=None)["items"]
     assert (every["job"], one["job"], one["is_open"], one["per_minute"]) == ("*", "greet", True, 1)
