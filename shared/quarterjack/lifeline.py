@@ -6,9 +6,10 @@ not its children, and it depends on the thread that started the process.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
+
+from quarterjack.posix import fcntl
 
 
 def tie(pipe: int, group: int) -> None:

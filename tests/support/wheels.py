@@ -34,8 +34,8 @@ PROMISED: Mapping[str, Sequence[str]] = {
     "metrics": (),
     "oidc": ("quarterjack.web.load_balancer",),
     "typed": ("quarterjack.payload_types.mended",),
-    "web": ("quarterjack.console", "quarterjack.web", "quarterjack.web.serving"),
-    "yaml": ("quarterjack.apply",),
+    "web": ("quarterjack.console", "quarterjack.console.serving", "quarterjack.web", "quarterjack.web.serving"),
+    "yaml": ("quarterjack.apply", "quarterjack.importers"),
 }
 # The fixtures of quarterjack.testing are for those who have pytest.
 WITH_PYTEST: Sequence[str] = ("quarterjack.testing.plugin",)

@@ -28,6 +28,7 @@ from quarterjack.isolation import PreloadedParent, check_isolated, modules_of, p
 from quarterjack.jobs import Registry
 from quarterjack.ports.services import Services
 from quarterjack.ports.work_queue import RawMessage
+from quarterjack.posix import check_posix
 from quarterjack.services import system_clock
 from quarterjack.state.lanes import percentages
 from quarterjack.state.worker_record import WorkerKind
@@ -83,6 +84,7 @@ class WorkerProcess:
         alongside: Callable[[threading.Event], object] | None = None,
         figures: ProcessFigures | None = None,
     ) -> None:
+        check_posix("a worker")
         if max_memory is not None:
             check_limit(max_memory)
         self._max_memory, self._alongside, self._jobs = max_memory, alongside, jobs

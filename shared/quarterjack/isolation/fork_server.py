@@ -25,7 +25,7 @@ from quarterjack.isolation.preload import preload
 from quarterjack.isolation.wire import line
 
 _FILES = 5  # passed with each request: control, talk, flags, standard output, standard error
-_UNTOUCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a sender to all processes means the worker
+_UNTOUCHED = ("SIGINT", "SIGTERM", "SIGHUP")  # a sender to all processes means the worker
 
 
 def main(number: int, modules: list[str]) -> NoReturn:
@@ -76,7 +76,8 @@ class ForkServer:
         for end in (self._woken, self._wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _UNTOUCHED}
+        untouched = (signal.Signals[name] for name in _UNTOUCHED)
+        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in untouched}
         self._handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(control, selectors.EVENT_READ, self._fork)
         self._selector.register(self._woken, selectors.EVENT_READ, self._reap)

@@ -7,7 +7,6 @@ database file or a device is shared by all copies, so that two attempts would wr
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import os
 import signal
@@ -24,6 +23,7 @@ from quarterjack.domain.job import Job, JobFunction
 from quarterjack.domain.policies import Isolation
 from quarterjack.errors import JobError
 from quarterjack.jobs import default_registry
+from quarterjack.posix import fcntl
 
 LIMIT = 120  # seconds for all imports; then SIGALRM ends the process, and its successor imports nothing
 _TASKS = Path("/proc/self/task")  # the threads of this process, those of native code too (Linux)

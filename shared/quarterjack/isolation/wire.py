@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import socket
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO
 from quarterjack import errors
 from quarterjack.domain.run import Failure
 from quarterjack.errors import InvalidInput, ItemRefused, QuarterjackError
+from quarterjack.posix import resource
 from quarterjack.worker.stages import AttemptResult, Failed, Returned, SliceEnded
 
 ASKED = ("keep", "commit", "beside", "keep_large", "get_large", "secret", "remaining")  # the methods of a RunStore

@@ -5,7 +5,6 @@ It implements the protocols of DynamoDB, SQS, S3, Lambda, CloudFormation and mor
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import secrets
@@ -29,6 +28,7 @@ from quarterjack.extras import install_remedy
 from quarterjack.local.engine import NOT_WRITTEN, UNREADABLE, UNSAVED, authorization
 from quarterjack.local.kept import keep, kept_keys, kept_port
 from quarterjack.local.processes import LocalProcess, changed_environ, inherited
+from quarterjack.posix import check_posix, fcntl
 from quarterjack.local.snapshots import STATUS, newest
 
 LOOPBACK = "127.0.0.1"
@@ -114,6 +114,7 @@ class LocalCloud:
     region = "us-east-1"
 
     def __init__(self, *, data: Path | None = None, variables: Mapping[str, str] | None = None) -> None:
+        check_posix("the local cloud")
         if find_spec("ministack") is None:
             raise Misconfigured(f"the local cloud is not installed; run: {install_remedy('local')}")
         self._variables = dict(variables or {})

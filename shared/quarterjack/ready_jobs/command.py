@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import signal
 import subprocess
 import tempfile
@@ -30,6 +29,7 @@ from quarterjack.domain.job import Context, JobFunction
 from quarterjack.domain.policies import Retry, check_limit
 from quarterjack.errors import InvalidInput, Permanent
 from quarterjack.jobs import Registry, default_registry
+from quarterjack.posix import pwd
 
 TAIL = 1_500  # characters at the end of the output that a run keeps: as many as an error's message may have
 LOGGED = 200  # first lines of the output that are logged: log storage is billed by size

@@ -21,7 +21,7 @@ app.synth()
 assert Path("cdk.out", "Users.template.json").is_file()
 assert "cdk_nag" not in sys.modules
 
-bundles = [zipfile.ZipFile(place) for place in Path("cdk.out").rglob("bundle.zip")]
+bundles = [zipfile.ZipFile(place) for place in Path("cdk.out").glob("asset.*.zip")]
 held = [set(bundle.namelist()) for bundle in bundles]
 assert all({"functions/ticker/handler.py", "quarterjack/__init__.py", "boto3/__init__.py"} <= names for names in held)
 assert sum("jobs.py" in names for names in held) == 1, [sorted(names)[:5] for names in held]

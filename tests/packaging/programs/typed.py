@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quarterjack import Context, Registry
@@ -31,9 +31,10 @@ def count(ctx: Context, payload: Any) -> Any:
 
 
 harness = Harness(jobs, at=datetime(2026, 5, 4, 12, tzinfo=UTC))
-assert harness.run("ship", {"number": "7"}).result == 7
-assert harness.run("count", 8).result == 8
+taken = [harness.scheduler.submit(job, payload) for job, payload in (("ship", {"number": 7}), ("count", 8))]
+harness.advance(timedelta(seconds=1))
+assert [harness.scheduler.get_run(run.id).result for run in taken] == [7, 8]
 for job, wrong in (("ship", {}), ("count", "eight")):
     with suppress(InvalidInput):
-        harness.run(job, wrong)
+        harness.scheduler.submit(job, wrong)
         raise AssertionError(f"{job} took {wrong!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quarterjack.apply.document import read, write
+from quarterjack.apply.document import read, write_words
 
 TEXT = """
 schedules:
@@ -11,4 +11,5 @@ schedules:
     expression: "30 2 * * *"
 """
 (document,) = read(TEXT, "schedules.yaml")
-assert read(write([document]), "again.yaml")[0].declarations == document.declarations
+assert [declared.name for declared in document.declarations] == ["nightly"]
+assert write_words({"job": "reports.nightly", "paused": True}) == "job: reports.nightly\npaused: true\n"

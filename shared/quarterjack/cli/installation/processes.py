@@ -37,6 +37,7 @@ from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.jobs import Registry
 from quarterjack.local_installations import chosen, export_line
+from quarterjack.posix import check_posix
 from quarterjack.settings import Settings
 from quarterjack.signals.instruments import PrometheusFigures
 from quarterjack.signals.sinks import Sink
@@ -98,6 +99,7 @@ def worker(
     ] = False,
 ) -> None:
     """Run jobs: receive messages of a work queue by long polling."""
+    check_posix("quarterjack worker")
     settings = shell.settings if queue is None else replace(shell.settings, work_queue=queue)
     packages = jobs or ([settings.jobs] if settings.jobs else [])
     registry = load_jobs(packages)
@@ -246,6 +248,7 @@ def local(
         raise InvalidInput(
             "--local", shell.local, "is for commands that use an installation; this one starts one", remedy
         )
+    check_posix("quarterjack local")
     if data is not None:
         try:
             (data / "cloud").mkdir(parents=True, exist_ok=True)
