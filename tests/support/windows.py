@@ -19,7 +19,7 @@ MODULES = {"crypt", "curses", "fcntl", "grp", "posix", "pty", "pwd", "readline",
 _OS = "chroot fork forkpty getegid geteuid getgid getloadavg getpgid getuid initgroups killpg O_ASYNC O_CLOEXEC O_NONBLOCK"
 _OS += " P_PID pipe2 register_at_fork sched_getaffinity setgid setpgid setsid setuid uname wait3 wait4 waitid WEXITED WNOHANG WNOWAIT"
 _SIGNAL = "alarm pthread_sigmask setitimer SIGALRM SIGCHLD SIGCONT SIGHUP SIGKILL SIGPIPE SIGQUIT SIGSTOP SIGUSR1 SIGUSR2 SIG_BLOCK"
-_LACKING: dict[ModuleType, str] = {os: _OS, signal: _SIGNAL, socket: "AF_UNIX recv_fds send_fds"}
+_LACKING: dict[ModuleType, str] = {os: _OS, signal: _SIGNAL, socket: "recv_fds send_fds"}
 
 
 class _Finder:

