@@ -18,7 +18,9 @@ from uv import find_uv_bin
 
 ROOT = Path(__file__).parents[2]
 CORE = "core"  # the package without any extra
-INTERPRETER = os.environ.get("QUARTERJACK_TEST_PYTHON", sys.executable)  # a path, or a version that uv finds, such as 3.14
+INTERPRETER = os.environ.get(
+    "QUARTERJACK_TEST_PYTHON", sys.executable
+)  # a path, or a version that uv finds, such as 3.14
 
 # Which packages and modules of the wheel each extra promises to import. The longest name that fits a module counts, so that a new
 # module belongs to the core unless its package is listed here.
@@ -162,7 +164,11 @@ def run(*command: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
 
 def sources() -> Iterator[tuple[str, Path]]:
     """Every module of the checkout that belongs into the wheel: its installed name, and its file."""
-    rooms = (("quarterjack", "shared/quarterjack"), ("quarterjack.functions", "functions"), ("quarterjack.infra", "infra"))
+    rooms = (
+        ("quarterjack", "shared/quarterjack"),
+        ("quarterjack.functions", "functions"),
+        ("quarterjack.infra", "infra"),
+    )
     for package, folder in rooms:
         for place in sorted((ROOT / folder).rglob("*.py")):
             parts = place.relative_to(ROOT / folder).with_suffix("").parts

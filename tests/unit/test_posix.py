@@ -44,7 +44,9 @@ works["http job"] = said(lambda: http_job("call", registry=Registry(), hosts=["e
 commands = {name: said(run, [name]) for name in ("local", "worker")}
 print(json.dumps({"refused": refused, "works": works, "commands": commands, "cloud": said(LocalCloud)[0]}))
 """
-SAID = "cannot run here; run it on Linux, on macOS, or on Windows in WSL; the SDK and the HTTP API run on Windows itself"
+SAID = (
+    "cannot run here; run it on Linux, on macOS, or on Windows in WSL; the SDK and the HTTP API run on Windows itself"
+)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,9 @@ from quarterjack.testing import Harness
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
-assert next_fires("0 9 * * *", timezone="Europe/Paris", after=NOON, count=1)[0].isoformat() == "2026-05-05T09:00:00+02:00"
+assert (
+    next_fires("0 9 * * *", timezone="Europe/Paris", after=NOON, count=1)[0].isoformat() == "2026-05-05T09:00:00+02:00"
+)
 
 jobs = Registry()
 
