@@ -26,7 +26,13 @@ def answer(path: str) -> tuple[int, bytes]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http"}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+    }
     scope |= {"path": path, "raw_path": path.encode(), "query_string": b"", "headers": [(b"host", b"localhost")]}
     scope |= {"client": ("127.0.0.1", 40000), "server": ("127.0.0.1", 80), "root_path": "", "state": {}}
     asyncio.run(app(scope, receive, send))
