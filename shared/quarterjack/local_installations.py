@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,12 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from quarterjack.errors import Misconfigured
+from quarterjack.posix import fcntl
 from quarterjack.settings import names_profile, state_folder, without_installation
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows: no `quarterjack local` there
-    fcntl = None  # type: ignore[assignment]
 
 # The command line says these two in words of its own.
 OFFER = 'set its variables in this shell: eval "$(quarterjack local --env)"'
@@ -137,7 +134,7 @@ def _folder() -> Path:
 @contextmanager
 def _scanned(folder: Path) -> Iterator[None]:
     """The folder for this process alone. Raises OSError if there is none, or if it belongs to another user."""
-    if fcntl is None:
+    if sys.platform == "win32":  # no `quarterjack local` there
         raise OSError
     handle = os.open(folder, os.O_RDONLY)
     try:

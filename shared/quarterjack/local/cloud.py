@@ -28,8 +28,8 @@ from quarterjack.extras import install_remedy
 from quarterjack.local.engine import NOT_WRITTEN, UNREADABLE, UNSAVED, authorization
 from quarterjack.local.kept import keep, kept_keys, kept_port
 from quarterjack.local.processes import LocalProcess, changed_environ, inherited
-from quarterjack.posix import check_posix, fcntl
 from quarterjack.local.snapshots import STATUS, newest
+from quarterjack.posix import check_posix, fcntl
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
