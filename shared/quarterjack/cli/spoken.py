@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quarterjack.terminal import relative, span
 
@@ -32,3 +33,16 @@ def lateness(run: Run) -> str:
     if run.backfill is not None:
         return "backfill"
     return "" if run.lateness is None else span(run.lateness)
+
+
+def in_short(field: str) -> Callable[[Any], str]:
+    """A cell with an instant of an item, for little room: ``11-23 09:00:00Z``, with the year if it is another one than now."""
+
+    def cell(item: Any) -> str:
+        moment: datetime | None = getattr(item, field)
+        if moment is None:
+            return ""
+        utc = moment.astimezone(UTC)
+        return f"{utc:%m-%d %H:%M:%S}Z" if utc.year == datetime.now(UTC).year else f"{utc:%Y-%m-%d %H:%M:%S}Z"
+
+    return cell

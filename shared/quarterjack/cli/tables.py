@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GAP = 2  # spaces between columns
+_SAID = 24  # characters of a cell that stands for a whole column
 _LEAST = 8  # characters that stay of a text when nothing else helps
 _ARN = re.compile(r"\A(?:iam:)?arn:[^:]*:[^:]*:[^:]*:[^:]*:(?:[a-z-]+/)?(.+)\Z")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. On a narrow terminal columns are left out in the order of ``drop``, highest first."""
+    """A column of a table. On a narrow terminal columns are left out in the order of ``drop``, highest first.
+
+    Those that say the same in each line go before the others, and what they say is said once.
+    """
 
     name: str  # of the field; the heading is the same without underscores
     drop: int = 0  # 0: it is never left out
@@ -39,6 +43,9 @@ class FittedTable:
     rows: Sequence[Sequence[str]]
     dropped: Sequence[str] = ()  # headings of the columns that were left out
     cut: Sequence[str] = field(default_factory=tuple)  # headings of the columns with texts that were cut
+    same: Sequence[str] = field(
+        default_factory=tuple
+    )  # heading and cell of the columns that were left out as all their cells are the same
 
     @property
     def lines(self) -> list[str]:
@@ -52,6 +59,7 @@ class FittedTable:
     def remark(self) -> str | None:
         """What is missing, in a sentence; None: nothing is."""
         parts = (
+            f"in all lines: {', '.join(self.same)}" if self.same else "",
             f"without {', '.join(self.dropped)}" if self.dropped else "",
             f"{', '.join(self.cut)} shortened" if self.cut else "",
         )
@@ -72,23 +80,34 @@ def fitted(
         return _table(whole)
     short = zip(columns, (_cells(found, column, cell, short=True) for column in columns), strict=True)
     kept = [(column, cells) for column, cells in short if any(cells[1:]) or not column.drop]  # empty ones say nothing
-    dropped: list[str] = []
+    dropped, same = list[str](), list[str]()
     while True:
         least = [max(column.cut, len(column.heading)) if column.cut else 0 for column, _ in kept]
         shown = _squeezed([cells for _, cells in kept], least, room)
-        victim = max(kept, key=lambda each: each[0].drop)
+        victim = max(kept, key=lambda each: (bool(each[0].drop and _is_same(each[1])), each[0].drop))
         if _width(shown) <= room or not victim[0].drop:
             break
-        dropped.append(victim[0].heading)
+        heading, cell_of_all = victim[0].heading, victim[1][-1]
+        if _is_same(victim[1]):
+            same.append(f"{heading} {_cut(cell_of_all, _SAID)}")
+        else:
+            dropped.append(heading)
         kept.remove(victim)
     if _width(shown) > room:
         shown = _squeezed(shown, [_LEAST if column.cut else 0 for column, _ in kept], room)
     cut = [column.heading for (column, cells), now in zip(kept, shown, strict=True) if cells != now]
-    return _table(shown, dropped, cut)
+    return _table(shown, dropped, cut, same)
 
 
-def _table(cells: Sequence[Sequence[str]], dropped: Sequence[str] = (), cut: Sequence[str] = ()) -> FittedTable:
-    return FittedTable([list(row) for row in zip(*cells, strict=True)], dropped, cut)
+def _table(
+    cells: Sequence[Sequence[str]], dropped: Sequence[str] = (), cut: Sequence[str] = (), same: Sequence[str] = ()
+) -> FittedTable:
+    return FittedTable([list(row) for row in zip(*cells, strict=True)], dropped, cut, same)
+
+
+def _is_same(cells: Sequence[str]) -> bool:
+    """Whether a column, its heading first, says the same in several lines."""
+    return len(cells) > 2 and len(set(cells[1:])) == 1
 
 
 def _cells(items: Sequence[Any], column: Column, cell: Callable[[Any], str], *, short: bool = False) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 from quarterjack import Retry, cli
 from quarterjack.cli.app import run
 from quarterjack.cli.installation import audit
+from quarterjack.cli.runs import dead, listing
 from quarterjack.cli.schedules import showing
 from quarterjack.cli.shell import Shell, console, text_of
 from quarterjack.cli.tables import Column, fitted
@@ -157,7 +158,8 @@ def test_a_listing_fits_eighty_columns_and_says_what_it_leaves_out(name: str, sc
         assert (column.heading in kept) or column.heading in shown.remarks, column
     if "id" in {column.name for column in TABLES[name]}:
         assert RUN in shown.lines[1], "whole, to be copied"
-    assert "state" in kept or "state" not in {column.name for column in TABLES[name]}
+    said = re.search(r"in all lines: .*state SUPERSEDED", shown.remarks)
+    assert "state" in kept or said or "state" not in {column.name for column in TABLES[name]}
 
 
 def test_the_tables_are_found() -> None:
@@ -212,6 +214,32 @@ def test_columns_without_a_cell_go_first_and_nothing_is_said_of_them() -> None:
     assert (table.rows[0], table.remark) == (["name", "job"], None)
     assert fitted([Line(reason="")], columns, text_of, 100).rows[0] == ["name", "reason", "job"]
     assert fitted([], columns, text_of, 5).rows == [["name"]]
+
+
+def test_columns_that_say_the_same_in_each_line_go_first_and_are_said_once() -> None:
+    columns = [Column("name"), Column("state", drop=1), Column("job", drop=2)]
+    lines = [Line(name="a", job="x.one"), Line(name="b", job="x.two")]
+    table = fitted(lines, columns, text_of, 16)
+    assert table.rows == [["name", "job"], ["a", "x.one"], ["b", "x.two"]]
+    assert table.remark == "in all lines: state SUPERSEDED: a wider terminal or --json shows all"
+    one = fitted(lines[:1], columns, text_of, 16)
+    assert (one.same, one.dropped) == ([], ["job"]), "of one line nothing is always the same"
+
+
+@pytest.mark.parametrize("columns", [dead._COLUMNS, listing._COLUMNS], ids=["dead list", "runs list"])
+def test_what_failed_keeps_its_error_and_the_time_of_its_end(
+    columns: Sequence[Column], screen: Callable[..., Screen]
+) -> None:
+    shown = screen(80)
+    first, second = Line(state="DEAD", error="the bank is closed"), Line(state="DEAD", error="no such account")
+    Shell(Settings()).list([first, second], columns)
+    heading, *lines = shown.lines
+    assert "ended at" in heading
+    assert "error" in heading.split()
+    for line, error in zip(lines, ("the", "no"), strict=True):
+        assert error in line
+        assert f"{NOW:%m-%d %H:%M:%S}Z" in line
+        assert RUN in line
 
 
 def test_nothing_is_cut_below_eight_characters() -> None:

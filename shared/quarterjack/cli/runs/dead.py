@@ -9,16 +9,22 @@ import typer
 from quarterjack.cli.parameters import Cursor, DryRun, Limit, Payload, Yes, matching, payload_of
 from quarterjack.cli.schedules.options import with_dead_filters, with_purge_filters
 from quarterjack.cli.shell import Shell, stop_on_signals
+from quarterjack.cli.spoken import in_short
 from quarterjack.cli.tables import Column
 
 app = typer.Typer(help="Runs that failed for good.", no_args_is_help=True)
 
-_ENDED = (Column("ended_at"), Column("state"), Column("job", drop=4, cut=12), Column("error_type", drop=1, cut=12))
+_ENDED = (
+    Column("ended_at", short=in_short("ended_at")),
+    Column("state", drop=7),
+    Column("job", drop=4, cut=12),
+    Column("error_type", drop=3, cut=12),
+)
 _COLUMNS = (
     *_ENDED,
-    Column("error", drop=5, cut=16),
-    Column("reason", drop=3, cut=12),
-    Column("attempts", drop=2),
+    Column("error", cut=16),
+    Column("reason", drop=5, cut=12),
+    Column("attempts", drop=6),
     Column("id"),
 )
 _COLUMNS_REDRIVEN = (*_ENDED, Column("id"), Column("redriven_as", drop=2))

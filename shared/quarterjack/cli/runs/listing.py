@@ -13,28 +13,30 @@ from quarterjack.cli.moments import WORDS
 from quarterjack.cli.parameters import Cursor, Limit, matching, tag_of
 from quarterjack.cli.runs.running import list_running
 from quarterjack.cli.shell import Shell, stop_on_signals, text_of
-from quarterjack.cli.spoken import lateness
+from quarterjack.cli.spoken import in_short, lateness
 from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import EITHER, PAST
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.views import Run
 
 _COLUMNS = (
-    Column("due"),
+    Column("due", drop=3, short=in_short("due")),
     Column("state"),
-    Column("lateness", show=lateness),
-    Column("attempt", drop=2),
-    Column("reason", drop=1, cut=16),
+    Column("lateness", drop=4, show=lateness),
+    Column("attempt", drop=6),
+    Column("ended_at", drop=1, short=in_short("ended_at")),
+    Column("error", drop=2, cut=12),
+    Column("reason", drop=5, cut=12),
     Column("id"),
 )
 _FOUND = (
-    Column("ended_at", drop=5),
-    Column("due"),
+    Column("ended_at", drop=1, short=in_short("ended_at")),
+    Column("due", drop=3, short=in_short("due")),
     Column("state"),
-    Column("job", drop=2, cut=12),
-    Column("error_type", drop=1, cut=12),
-    Column("lateness", drop=3, show=lateness),
-    Column("attempt", drop=4),
+    Column("job", drop=4, cut=12),
+    Column("error_type", drop=2, cut=12),
+    Column("lateness", drop=5, show=lateness),
+    Column("attempt", drop=6),
     Column("id"),
 )
 
