@@ -11,7 +11,8 @@ from quarterjack.apply.document import read
 from quarterjack.arguments import payload_text
 from quarterjack.cli.parameters import read_payload
 from quarterjack.errors import InvalidInput
-from quarterjack.importers.celery import BeatConfig, read_beat
+from quarterjack.importers.celery import read_beat
+from quarterjack.importers.celery_config import BeatConfig
 from quarterjack.importers.eventbridge import read_eventbridge
 
 from tests.support.scenes.world import START, Faults, World

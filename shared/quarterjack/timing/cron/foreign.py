@@ -55,7 +55,7 @@ def refuse_seven(tokens: Sequence[FieldToken], reads: Callable[[str], object]) -
     whole = FieldToken(tokens[0].expression, 0, tokens[0].expression)
     problem = "a cron expression has 5 fields, or 6 with seconds first, not 7"
     if second != "0" and year == "*":
-        whole.fail(problem, f"leave out the year: {f'{second} {minute} {hour} {day} {month} {weekday}'!r}")
+        whole.fail(problem, f"leave out the year: '{second} {minute} {hour} {day} {month} {weekday}'")
     if second != "0":
         whole.fail(problem, "leave out the year, and give start= and end= for it")
     if day != "?" and weekday != "?":
