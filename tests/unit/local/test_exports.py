@@ -13,7 +13,7 @@ from quarterjack.local_installations import export_line
 from quarterjack.settings import from_environment
 
 ENVIRONMENT = dict.fromkeys(_SHELL_NEEDS, "x y")
-LOCAL = {"bucket": "b", "logs": "/logs"}
+LOCAL: dict[str, Any] = {"bucket": "b", "logs": "/logs"}
 
 
 def terminal(settings: Settings) -> dict[str, str]:

@@ -62,7 +62,7 @@ def _last_trouble(shell: Shell, name: str) -> str:
         page = shell.scheduler.list_runs(name, newest_first=True, limit=_PAGE, cursor=cursor)
         for run in page.items:
             if run.state in _TROUBLE or (run.lateness is not None and run.lateness > _LATE):
-                return run.id
+                return str(run.id)
         read, cursor = read + len(page.items), page.cursor
         if cursor is None:
             break
