@@ -119,8 +119,10 @@ class RowAudit:
                 damaged[day] = f"gate {row['key']!r} is not as it was written"
             if day is not None:
                 counted[day] += 1
-        few = {day: f"{number} of its {GATES} gates are there" for day, number in counted.items() if number != GATES}
-        return ShutDays(days=frozenset(counted), damaged={**few, **damaged})
+        for day, number in counted.items():
+            if number != GATES:
+                damaged.setdefault(day, f"{number} of its {GATES} gates are there")
+        return ShutDays(days=frozenset(counted), damaged=damaged)
 
     def shut(self, tenant: str, day: int, *, now: int) -> None:
         rows = [_gate_key(tenant, day, gate) | {"day": day, "at": now} for gate in range(GATES)]

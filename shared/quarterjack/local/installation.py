@@ -192,7 +192,8 @@ def installation(
 
 def local_settings(given: Settings, queues: Sequence[Queue], cloud: LocalCloud, folder: Path) -> Settings:
     """The settings of all processes: those ``given``, at the local cloud, with its bucket and logs and what the queues declare."""
-    stripes = {**striped(given.stripes), **{queue.name: queue.stripes for queue in queues if queue.stripes > 1}}
+    stripes: dict[str | None, int] = dict(striped(given.stripes))
+    stripes |= {queue.name: queue.stripes for queue in queues if queue.stripes > 1}
     lanes = {*prioritised(given.priorities), *(queue.name for queue in queues if queue.priorities)}
     return replace(
         given,
