@@ -15,6 +15,7 @@ from quarterjack.domain.notice import JOB
 from quarterjack.domain.policies import word
 from quarterjack.domain.queue import check_queue
 from quarterjack.errors import InvalidInput
+from quarterjack.timing.rule import Rule
 
 DAY = 86_400.0  # seconds
 LONGEST = 400 * DAY  # seconds of any option
@@ -121,9 +122,16 @@ class OptionWords(TypedDict, total=False):
     expect_success_within: float | None  # seconds
 
 
+# What says when a schedule is due belongs to its rule.
+_OF_A_RULE = frozenset(field.name for field in fields(Rule) if field.init) - {"expression", "timezone", "last", "seed"}
+
+
 def changed(present: Options, given: Mapping[str, Any]) -> Options:
     """The present options with a user's changes. Raises InvalidInput, and TypeError for an unknown keyword."""
     unknown = [name for name in given if name not in _CHECKS]
+    if unknown and unknown[0] in _OF_A_RULE:
+        remedy = f"give it to the rule: Rule(expression=..., timezone=..., {unknown[0]}=...) in place of the expression"
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; {remedy}")
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; options are {', '.join(_CHECKS)}")
     checked: dict[str, Any] = {

@@ -6,7 +6,7 @@ import shutil
 import textwrap
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -57,7 +57,7 @@ def why(
 
 def _last_trouble(shell: Shell, name: str) -> str:
     """The run of the last fire that failed, was late or was skipped. Raises InvalidInput without one among the last fires."""
-    read, cursor = 0, None
+    read, cursor = 0, cast("str | None", None)
     while read < _READ:
         page = shell.scheduler.list_runs(name, newest_first=True, limit=_PAGE, cursor=cursor)
         for run in page.items:
