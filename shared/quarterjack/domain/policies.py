@@ -221,9 +221,10 @@ def overrides(
     """Overrides from a user's arguments. Raises InvalidInput, which lists the known values."""
     if retry is not None and not isinstance(retry, Retry):
         raise InvalidInput("retry", retry, "is not a Retry", "pass Retry(max_attempts=..., base=..., cap=...)")
-    if isinstance(start, datetime):
+    given: object = start
+    if isinstance(given, datetime):
         remedy = "give the time to the rule: Rule(expression=..., timezone=..., start=...) in place of the expression"
-        raise InvalidInput("start", start, "is a time, and this is how a run starts: prompt or exact", remedy)
+        raise InvalidInput("start", given, "is a time, and this is how a run starts: prompt or exact", remedy)
     return Overrides(
         delivery=None if delivery is None else word(Delivery, "delivery", delivery),
         start=None if start is None else word(Start, "start", start),

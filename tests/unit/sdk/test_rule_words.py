@@ -22,7 +22,7 @@ NOW = datetime(2026, 5, 4, 8, tzinfo=UTC)
         {"exclude": ["weekends"]},
         {"also": ["@daily"]},
         {"calendar": "DE"},
-        {"end": NOW},
+        {"end": NOW.replace(year=2027)},
         {"start": NOW},
     ],
     ids=lambda words: next(iter(words)),
@@ -34,5 +34,6 @@ def test_the_error_names_the_rule(method: str, words: dict[str, Any]) -> None:
     (name,) = words
     with pytest.raises((TypeError, InvalidInput), match=rf"Rule\(expression=\.\.\., timezone=\.\.\., {name}=\.\.\.\)"):
         getattr(scheduler, method)("s", "ok", "@daily", **words)
-    value = (words[name][0],) if isinstance(words[name], list) else words[name]
-    assert scheduler.create_schedule("s", "ok", Rule(expression="@daily", **{name: value})).name == "s"
+    value: Any = (words[name][0],) if isinstance(words[name], list) else words[name]
+    of_rule: dict[str, Any] = {name: value}
+    assert scheduler.create_schedule("s", "ok", Rule(expression="@daily", **of_rule)).name == "s"
