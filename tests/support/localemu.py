@@ -14,7 +14,7 @@ from pathlib import Path
 
 from quarterjack.local.cloud import LOOPBACK
 
-from tests.support.emulator_process import free_port, running
+from tests.support.emulator_process import running
 
 PYTHON = Path(__file__).parents[2] / ".localemu" / "bin" / "python"
 MISSING = "LocalEmu is not installed; run: make localemu"
@@ -35,15 +35,14 @@ _SWITCHES = {
 def running_localemu() -> Iterator[str]:
     """The address of a fresh LocalEmu that answers."""
     assert PYTHON.exists(), MISSING
-    port = free_port()
 
-    def command(folder: Path) -> tuple[Sequence[str], Mapping[str, str]]:
+    def command(folder: Path, port: int) -> tuple[Sequence[str], Mapping[str, str]]:
         address = f"{LOOPBACK}:{port}"
         own = {"HOME": str(folder), "TMPDIR": str(folder), "FILESYSTEM_ROOT": str(folder / "data")}
         where = {"GATEWAY_LISTEN": address, "LOCALEMU_HOST": address, "PATH": os.environ.get("PATH", os.defpath)}
         return [str(PYTHON), "-m", "localemu.runtime.main"], _SWITCHES | own | where
 
-    with running("LocalEmu", port, command, is_ready=_is_healthy) as address:
+    with running("LocalEmu", command, is_ready=_is_healthy) as address:
         yield address
 
 
