@@ -15,7 +15,6 @@ from quarterjack.domain.notice import JOB
 from quarterjack.domain.policies import word
 from quarterjack.domain.queue import check_queue
 from quarterjack.errors import InvalidInput
-from quarterjack.timing.rule import Rule
 
 DAY = 86_400.0  # seconds
 LONGEST = 400 * DAY  # seconds of any option
@@ -122,18 +121,20 @@ class OptionWords(TypedDict, total=False):
     expect_success_within: float | None  # seconds
 
 
-# What says when a schedule is due belongs to its rule.
-_OF_A_RULE = frozenset(field.name for field in fields(Rule) if field.init) - {"expression", "timezone", "last", "seed"}
+def _remedy(unknown: str) -> str:
+    """Where a keyword belongs that is no option: to the rule, if it says when a schedule is due."""
+    from quarterjack.timing.rule import Rule  # noqa: PLC0415 (an error alone needs the time engine)
+
+    if unknown in {field.name for field in fields(Rule) if field.init}:
+        return f"give it to the rule: Rule(expression=..., timezone=..., {unknown}=...) in place of the expression"
+    return f"options are {', '.join(_CHECKS)}"
 
 
 def changed(present: Options, given: Mapping[str, Any]) -> Options:
     """The present options with a user's changes. Raises InvalidInput, and TypeError for an unknown keyword."""
     unknown = [name for name in given if name not in _CHECKS]
-    if unknown and unknown[0] in _OF_A_RULE:
-        remedy = f"give it to the rule: Rule(expression=..., timezone=..., {unknown[0]}=...) in place of the expression"
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; {remedy}")
     if unknown:
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; options are {', '.join(_CHECKS)}")
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; {_remedy(unknown[0])}")
     checked: dict[str, Any] = {
         name: None if _is_unset(name, value) else _CHECKS[name](name, value) for name, value in given.items()
     }
