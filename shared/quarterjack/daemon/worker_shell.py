@@ -128,13 +128,13 @@ class WorkerShell:
             self._keeper.end()
 
     def _beat(self) -> None:
-        looks = 0
-        while not self._ended.wait(WATCH / SECOND):
+        looks, every = 0, max(HEARTBEAT // WATCH, 1)  # looks for each beat
+        while not self._ended.wait(HEARTBEAT / every / SECOND):
             looks += 1
             try:
                 if self._keeper is not None:
                     self._keeper.watch()
-                if looks % (HEARTBEAT // WATCH):
+                if looks % every:
                     continue
                 self.worker.heartbeat.beat(system_clock())
                 self.worker.breakers.flush(self.worker.services, system_clock())

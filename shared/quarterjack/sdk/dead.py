@@ -18,7 +18,7 @@ from quarterjack.domain.run import RunRow, parse_dead_key
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import DAY, from_ms, to_ms
-from quarterjack.errors import InvalidInput
+from quarterjack.errors import InvalidInput, shorten
 from quarterjack.owner.runs import redrive as redriving
 from quarterjack.owner.runs.redrive import DeadRunFilter, Redriving, replay
 from quarterjack.sdk.base import UNSET, SchedulerBase
@@ -71,7 +71,7 @@ class DeadRunMethods(SchedulerBase):
         ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key
         has another run), Unavailable.
         """
-        self._permit_some(Verb.REPLAY, what=f"run {run_id!r}")
+        self._permit_some(Verb.REPLAY, what=f"run {shorten(run_id, 300)}")
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         original = self._read(run_id, Verb.REPLAY)
         stored = self._replacement(payload, original.job)
@@ -108,7 +108,7 @@ class DeadRunMethods(SchedulerBase):
         """
         name = self._named_job(job)
         if run_id is not None:
-            self._permit_some(Verb.REDRIVE, what=f"run {run_id!r}")
+            self._permit_some(Verb.REDRIVE, what=f"run {shorten(run_id, 300)}")
         else:
             self._permit(Verb.REDRIVE, name)
         check_flag("dry_run", dry_run)
@@ -163,7 +163,7 @@ class DeadRunMethods(SchedulerBase):
         filters = (name, schedule, since, until, error_type)
         check_flag("dry_run", dry_run)
         if run_id is not None:
-            self._permit_some(Verb.PURGE, what=f"run {run_id!r}")
+            self._permit_some(Verb.PURGE, what=f"run {shorten(run_id, 300)}")
             _alone(run_id, filters)
             run = self._read(run_id, Verb.PURGE)
             return redriving.purge_one(run, self._context, dry_run=dry_run)

@@ -18,7 +18,7 @@ from quarterjack.domain.run import RunRow as LedgerRun
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import to_ms
-from quarterjack.errors import InvalidInput, NotFinished, NotFound
+from quarterjack.errors import InvalidInput, NotFinished, NotFound, shorten
 from quarterjack.fires.withdraw import held_leases, wait_for_held
 from quarterjack.owner.runs import cancel as cancelling
 from quarterjack.owner.runs import reschedule as rescheduling
@@ -200,7 +200,7 @@ class RunMethods(SchedulerBase):
         Its deadline moves with it. A call that repeats ``at`` changes nothing. Raises InvalidInput (also for a run of a schedule),
         NotFound, Conflict (it has begun or ended), Unavailable (try again).
         """
-        self._permit_some(Verb.RESCHEDULE, what=f"run {run_id!r}")
+        self._permit_some(Verb.RESCHEDULE, what=f"run {shorten(run_id, 300)}")
         if at is None and delay is None:
             raise InvalidInput("at", at, "says no time", "give at, an aware datetime, or delay, seconds from now")
         due = due_time(at, delay, self._clock(), "at")

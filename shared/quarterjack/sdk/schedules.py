@@ -17,7 +17,7 @@ from quarterjack.domain.policies import Overrides, split_words
 from quarterjack.domain.schedule import Definition, Head, ScheduleState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
-from quarterjack.errors import Forbidden, InvalidInput, NotFound
+from quarterjack.errors import Forbidden, InvalidInput, NotFound, shorten
 from quarterjack.owner.limits import check_priority
 from quarterjack.owner.schedules import arm as creating
 from quarterjack.owner.schedules import skip as skipping
@@ -69,7 +69,7 @@ class ScheduleMethods(SchedulerBase):
         ``timeout`` and ``deadline``, which override the job's own, and the options: ``queue``, ``catch_up``, ``overlap`` …
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
-        self._permit(Verb.CREATE, self._named_job(job), what=f"schedule {name!r}")
+        self._permit(Verb.CREATE, self._named_job(job), what=f"schedule {shorten(name, 300)}")
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
         call = self._call("create_schedule", _anything, name, None, client_token, request)
         self._take(RateWord.CHANGES)
@@ -141,7 +141,7 @@ class ScheduleMethods(SchedulerBase):
 
     def _permit_upsert(self, name: str, job: str | None) -> Callable[[Head | None], None]:
         """A check of the schedule that is there, before it is created, or updated to a job. Raises Forbidden at once if neither may be."""
-        what = f"schedule {name!r}"
+        what = f"schedule {shorten(name, 300)}"
         if not self._may(Verb.CREATE, job):
             self._permit(Verb.UPDATE, job, what=what)
 
@@ -209,7 +209,7 @@ class ScheduleMethods(SchedulerBase):
         """
         permit = self._permit_head(Verb.UPDATE, name)
         if job is not None:
-            self._permit(Verb.UPDATE, self._named_job(job), what=f"schedule {name!r}")
+            self._permit(Verb.UPDATE, self._named_job(job), what=f"schedule {shorten(name, 300)}")
         job_name = None if job is None else self._job_name(job)
         policies, options = split_words(words)
         checked = changed(Options(), options)  # before anything is stored

@@ -301,7 +301,7 @@ def test_a_step_of_the_removal_that_fails_is_reported_and_the_next_are_taken() -
         "dynamodb": Stub(list_tables={"TableNames": ["proof-0a1b2c-runs", "production-runs"]}),
         "s3": Stub(list_buckets={"Buckets": []}),
         "cloudwatch": Stub(describe_alarms={"MetricAlarms": [], "CompositeAlarms": []}),
-        "iam": Stub(list_roles={"Roles": [{"RoleName": "cdk-mh0a1b2c-deploy-role-1-r"}, {"RoleName": "admin"}]}),
+        "iam": Stub(list_roles={"Roles": [{"RoleName": "cdk-qj0a1b2c-deploy-role-1-r"}, {"RoleName": "admin"}]}),
     }
     said = list[str]()
     left = removal.remove(cloud_of(**clients), Names("0a1b2c"), said.append)
@@ -309,7 +309,7 @@ def test_a_step_of_the_removal_that_fails_is_reported_and_the_next_are_taken() -
     assert left[1:] == [
         "table proof-0a1b2c-runs",
         "log group /aws/lambda/proof-0a1b2c-worker",
-        "role cdk-mh0a1b2c-deploy-role-1-r",
+        "role cdk-qj0a1b2c-deploy-role-1-r",
     ]
     assert ("delete_log_group", {"logGroupName": "/aws/lambda/proof-0a1b2c-worker"}) in clients["logs"].calls
     assert said[-1] == "removing stack QuarterjackProofToolkit-0a1b2c"

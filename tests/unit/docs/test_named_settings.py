@@ -31,7 +31,7 @@ OTHERS = {  # no fields of Settings
     "QUARTERJACK_TEST_BROWSER",
     "QUARTERJACK_TEST_ENDPOINT",
 }
-NAME = re.compile(r"_?QUARTERJACK[A-Z0-9_]*")
+NAME = re.compile(r"_?QUARTERJACK(?:[A-Z0-9_])*")
 PREFIXES = {"QUARTERJACK_"}  # of what begins so
 CODE = ("shared", "functions", "infra")
 PLACES = (*CODE, "docs", "bench", "examples", "tools", "README.md", "SECURITY.md", "CHANGELOG.md", "Makefile", ".ci")

@@ -143,7 +143,7 @@ def test_whom_the_gateway_let_in_may_do_what_was_granted(gateway: Gateway, autho
 def test_who_brings_nothing_is_nobody(gateway: Gateway) -> None:
     found = gateway.answer(event("GET", SCHEDULES))
     assert (found["statusCode"], found["headers"]["content-type"]) == (401, "application/problem+json")
-    assert found["headers"]["www-authenticate"] == "Bearer"
+    assert found["headers"]["www-authenticate"] == 'Bearer realm="quarterjack"'
     assert gateway.ask("GET", SCHEDULES, authorization="Bearer qj_default_crm.1_" + "x" * 43)[0] == 401
     assert gateway.ask("GET", "/healthz")[0] == 200
 
@@ -242,7 +242,10 @@ def test_another_key_a_revoked_one_and_another_site_open_nothing(pages: Gateway)
     pages.tenants.revoke_key("acme", "ada.1")
     pages.harness.advance(seconds=6)
     found = pages.answer(with_cookie(event("GET", "/console/t/acme/"), opened))
-    assert (found["statusCode"], found["headers"]["location"]) == (303, "/console/sign-in")
+    assert (found["statusCode"], found["headers"]["location"]) == (
+        303,
+        "/console/sign-in?next=%2Ft%2Facme%2F",
+    )
 
 
 def test_who_signs_out_has_no_cookie_any_more(pages: Gateway) -> None:

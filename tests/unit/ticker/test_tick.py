@@ -470,9 +470,15 @@ def test_what_is_not_due_costs_a_tick_nothing(schedules: int) -> None:
     world, faults = World(shards=3), Faults()
     world.tick()  # the first one writes how many shards there are
     services = world.process(faults)
-    later = NOON + LOOKAHEAD + 1
+    later = NOON + LOOKAHEAD + MINUTE + 1
     for start in range(0, schedules, 500):
         numbers = range(start, min(start + 500, schedules))
         world.services.agenda.put([an_entry(later + n, shard=n % 3, owner=f"acme/idle-{n}") for n in numbers])
+    assert world.clock() // MINUTE % 10 == 0
+    world.tick(services)
+    looks = 1  # one minute in ten: whether a breaker is open for which nothing waits any more
+    assert Counter(operation for operation, _ in faults.calls) == {"GetItem": 1, "Query": 3 + looks}
+    faults.calls.clear()
+    world.wait(60)
     world.tick(services)
     assert Counter(operation for operation, _ in faults.calls) == {"GetItem": 1, "Query": 3}

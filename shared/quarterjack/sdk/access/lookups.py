@@ -8,7 +8,7 @@ from quarterjack.domain.names import check_name, parse_run_id
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.tenants.access import Verb
-from quarterjack.errors import NotFound
+from quarterjack.errors import NotFound, shorten
 from quarterjack.ports.services import Services
 from quarterjack.sdk.access.permits import Permits
 
@@ -22,10 +22,10 @@ class Lookups(Permits):
 
     def _read(self, run_id: str, verb: Verb) -> RunRow:
         """A run for which the caller has a verb. Raises InvalidInput, Forbidden, NotFound."""
-        self._permit_some(verb, what=f"run {run_id!r}")
+        self._permit_some(verb, what=f"run {shorten(run_id, 300)}")
         ref = parse_run_id(run_id)
         run = self._services.ledger.read(ref) if ref.tenant == self.tenant else None
-        self._permit_seen(verb, None if run is None else run.job, f"run {run_id!r}")
+        self._permit_seen(verb, None if run is None else run.job, f"run {shorten(run_id, 300)}")
         if run is None:
             raise NotFound(
                 f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over; list_runs() shows those it has"

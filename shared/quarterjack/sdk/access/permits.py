@@ -11,7 +11,7 @@ from quarterjack.domain.run import DeadRunRow, RunRow
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION
-from quarterjack.errors import InvalidInput
+from quarterjack.errors import InvalidInput, shorten
 from quarterjack.owner.access import AccessGate
 from quarterjack.sdk.access.masking import masked_dead, masked_run, masked_siblings
 from quarterjack.sdk.views import DeadRun, Run, dead_view, run_view
@@ -47,7 +47,7 @@ class Permits:
 
         Raises Forbidden at once if the caller has the verb for no job.
         """
-        what = f"schedule {name!r}"
+        what = f"schedule {shorten(name, 300)}"
         self._permit_some(verb, what=what)
 
         def check(head: Head | None) -> None:

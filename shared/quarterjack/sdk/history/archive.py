@@ -11,7 +11,7 @@ from quarterjack.domain.names import RunRef, check_name, parse_run_id
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import MINUTE, to_ms
-from quarterjack.errors import InvalidInput, Misconfigured, NotFound
+from quarterjack.errors import InvalidInput, Misconfigured, NotFound, shorten
 from quarterjack.fires.context import REACH
 from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.views import RunTransition, view_of
@@ -65,7 +65,7 @@ class ArchiveMethods(SchedulerBase):
         """
         from quarterjack.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (as above)
 
-        self._permit_some(Verb.READ_HISTORY, what=f"run {run_id!r}")
+        self._permit_some(Verb.READ_HISTORY, what=f"run {shorten(run_id, 300)}")
         store, run = self._archive(), self._read(run_id, Verb.READ_HISTORY)
         since, until = _lifetime(run, self._clock())
         wanted = ArchiveFilter(since=since, until=until, run=run.ref)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from quarterjack.domain.names import check_name, parse_run_id
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import to_ms
-from quarterjack.errors import NotFound
+from quarterjack.errors import NotFound, shorten
 from quarterjack.sdk.access.masking import masked_attempts, masked_run
 from quarterjack.sdk.base import SchedulerBase
 
@@ -38,11 +38,11 @@ class WhyMethods(SchedulerBase):
 
         Raises InvalidInput, NotFound (there is no such run, or its row has left the ledger), Conflict, Unavailable.
         """
-        self._permit_some(Verb.READ_HISTORY, what=f"run {run_id!r}")
+        self._permit_some(Verb.READ_HISTORY, what=f"run {shorten(run_id, 300)}")
         ref = parse_run_id(run_id)
         facts = self._evidence.of_run(ref) if ref.tenant == self.tenant else None
         if facts is None:
-            self._permit_seen(Verb.READ_HISTORY, None, f"run {run_id!r}")
+            self._permit_seen(Verb.READ_HISTORY, None, f"run {shorten(run_id, 300)}")
             raise NotFound(
                 f"run_id={run_id!r}: tenant {self.tenant!r} has no such run, or its retention is over; list_runs() shows those it has"
             )

@@ -12,7 +12,7 @@ from quarterjack.domain.tenants.api_key import ApiKey, check_key_name
 from quarterjack.domain.tenants.editing import checked_grant
 from quarterjack.domain.tenants.profile import ALL
 from quarterjack.domain.times import DAY, from_ms, to_ms
-from quarterjack.errors import InvalidInput
+from quarterjack.errors import InvalidInput, shorten
 from quarterjack.fires.context import FireContext
 from quarterjack.owner.api_keys import create_key, revoke_key
 from quarterjack.ports.services import Clock, Services
@@ -76,7 +76,7 @@ class KeyMethods:
             raise InvalidInput("expires_at", expires_at, "is over", "give a time ahead, or leave it out for no end")
         if seen is not None and (isinstance(seen, str) or not all(isinstance(each, str) for each in seen)):
             raise InvalidInput("seen", seen, "are not ids of keys", "pass those of keys(tenant), e.g. ['crm.1']")
-        self._permit(Verb.GRANT, holder, what=f"API key {name!r}")
+        self._permit(Verb.GRANT, holder, what=f"API key {shorten(name, 300)}")
         key, text = create_key(
             holder, name, can=scope.can, jobs=scope.jobs, expires_at=until, seen=seen, context=self._context
         )
@@ -96,7 +96,7 @@ class KeyMethods:
         holder = check_tenant(tenant)
         if not isinstance(key, str) or not key:
             raise InvalidInput("key", key, "is not the id of a key", "use the id of a listed key, e.g. 'crm.1'")
-        self._permit(Verb.GRANT, holder, what=f"API key {key!r}")
+        self._permit(Verb.GRANT, holder, what=f"API key {shorten(key, 300)}")
         return _view(revoke_key(holder, key, self._context))
 
 

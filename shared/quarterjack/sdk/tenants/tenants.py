@@ -31,7 +31,7 @@ from quarterjack.domain.tenants.profile import (
     checked_jobs,
     checked_principal,
 )
-from quarterjack.errors import InvalidInput, NotFound
+from quarterjack.errors import InvalidInput, NotFound, shorten
 from quarterjack.fires.acts import line_of
 from quarterjack.fires.context import FireContext
 from quarterjack.owner import tenants as acts
@@ -181,7 +181,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """
         holder = checked_holder(tenant)
         grant = checked_grant(holder, to, can, jobs)
-        self._permit(Verb.GRANT, holder, what=f"grants of {grant.to!r}")
+        self._permit(Verb.GRANT, holder, what=f"grants of {shorten(grant.to, 300)}")
         detail = {"to": grant.to, "can": [*grant.can], "jobs": [*grant.jobs]}
         edited = acts.change(
             holder,
@@ -203,7 +203,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         holder, principal = checked_holder(tenant), checked_principal(to)
         words = None if can is None else checked_grant(INSTALLATION, principal, can, (ALL,)).can
         only = None if jobs is None else checked_jobs((jobs,) if isinstance(jobs, str) else jobs)
-        self._permit(Verb.GRANT, holder, what=f"grants of {principal!r}")
+        self._permit(Verb.GRANT, holder, what=f"grants of {shorten(principal, 300)}")
         detail = {"to": principal, "can": words and [*words], "jobs": only and [*only]}
         edited = acts.change(
             holder,
@@ -229,7 +229,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         value, Forbidden, Misconfigured, Unavailable.
         """
         place, text = check_secret(name), storable_value(value)
-        self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {place!r}")
+        self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {shorten(place, 300)}")
         self._audit(AuditAct.SET_SECRET, tenant, place)
         self._services.secrets.put(tenant, place, text)
 
@@ -239,7 +239,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         The audit has its name, in a line that is written before. Raises InvalidInput, NotFound, Forbidden, Misconfigured, Unavailable.
         """
         place = check_secret(name)
-        self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {place!r}")
+        self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {shorten(place, 300)}")
         self._audit(AuditAct.DELETE_SECRET, tenant, place)
         if not self._services.secrets.delete(tenant, place):
             raise NotFound(f"name={name!r}: tenant {tenant!r} has no such secret")

@@ -94,7 +94,7 @@ def test_nor_to_a_trigger_or_a_backfill_with_a_payload_of_its_own() -> None:
 def test_a_payload_outside_the_tenants_folder_is_never_read(ref: str) -> None:
     """Not even where the row names it."""
     world, faults = World(), Faults()
-    run = replace(a_one_off(), job="note", payload=None, payload_ref=ref)
+    run = replace(a_one_off(), job="note", payload=None, payload_ref=ref, due=NOON, not_before=NOON, created_at=NOON)
     world.services.ledger.submit(run)
     world.services.work.send([OutgoingMessage(Message(run=run.ref, revision=0, not_before=NOON), 0)])
     world.work(world.worker(faults))
