@@ -56,7 +56,7 @@ def test_a_script_of_all_strikes_is_the_same_history() -> None:
 @in_rotation(of=4)
 def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
     spells = 0
-    for seed, faults in ((1, ROUGH), (15, WILD), (8, NONE), (11, HOSTILE)):
+    for seed, faults in ((3, ROUGH), (15, WILD), (8, NONE), (11, HOSTILE)):
         history = Pressed(seed, faults)
         assert history.judged() == []
         spells += len(read_hold_log(history.stage.memory.connect()).of(None).periods)

@@ -290,7 +290,7 @@ def _only_creates(
         Header(
             alias="If-None-Match",
             description="`*`: only create it; 412 if there is one",
-            json_schema_extra={"anyOf": [{"const": "*"}, {"type": "null"}]},
+            json_schema_extra={"pattern": r"^\*$"},
         ),
     ] = None,
 ) -> str | None:

@@ -87,7 +87,7 @@ def test_as_json(say: Say) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("why", "daily"), "--at: is missing, and no fire has been due yet; say when the fire was due"),
+        (("why", "daily"), "has had no fire yet; wait for the first one"),
         (("why", "dialy"), "did you mean 'daily'?"),
         (("why", "daily", "--at", "nine"), "is not a date and time"),
         (("why", "acme/daily#001777885200000", "--at", "2026-05-04T09:00:00Z"), "was given with the id of a run"),
@@ -129,11 +129,17 @@ class TestWithoutATime:
         harness.advance(days=3)
         assert say("why", "daily").out.startswith("SKIPPED  acme/daily at 2026-05-04 09:00:00Z")
 
-    def test_without_trouble_the_time_is_asked_for(self, say: Say, harness: Harness) -> None:
+    def test_without_trouble_the_last_fire_that_was_due_is_taken(self, say: Say, harness: Harness) -> None:
         harness.advance(days=2)
+        last = harness.scheduler.list_runs("daily", upcoming=False, newest_first=True).items[0].due
         said = say("why", "daily")
-        assert said.code == 1
-        assert "--at: is missing, and of the last 2 fires none failed, was late or was skipped" in said.err
+        assert said.code == 0
+        assert said.out.partition("  ")[2].startswith(f"acme/daily at {last:%Y-%m-%d %H:%M:%S}Z")
+
+    def test_a_fire_that_is_claimed_and_not_due_yet_is_none(self, say: Say, harness: Harness) -> None:
+        harness.scheduler.create_schedule("soon", "ok", "* * * * *")
+        assert harness.scheduler.list_runs("soon").items
+        assert "has had no fire yet" in say("why", "soon").err
 
     def test_a_time_of_day_is_the_last_one_in_the_schedules_zone(
         self, say: Say, harness: Harness, monkeypatch: pytest.MonkeyPatch

@@ -36,7 +36,7 @@ def why(
         PAST_FIRE,
         typer.Option(
             help="When the fire was due, or should have been, e.g. 09:00 or 'yesterday 09:00' in the schedule's zone, "
-            "or 2026-12-24T18:00:00Z. Default: the last fire that failed, was late or was skipped."
+            "or 2026-12-24T18:00:00Z. Default: the last fire that failed, was late or was skipped, else the last one."
         ),
     ] = None,
 ) -> None:
@@ -56,19 +56,22 @@ def why(
 
 
 def _last_trouble(shell: Shell, name: str) -> str:
-    """The run of the last fire that failed, was late or was skipped. Raises InvalidInput without one among the last fires."""
-    read, cursor = 0, cast("str | None", None)
+    """The run of the last fire that failed, was late or was skipped, else of the last fire. Raises InvalidInput before the first one."""
+    read, cursor, last = 0, cast("str | None", None), cast("str | None", None)
     while read < _READ:
-        page = shell.scheduler.list_runs(name, newest_first=True, limit=_PAGE, cursor=cursor)
+        page = shell.scheduler.list_runs(name, upcoming=False, newest_first=True, limit=_PAGE, cursor=cursor)
         for run in page.items:
+            last = last or str(run.id)
             if run.state in _TROUBLE or (run.lateness is not None and run.lateness > _LATE):
                 return str(run.id)
         read, cursor = read + len(page.items), page.cursor
         if cursor is None:
             break
-    found = f"of the last {read} fires none failed, was late or was skipped" if read else "no fire has been due yet"
-    what = f"is missing, and {found}"
-    raise InvalidInput("--at", None, what, "say when the fire was due, e.g. --at 09:00")
+    if last is None:
+        raise InvalidInput(
+            "NAME", name, "has had no fire yet", "wait for the first one, or see when it is due: schedules get"
+        )
+    return last
 
 
 def _print(shell: Shell, answer: Answer) -> None:
