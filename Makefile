@@ -168,8 +168,8 @@ test: setup lint ## a sample of each: another part of the long tests every day, 
 
 .PHONY: check
 check: setup dynamodb-local browser client-generator lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
-	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
 	@$(MAKE) --no-print-directory pythons ARGS=
+	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
 
 .PHONY: pythons
 pythons: $(VENV)/.dev ## the other Pythons that are promised: ONLY=3.14 for one; REQUIRED=all fails where one cannot be had; ARGS='--files 1' for all of it
