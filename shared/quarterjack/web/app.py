@@ -153,8 +153,10 @@ def openapi_document(app: FastAPI, root: str = "") -> dict[str, Any]:
     found["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     for path, operations in found["paths"].items():
         if path.startswith("/v1/"):
-            for operation in operations.values():
+            for method, operation in operations.items():
                 operation["security"] = [{"bearer": []}]
+                if method == "get" and any(one["name"] == "If-None-Match" for one in operation.get("parameters", ())):
+                    operation["responses"]["304"] = {"description": "Not changed: your copy is current"}
                 _add_refusals(operation)
     used = dict.fromkeys(tag for each in found["paths"].values() for one in each.values() for tag in one["tags"])
     found["tags"] = [{"name": tag, "description": TAGS[tag]} for tag in used]
