@@ -69,7 +69,7 @@ def _last_trouble(shell: Shell, name: str) -> str:
             break
     if last is None:
         raise InvalidInput(
-            "NAME", name, "has had no fire yet", "wait for the first one, or see when it is due: schedules get"
+            "name", name, "has had no fire yet", "wait for the first one, or see when it is due: schedules get"
         )
     return last
 
