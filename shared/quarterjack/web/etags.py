@@ -78,6 +78,9 @@ def guard_of(lines: Sequence[str], header: str) -> str | None:
     given = ", ".join(line.strip() for line in lines if line.strip(" \t,"))
     if not given:
         raise RefusedRequest(400, f"{header} is empty", "send the ETag of a GET, or leave the header out", field=header)
+    if given != "*" and _LIST.fullmatch(given) is None:
+        remedy = 'send the ETag of a GET with its quotation marks, e.g. "r5", or leave the header out'
+        raise RefusedRequest(400, f"{header}: {given[:80]!r} is no list of tags", remedy, field=header, value=given)
     return given
 
 
