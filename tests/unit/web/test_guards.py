@@ -54,7 +54,7 @@ def test_several_lines_of_if_match_are_one_list(api: Api) -> None:
     assert put(api, lines('"r77"', tag), timezone="UTC").status_code == 200
     assert put(api, lines(tag, '"r77"'), timezone="Europe/Paris").status_code == 412
     assert put(api, lines("", '"r2"'), timezone="Europe/Paris").status_code == 200
-    assert put(api, lines('"r1"', "no tag"), timezone="UTC").status_code == 412
+    assert put(api, lines('"r1"', "no tag"), timezone="UTC").status_code == 400
 
 
 def test_if_none_match_with_a_star_only_creates(api: Api) -> None:
