@@ -83,7 +83,7 @@ REFUSED = [
     ("runs tail", "x#y", "TARGET"),
     ("runs cancel", "", "RUN"),
     ("why", "x#y", "NAME|RUN"),
-    ("why", "s", "--at"),
+    ("why", "s", "NAME|RUN"),
     ("schedules list", "--tag =x", "--tag"),
     ("schedules bulk", "trigger --prefix a --note x", "--note"),
     ("import crontab", "no-such-file", "FILE"),
