@@ -148,7 +148,9 @@ def bulk(action: Any, words: dict[str, Any], **more: Any) -> Act:
 CASES: tuple[Case, ...] = (
     case("create_schedule", V.CREATE, lambda on, of: on.create_schedule(f"new-{of.name}", of.job, "0 9 * * *")),
     case("upsert_schedule", V.CREATE, lambda on, of: on.upsert_schedule(f"new-{of.name}", of.job, "0 9 * * *")),
-    case("upsert_schedule", V.UPDATE, lambda on, of: on.upsert_schedule(of.name, of.job, "0 7 * * *")),
+    case(
+        "upsert_schedule", V.UPDATE, lambda on, of: on.upsert_schedule(of.name, of.job, "0 7 * * *", keep_payload=True)
+    ),
     case("update_schedule", V.UPDATE, lambda on, of: on.update_schedule(of.name, description="d")),
     case("pause_schedule", V.PAUSE, lambda on, of: on.pause_schedule(of.name)),
     case("resume_schedule", V.RESUME, lambda on, of: on.resume_schedule(of.name)),
