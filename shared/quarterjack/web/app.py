@@ -138,10 +138,12 @@ def _add_open_routes(app: FastAPI) -> None:
     @app.get("/openapi.json", include_in_schema=False)
     def openapi(request: Request) -> Response:
         root = str(request.scope.get("root_path", "")).rstrip("/")
-        if root not in documents:
+        document = documents.get(root)  # another thread may put another one in its place at any time
+        if document is None:
+            document = json_bytes(openapi_document(app, root))
             documents.clear()
-            documents[root] = json_bytes(openapi_document(app, root))
-        return Response(documents[root], media_type="application/json")
+            documents[root] = document
+        return Response(document, media_type="application/json")
 
 
 def openapi_document(app: FastAPI, root: str = "") -> dict[str, Any]:

@@ -17,7 +17,7 @@ from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.settings import Settings
 from quarterjack.web.actors import Access, Actor, bearer_of, found_by
-from quarterjack.web.etags import guard_of
+from quarterjack.web.etags import TAGS_PATTERN, guard_of
 from quarterjack.web.limits import RequestLimit
 from quarterjack.web.problems import INVALID_CREDENTIALS, RefusedRequest
 from quarterjack.web.routes.routing import check_request
@@ -27,8 +27,7 @@ from quarterjack.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, TENA
 WARNING = "Quarterjack-Warning"
 _KEY = "[A-Za-z0-9._:@/-]{1,200}"
 _KEY_PATTERN = f'^({_KEY}|"{_KEY}")$'
-_ETAG = '(W/)?"[^"]*"'
-_TAGS = {"anyOf": [{"type": "string", "pattern": rf"^(\*|{_ETAG}( *, *{_ETAG})*)$"}, {"type": "null"}]}
+_TAGS = {"anyOf": [{"type": "string", "pattern": TAGS_PATTERN}, {"type": "null"}]}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ RACES = 8  # changes by others that one may meet
 
 _TAG = re.compile(r'(?:W/)?"[^"]*"')
 _LIST = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
+TAGS_PATTERN = rf"^(?:\*|{_LIST.pattern})$"  # of a header with tags, for the document
 _OURS = re.compile(r'"r([1-9][0-9]{0,14})(?:-([0-9a-f]{16}))?"')
 
 
@@ -77,10 +78,10 @@ def guard_of(lines: Sequence[str], header: str) -> str | None:
         return None
     given = ", ".join(line.strip() for line in lines if line.strip(" \t,"))
     if not given:
-        raise RefusedRequest(400, f"{header} is empty", "send the ETag of a GET, or leave the header out", field=header)
+        raise RefusedRequest(400, "the header is empty", "send the ETag of a GET, or leave it out", field=header)
     if given != "*" and _LIST.fullmatch(given) is None:
         remedy = 'send the ETag of a GET with its quotation marks, e.g. "r5", or leave the header out'
-        raise RefusedRequest(400, f"{header}: {given[:80]!r} is no list of tags", remedy, field=header, value=given)
+        raise RefusedRequest(400, f"{given[:80]!r} is no list of tags", remedy, field=header, value=given)
     return given
 
 
