@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from quarterjack.auditor.audit import audit
+from quarterjack.auditor.audit import WORKERS, audit
 from quarterjack.auditor.closing import close_days
 from quarterjack.auditor.history import check_history
 from quarterjack.domain.times import MINUTE, SECOND
@@ -23,7 +23,6 @@ from quarterjack.signals.measurement import counted
 from functions.observe import emit, logger, metrics, services
 
 _MARGIN = 2 * MINUTE  # of the function's time: a step that has begun reads a shard of the agenda
-_WORKERS = 8  # threads that check recent runs: each waits for DynamoDB most of the time
 _CLOSING = 3 * MINUTE  # the same
 _COMPACTION = 3 * MINUTE  # of the function's time at the most
 _FOLDING = 3 * MINUTE  # the same
@@ -37,7 +36,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
     _compact()
     _look_after_history()
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
-    report = audit(services(), clock=system_clock, budget=budget, removes=True, workers=_WORKERS)
+    report = audit(services(), clock=system_clock, budget=budget, removes=True, workers=WORKERS)
     emit(of_audit(report))
     return dict(vars(report))
 

@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 HOURS = 24 * 7  # every run is read once a week, within the queue's 14 days
 SEGMENTS = 8 * HOURS  # parts of the ledger: eight an hour, read side by side
+WORKERS = (
+    8  # threads that check recent runs in a process or a function of its own: each waits for DynamoDB most of the time
+)
 BATCH = 100_000  # schedules whose chains are compared with the agenda at a time: 25 MB
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from quarterjack.auditor.audit import audit
+from quarterjack.auditor.audit import WORKERS, audit
 from quarterjack.auditor.closing import close_days
 from quarterjack.auditor.history import check_history
 from quarterjack.auditor.walk import AuditReport
@@ -184,15 +184,12 @@ def _log_round(report: FollowReport) -> None:
         log.info("historian.done", extra=counts | {"delay_ms": report.delay})
 
 
-_AUDIT_WORKERS = 8  # threads that check recent runs
-
-
 def run_auditor(settings: Settings, *, sinks: Sequence[Sink] = ()) -> AuditReport:
     """Audit once, close the days of the record of acts, and look after the history. Figures go to ``sinks``, after an error too."""
     services = connect(settings)
     try:
         _close_days(services, sinks)
-        report = audit(services, clock=system_clock, workers=_AUDIT_WORKERS)
+        report = audit(services, clock=system_clock, workers=WORKERS)
         pass_on(sinks, partial(of_audit, report))
         if settings.history:
             _look_after_history(services, sinks)

@@ -87,8 +87,9 @@ class RecordKeeper:
 
     def watch(self) -> None:
         """Write it, if it lacks a run that has begun, and 5 s are over since the last time. Called every two seconds; reads nothing."""
-        now, last, runs = self._clock(), self._written, self._at_hand()
-        if any(now - run.started_at >= SETTLED for run in runs) if last is None else last.lacks(runs, now):
+        now, last = self._clock(), self._written
+        settled = [run for run in self._at_hand() if now - run.started_at >= SETTLED]
+        if settled and (last is None or last.lacks(settled)):
             self._write_beside(NEWS)
 
     def end(self) -> None:

@@ -126,12 +126,12 @@ class WorkerRow:
     invocation: str | None = None  # of a Lambda environment: the request that it worked on, as in the rows of its runs
     stopped_at: int | None = None  # UTC ms
 
-    def lacks(self, runs: Iterable[RunAtHand], now: int) -> bool:
-        """Whether it should name one of the runs at hand and does not. A record that has no room for all of its runs lacks none."""
+    def lacks(self, runs: Iterable[RunAtHand]) -> bool:
+        """Whether it should name one of these runs and does not. A record that has no room for all of its runs lacks none."""
         if self.at_hand > len(self.runs):
             return False
         named = {(run.ref, run.fence) for run in self.runs}
-        return any((run.ref, run.fence) not in named and now - run.started_at >= SETTLED for run in runs)
+        return any((run.ref, run.fence) not in named for run in runs)
 
     @property
     def expires(self) -> int:
