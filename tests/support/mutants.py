@@ -653,7 +653,7 @@ MUTANTS = (
     ),
     Mutant(
         "a rate counts from the end of a pause",
-        "owner/schedules/arm.py",
+        "owner/schedules/begin.py",
         "    return max(now, bound), previous.counts_from\n",
         "    return max(now, bound), None\n",
         ("tests/unit/owner/schedules/test_pauses.py",),
@@ -1178,8 +1178,8 @@ MUTANTS = (
     Mutant(
         "a gate that is missing is no finding",
         "dynamodb/audit.py",
-        "for day, number in counted.items() if number != GATES}",
-        "for day, number in counted.items() if number > GATES}",
+        "            if number != GATES:\n",
+        "            if number > GATES:\n",
         ("tests/unit/auditor/test_closing.py",),
     ),
     Mutant(

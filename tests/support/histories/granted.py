@@ -57,11 +57,14 @@ class Granted(Rich):
             self.stage.tell(process, f"is refused: {problem}")
 
     def _come_to_rest(self, process: Process) -> None:
+        """Twice: an operator whose process stalled may suspend the tenant, or take its jobs, after the first time."""
         operator = Tenants(services=process.services, clock=process.clock)
-        operator.set("acme", jobs=["*"])
-        operator.resume("acme")
-        process.wait(6)  # for so long the owner goes by what it has read
-        super()._come_to_rest(process)
+        for _ in range(2):
+            operator.set("acme", jobs=["*"])
+            operator.resume("acme")
+            process.wait(6)  # for so long the owner goes by what it has read
+            super()._come_to_rest(process)
+            process.wait(20 * 60)
 
     # What is seen.
 
