@@ -282,7 +282,7 @@ MUTANTS = (
     ),
     Mutant(
         "a success that nobody is told of",
-        "worker/pipeline.py",
+        "worker/after_end.py",
         "_advance_backfill, _report_success, _count_attempt,",
         "_advance_backfill, _count_attempt,",
         INCIDENTS,

@@ -108,11 +108,12 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "slots are given back before the end is recorded",
         "worker/pipeline.py",
-        "    try:\n        done, left = traced_settlement(",
+        "    try:\n        with settle_spans(worker, ended):",
         (
+            "    from quarterjack.worker.admission.concurrency import give_back\n"
             "    for each, _ in ended:\n        each.in_flight.leased_until = 0\n"
             "    give_back(worker, [each.in_flight for each, _ in ended])\n"
-            "    try:\n        done, left = traced_settlement("
+            "    try:\n        with settle_spans(worker, ended):"
         ),
     ),
     (

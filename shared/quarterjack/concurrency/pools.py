@@ -7,13 +7,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack
 
 from quarterjack.concurrency.forks import HoldsLocks
 
 IDLE = 60.0  # seconds after which an idle thread ends
 
-_Work = tuple[Callable[[], object], str]
+Arguments = TypeVarTuple("Arguments")
+_Work = tuple[str, Callable[..., object], tuple[Any, ...]]
 
 
 class ThreadCache(HoldsLocks):
@@ -27,13 +28,14 @@ class ThreadCache(HoldsLocks):
     def _make_locks(self) -> None:
         self._lock = threading.Lock()
 
-    def start(self, body: Callable[[], object], name: str) -> None:
-        """Run ``body`` in a thread of that name, at once."""
+    def start(self, name: str, body: Callable[[Unpack[Arguments]], object], *arguments: *Arguments) -> None:
+        """Call ``body`` with these arguments in a thread of that name, at once."""
+        work: _Work = name, body, arguments
         inbox = self._idle()
         if inbox is not None:
-            inbox.put((body, name))
+            inbox.put(work)
         else:
-            threading.Thread(target=self._serve, args=(body, name), daemon=True).start()
+            threading.Thread(target=self._serve, args=(work,), daemon=True).start()
 
     def _idle(self) -> SimpleQueue[_Work] | None:
         with self._lock:
@@ -43,20 +45,21 @@ class ThreadCache(HoldsLocks):
                     return inbox
         return None
 
-    def _serve(self, body: Callable[[], object] | None, name: str) -> None:
+    def _serve(self, work: _Work | None) -> None:
         inbox: SimpleQueue[_Work] = SimpleQueue()
-        while body is not None:
+        while work is not None:
+            name, body, arguments = work
             threading.current_thread().name = name
-            body()
-            del body  # so that its objects are freed while the thread is idle
+            body(*arguments)
+            del work, body, arguments  # so that their objects are freed while the thread is idle
             this = threading.current_thread()
             if this is threading.main_thread():  # the job has forked, and this is the child's only thread
                 return
             with self._lock:
                 self._waiting.append((inbox, this))
-            body, name = self._next(inbox)
+            work = self._next(inbox)
 
-    def _next(self, inbox: SimpleQueue[_Work]) -> tuple[Callable[[], object] | None, str]:
+    def _next(self, inbox: SimpleQueue[_Work]) -> _Work | None:
         try:
             return inbox.get(timeout=IDLE)
         except Empty:
@@ -64,7 +67,7 @@ class ThreadCache(HoldsLocks):
                 mine = (inbox, threading.current_thread())
                 if mine in self._waiting:
                     self._waiting.remove(mine)
-                    return None, ""
+                    return None
             return inbox.get()  # work was handed over just now
 
 
@@ -209,7 +212,7 @@ class _Call(Generic[_P, _R]):
             with self._changed:
                 self._is_helped, self._helping = True, self._helping + 1
             try:
-                _helpers.start(self._helper, "request")
+                _helpers.start("request", self._helper)
             except Exception:  # no further thread can be started: go on with the present ones
                 log.exception("request.no_thread")
                 with self._changed:

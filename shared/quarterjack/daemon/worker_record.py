@@ -110,7 +110,7 @@ class RecordKeeper:
             return
         if self._writing.acquire(blocking=False):
             try:
-                self._threads.start(self._write_and_release, "record")
+                self._threads.start("record", self._write_and_release)
             except Exception:  # no thread can be had
                 self._writing.release()
                 log.exception("worker.record_not_written")

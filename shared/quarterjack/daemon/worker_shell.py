@@ -7,7 +7,6 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 
 from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.daemon.worker_record import RecordKeeper
@@ -75,8 +74,8 @@ class WorkerShell:
 
     def start(self) -> None:
         """Heartbeats and deletions from now on; the worker's record is written beside them."""
-        self.worker.threads.start(self._beat, "heartbeat")
-        self.worker.threads.start(partial(self.worker.deletions.serve, self._ended), "deletions")
+        self.worker.threads.start("heartbeat", self._beat)
+        self.worker.threads.start("deletions", self.worker.deletions.serve, self._ended)
         if self._keeper is not None:
             self._keeper.begin(self.worker.heartbeat, name=self.worker.name)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Unpack
 
+from quarterjack.concurrency.pools import Arguments
 from quarterjack.domain.policies import Priority
 from quarterjack.errors import QuarterjackError
 from quarterjack.logs import RunFields
@@ -15,13 +17,14 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.ports.work_queue import RawMessage
 from quarterjack.undertaker.bury import bury_one
 from quarterjack.worker.context import Done, KnownJobs, WorkerContext
+from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN, DeleteBuffer, Heartbeat
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.executor import unbegun
 from quarterjack.worker.execution.perform import call, job_context, limit_of, timeout_of
 from quarterjack.worker.execution.run_store import RunStore
-from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.pipeline import run_batch
 from quarterjack.worker.spans import job_span
 from quarterjack.worker.stages import (
     Abandoned,
@@ -68,10 +71,9 @@ def make_worker(
 class InTurn:
     """KnownJobs in this thread, one after the other; their ends are settled together."""
 
-    def run(
-        self, worker: WorkerContext, leased: Sequence[LeasedRun], settle: Callable[[Sequence[EndedRun]], None]
-    ) -> None:
-        settle([(each, self._attempt(worker, each)) for each in leased])
+    def run(self, worker: WorkerContext, leased: Sequence[LeasedRun]) -> Iterator[Sequence[EndedRun]]:
+        if leased:
+            yield [(each, self._attempt(worker, each)) for each in leased]
 
     def _attempt(self, worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
         """One attempt. Its limits are applied when it returns: a job's own code cannot be interrupted here."""
@@ -88,9 +90,9 @@ class InTurn:
             return Abandoned()
         return limit if isinstance(limit, (Failed, Cancelled)) else result
 
-    def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
+    def start(self, worker: WorkerContext, body: Callable[[Unpack[Arguments]], object], *arguments: *Arguments) -> None:
         del worker
-        body()
+        body(*arguments)
 
 
 def work_off(worker: WorkerContext, received: Sequence[ReceivedMessage], *, together: bool = False) -> list[Outcome]:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Unpack
 
-from quarterjack.concurrency.pools import ThreadCache
+from quarterjack.concurrency.pools import Arguments, ThreadCache
 from quarterjack.domain.job import Job
 from quarterjack.domain.message import DeadLetter
 from quarterjack.domain.run import Failure, RunRow
@@ -76,16 +76,11 @@ class KnownJobs(Protocol):
 class Executor(Protocol):
     """How the jobs of a batch run."""
 
-    def run(
-        self,
-        worker: WorkerContext,
-        leased: Sequence[LeasedRun],
-        settle: Callable[[Sequence[EndedRun]], None],
-    ) -> None:
-        """Run them all. ``settle`` is called with those that have ended, some at a time, from any thread; it raises nothing."""
+    def run(self, worker: WorkerContext, leased: Sequence[LeasedRun]) -> Iterable[Sequence[EndedRun]]:
+        """Run them all; those that have ended, some at a time."""
 
-    def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
-        """Do what may take its time without holding up others."""
+    def start(self, worker: WorkerContext, body: Callable[[Unpack[Arguments]], object], *arguments: *Arguments) -> None:
+        """Call ``body`` with these arguments, without holding up the caller."""
 
 
 Done = tuple[ReceivedMessage, Outcome]

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from quarterjack import tracing
+from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import SECOND
 from quarterjack.state.start import delay_for
 from quarterjack.worker.context import WorkerContext
-from quarterjack.worker.stages import AttemptResult, EndedRun, Failed, LeasedRun, Outcome, ReadyRun
-
-T = TypeVar("T")
-Leases = Sequence[LeasedRun | Outcome | None]
+from quarterjack.worker.stages import AttemptResult, EndedRun, Failed, LeasedRun, ReadyRun
 
 
-def traced_leases(
-    worker: WorkerContext, ready: Sequence[ReadyRun], take: Callable[[WorkerContext, Sequence[ReadyRun]], Leases]
-) -> Leases:
-    """The answers of ``take``, with the spans of those that got their lease: their wait in the queue before it, and the lease."""
+@contextmanager
+def lease_spans(worker: WorkerContext, ready: Sequence[ReadyRun]) -> Iterator[None]:
+    """The spans of the runs that get their lease meanwhile: their wait in the queue before it, and the lease."""
     if not tracing.is_on():
-        return take(worker, ready)
+        yield
+        return
     asked = worker.clock()
-    answers = take(worker, ready)
+    yield
     answered = worker.clock()
-    for leased in answers:
-        if isinstance(leased, LeasedRun) and leased.message.trace is not None:
-            visible = _visible_at(leased)
+    for each in ready:
+        run = each.in_flight.run
+        if run is not None and each.message.trace is not None:
+            visible = _visible_at(each)
             if visible is not None:
-                _tell("queue wait", leased, min(visible, asked), asked)
-            _tell("lease", leased, asked, answered)
-    return answers
+                _tell("queue wait", each, run, min(visible, asked), asked)
+            _tell("lease", each, run, asked, answered)
 
 
 @contextmanager
@@ -40,7 +37,7 @@ def job_span(leased: LeasedRun) -> Iterator[Callable[[AttemptResult], AttemptRes
     if leased.message.trace is None:  # a trace of the process itself goes on
         yield lambda result: result
         return
-    with tracing.span("job", leased.message.trace, _attributes(leased)) as started:
+    with tracing.span("job", leased.message.trace, _attributes(leased, leased.run)) as started:
 
         def tell(result: AttemptResult) -> AttemptResult:
             if isinstance(result, Failed):
@@ -50,32 +47,32 @@ def job_span(leased: LeasedRun) -> Iterator[Callable[[AttemptResult], AttemptRes
         yield tell
 
 
-def traced_settlement(worker: WorkerContext, ended: Sequence[EndedRun], settle: Callable[[], T]) -> T:
-    """What ``settle`` returns, with a span for each of the runs that it settles."""
+@contextmanager
+def settle_spans(worker: WorkerContext, ended: Sequence[EndedRun]) -> Iterator[None]:
+    """A span for each of the runs that are settled meanwhile."""
     if not tracing.is_on():
-        return settle()
+        yield
+        return
     began = worker.clock()
-    settled = settle()
+    yield
     for leased, _ in ended:
-        _tell("settle", leased, began, worker.clock())
-    return settled
+        _tell("settle", leased, leased.run, began, worker.clock())
 
 
-def _tell(name: str, leased: LeasedRun, began: int, ended: int) -> None:
-    tracing.past_span(name, leased.message.trace, began, ended, _attributes(leased))
+def _tell(name: str, ready: ReadyRun, run: RunRow, began: int, ended: int) -> None:
+    tracing.past_span(name, ready.message.trace, began, ended, _attributes(ready, run))
 
 
-def _attributes(leased: LeasedRun) -> dict[str, str | int]:
-    run = leased.run
+def _attributes(ready: ReadyRun, run: RunRow) -> dict[str, str | int]:
     return {
         "quarterjack.run_id": str(run.ref),
-        "quarterjack.job": leased.job.name,
+        "quarterjack.job": ready.job.name,
         "quarterjack.tenant": run.ref.tenant,
         "quarterjack.attempt": run.attempt,
     }
 
 
-def _visible_at(leased: LeasedRun) -> int | None:
+def _visible_at(ready: ReadyRun) -> int | None:
     """When the message could be received first (UTC ms); None if its time of sending is not known."""
-    sent, message = leased.received.delivery.sent_at, leased.message
+    sent, message = ready.received.delivery.sent_at, ready.message
     return sent + delay_for(message.not_before, message.start, sent) * SECOND if sent else None

@@ -33,9 +33,10 @@ from quarterjack.state.backpressure import Limits
 from quarterjack.state.lease import HEARTBEAT, SKEW
 from quarterjack.worker.ahead import Instants
 from quarterjack.worker.context import CrashQuarantine, Done, WorkerContext
+from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN
-from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.pipeline import run_batch
 
 from tests.support.histories.rich import JOBS, NEVER, Rich
 from tests.support.histories.simulator import Faults, Process

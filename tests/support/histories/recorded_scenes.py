@@ -77,8 +77,9 @@ class Cast:
         """Lease a run, and go no further."""
         hand, kept = Hand(worker=self._worker("hangs")), list[InFlightMessage]()
         for received in self._messages(parse_run_id(run.id), hand):
-            executor: Any = SimpleNamespace(run=lambda *_, received=received: kept.append(received.in_flight))
+            executor: Any = SimpleNamespace(run=lambda *_: ())
             run_batch(replace(hand.worker, executor=executor), [received])
+            kept.append(received.in_flight)
         return kept[0] if kept else None
 
     def release(self, in_flight: InFlightMessage) -> None:

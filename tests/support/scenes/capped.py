@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from quarterjack import Tenants
+from quarterjack.concurrency.pools import Arguments
 from quarterjack.domain.run import EntryKind, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.fires.lines import read_slots
 from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
 from quarterjack.testing import Hook
 from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN
-from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.pipeline import run_batch, settle
 from quarterjack.worker.stages import AttemptResult, EndedRun, LeasedRun, Returned
 
 from tests.support.scenes.world import World
 
-Settle = Callable[[Sequence[EndedRun]], None]
 ACME = ConcurrencyCap(tenant="acme", job="*", most=None)
 
 
@@ -29,19 +30,20 @@ ACME = ConcurrencyCap(tenant="acme", job="*", most=None)
 class Lasting:
     """An executor whose jobs end when the test says so."""
 
-    going: list[tuple[LeasedRun, Settle]] = field(default_factory=list)
+    going: list[tuple[LeasedRun, WorkerContext]] = field(default_factory=list)
 
-    def run(self, worker: WorkerContext, leased: Sequence[LeasedRun], settle: Settle) -> None:
-        self.going += [(each, settle) for each in leased]
+    def run(self, worker: WorkerContext, leased: Sequence[LeasedRun]) -> Sequence[Sequence[EndedRun]]:
+        self.going += [(each, worker) for each in leased]
+        return ()
 
-    def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
-        body()
+    def start(self, worker: WorkerContext, body: Callable[[Unpack[Arguments]], object], *arguments: *Arguments) -> None:
+        body(*arguments)
 
     def end(self, number: int = 1, result: AttemptResult | None = None) -> None:
         """The jobs that began first end together."""
         ending, self.going = self.going[:number], self.going[number:]
-        for settle in dict.fromkeys(settle for _, settle in ending):
-            settle([(each, result or Returned()) for each, of in ending if of is settle])
+        if ending:
+            settle(ending[0][1], [(each, result or Returned()) for each, _ in ending])
 
 
 @dataclass

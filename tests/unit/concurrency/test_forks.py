@@ -69,7 +69,7 @@ def payloads() -> BucketPayloads:
 
 def start(threads: ThreadCache) -> None:
     ran = threading.Event()
-    threads.start(ran.set, "one")
+    threads.start("one", ran.set)
     assert ran.wait(LONG)
 
 

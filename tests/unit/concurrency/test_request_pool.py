@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from quarterjack.aws.connections import HttpResponse
@@ -111,9 +112,9 @@ class Counted(ThreadCache):
         super().__init__()
         self.asked = 0
 
-    def start(self, body: Callable[[], object], name: str) -> None:
+    def start(self, name: str, body: Callable[..., object], *arguments: Any) -> None:
         self.asked += 1
-        super().start(body, name)
+        super().start(name, body, *arguments)
 
 
 @pytest.fixture
@@ -130,11 +131,11 @@ class Few(ThreadCache):
         super().__init__()
         self._left = left
 
-    def start(self, body: Callable[[], object], name: str) -> None:
+    def start(self, name: str, body: Callable[..., object], *arguments: Any) -> None:
         if not self._left:
             raise RuntimeError("can't start new thread")
         self._left -= 1
-        super().start(body, name)
+        super().start(name, body, *arguments)
 
 
 @pytest.mark.parametrize("threads", [0, 2])

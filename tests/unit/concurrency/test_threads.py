@@ -22,7 +22,7 @@ def run(threads: ThreadCache, name: str = "one") -> threading.Thread:
         assert threading.current_thread().name == name
         ended.set()
 
-    threads.start(body, name)
+    threads.start(name, body)
     assert ended.wait(PATIENCE)
     return seen[0]
 
@@ -46,7 +46,7 @@ def test_a_thread_that_has_ended_its_work_takes_the_next() -> None:
 def test_work_never_waits_for_other_work() -> None:
     threads, barrier = ThreadCache(), threading.Barrier(20)
     for number in range(20):
-        threads.start(lambda: barrier.wait(PATIENCE), f"{number}")
+        threads.start(f"{number}", barrier.wait, PATIENCE)
     idle(threads, 20)
 
 
@@ -66,7 +66,7 @@ def test_work_that_raises_costs_its_thread_only() -> None:
     raised = threading.Event()
     threading.excepthook = lambda args: raised.set()
     try:
-        threads.start(lambda: 1 / 0, "raises")
+        threads.start("raises", lambda: 1 / 0)
         assert raised.wait(PATIENCE)
     finally:
         threading.excepthook = hook

@@ -226,11 +226,11 @@ def test_runs_that_get_no_threads_of_their_own_begin_one_after_the_other(
     monkeypatch.setattr("quarterjack.worker.delivery.receive._LATER", 0)
     start, refused = ThreadCache.start, threading.Event()
 
-    def start_one(threads: ThreadCache, body: Callable[[], object], name: str) -> None:
+    def start_one(threads: ThreadCache, name: str, body: Callable[..., object], *arguments: object) -> None:
         if name == "jobs":
             refused.set()
             raise RuntimeError("can't start new thread")
-        start(threads, body, name)
+        start(threads, name, body, *arguments)
 
     monkeypatch.setattr(ThreadCache, "start", start_one)
     for _ in range(3):

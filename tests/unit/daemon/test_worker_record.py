@@ -60,7 +60,7 @@ class Letter:
 class AtOnce:
     """In place of threads: a write is done when it was asked for."""
 
-    def start(self, body: Any, name: str) -> None:
+    def start(self, name: str, body: Any) -> None:
         del name
         body()
 

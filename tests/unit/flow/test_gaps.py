@@ -56,9 +56,10 @@ class Place:
         received = receive(hand.worker, [delivery])
         release: list[InFlightMessage] = []
 
-        def hang(*_: object) -> None:
+        def hang(*_: object) -> list[object]:
             """The process goes no further."""
             release.append(received[0].in_flight)
+            return []
 
         executor: Any = SimpleNamespace(run=hang)
         run_batch(replace(hand.worker, executor=executor), received)

@@ -190,10 +190,10 @@ class Short(ThreadCache):
         super().__init__()
         self._short = name
 
-    def start(self, body: Callable[[], object], name: str) -> None:
+    def start(self, name: str, body: Callable[..., object], *arguments: object) -> None:
         if name == self._short:
             raise RuntimeError("can't start new thread")
-        super().start(body, name)
+        super().start(name, body, *arguments)
 
     @property
     def idle(self) -> int:

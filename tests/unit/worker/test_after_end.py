@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 import pytest
-from quarterjack.worker import pipeline
+from quarterjack.worker import after_end
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.pipeline import run_batch
@@ -23,7 +23,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def hook(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
         told.append(f"{outcome.action} {outcome.why}".strip())
 
-    monkeypatch.setattr(pipeline, "HOOKS", (*pipeline.HOOKS, hook))
+    monkeypatch.setattr(after_end, "HOOKS", (*after_end.HOOKS, hook))
     return told
 
 
@@ -56,7 +56,7 @@ def test_a_hook_that_fails_stops_neither_the_others_nor_the_report(
     def broken(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
         raise KeyError("ours")
 
-    monkeypatch.setattr(pipeline, "HOOKS", (broken, *pipeline.HOOKS))
+    monkeypatch.setattr(after_end, "HOOKS", (broken, *after_end.HOOKS))
     world = World()
     world.scheduler.submit("note")
     with caplog.at_level(logging.ERROR):

@@ -18,11 +18,12 @@ from quarterjack.state.start import HEAD_START, HELD, UNCERTAIN, may_not_have_be
 from quarterjack.testing import Crash
 from quarterjack.worker.ahead import Instants
 from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.execution.executor import ThreadedExecutor
 from quarterjack.worker.execution.settle import release_run
-from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.pipeline import run_batch
 from quarterjack.worker.stages import LeasedRun, Outcome
 
 from tests.support.scenes.threads import PATIENCE

@@ -13,10 +13,11 @@ from quarterjack import Context, RunState
 from quarterjack.testing import Crash, Hook
 from quarterjack.testing.process import work_off
 from quarterjack.worker.context import Done, WorkerContext
+from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.execution.executor import ThreadedExecutor
-from quarterjack.worker.pipeline import partition_batch, run_batch
+from quarterjack.worker.pipeline import run_batch
 from quarterjack.worker.stages import Outcome, ReceivedMessage
 
 from tests.support.scenes.threads import PATIENCE

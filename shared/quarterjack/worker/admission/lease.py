@@ -1,19 +1,17 @@
 """Lease: take the exclusive right to execute runs, or say why not. A run has started when its lease is committed.
 
-Plain first leases of a batch are one request. What that refuses, and what is no plain first lease, asks by itself: up to three times
-while others move the row, and after a worker that vanished. Both ask for the transition of ``_lease_of``.
+The plain first leases of a batch are one request. A run that this request refuses, and a run of a batch of one, ask by themselves: up
+to three times while others move the row, and after a worker that vanished. Both ask for the transition of ``_lease_of``.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.policies import Delivery, Isolation
 from quarterjack.domain.run import MISSED, AgendaEntry, EntryKind, FailedAttemptRow, RunRow
 from quarterjack.errors import Unavailable
 from quarterjack.ports.ledger import TransitionResult
@@ -25,36 +23,21 @@ from quarterjack.worker.admission.concurrency import is_covered
 from quarterjack.worker.admission.granted import barred, is_believed
 from quarterjack.worker.admission.refused import RETRY_AFTER, record, refused
 from quarterjack.worker.context import WorkerContext
-from quarterjack.worker.delivery.receive import guarded, on_service_error
-from quarterjack.worker.stages import Action, LeasedRun, Outcome, ReadyRun, ReceivedMessage
+from quarterjack.worker.delivery.receive import on_failure, on_service_error
+from quarterjack.worker.stages import Action, LeasedRun, Outcome, ReadyRun
 
 log = logging.getLogger(__name__)
 
 _TRIES = 3  # leases tried on a row that others keep moving
 
 
-def is_batchable(worker: WorkerContext, received: ReceivedMessage) -> bool:
-    """Whether its run takes no more than a plain first lease, a job in a thread and a settlement, so that it can share their requests.
-
-    What may take longer (a payload in the bucket, a slot, a backfill's next run) would hold up the others of its batch.
-    """
-    message, revision, spec = received.message, received.revision, received.spec
-    job = None if spec is None else worker.jobs.get(spec.job)
-    if message is None or spec is None or job is None or received.alone or received.delivery.receives > 1:
-        return False
-    if message.fence or message.backfill or spec.payload_ref or job.policies.isolation is not Isolation.THREAD:
-        return False
-    if (spec.overrides.delivery or job.policies.delivery) is Delivery.AT_MOST_ONCE:
-        return False
-    if revision is None:
-        return message.run.is_one_off
-    return not (revision.definition.options.shadow or received.is_exclusive or revision.failing)
-
-
-def take_leases(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun | Outcome | None]:
-    """For each run: leased, its outcome, or None: refused in a request with others, or admitted long ago: it has to ask alone."""
-    if len(ready) == 1 and not is_batchable(worker, ready[0].received):
-        return [guarded(worker, ready[0].received, partial(_take_alone, worker, ready[0]))]
+def lease_runs(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun | Outcome | None]:
+    """For each run: leased, its outcome, or None: the shared request refused it, so that it has to ask by itself."""
+    if len(ready) == 1 and not ready[0].ahead:
+        try:
+            return [_lease_patiently(worker, ready[0])]
+        except Exception as problem:  # noqa: BLE001 (on_failure logs it)
+            return [on_failure(worker, ready[0].received, problem)]
     leases = {
         each.message.run: _lease_of(worker, each, worker.new_lease_token(), first=True)
         for each in ready
@@ -126,7 +109,8 @@ def _leased(ready: ReadyRun, run: RunRow, *, rescued: bool = False) -> LeasedRun
     return LeasedRun(**vars(ready), run=run, rescued=rescued)
 
 
-def _take_alone(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
+def _lease_patiently(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outcome:
+    """Up to three times while others move the row, and after a worker that vanished. Raises Unavailable."""
     message, in_flight, token = ready.message, ready.in_flight, worker.new_lease_token()
     watch = _leave_watch(worker, message, token) if ready.is_at_most_once else None
     in_flight.at_most_once = ready.is_at_most_once  # before there is a lease to give back

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypedDict, TypeVar
+from typing import TypedDict
 
 from quarterjack.domain.message import GARBAGE, Message, decode
 from quarterjack.domain.names import RunRef
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 _SOON = 10 * SECOND  # before a message comes back that met an unavailable service
 _LATER = 60 * SECOND  # before a message comes back that met a defect of ours
-
-_T = TypeVar("_T")
 
 
 def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[ReceivedMessage]:
@@ -194,15 +192,12 @@ def _show(worker: WorkerContext, received: ReceivedMessage, at: int) -> None:
 # What a step does that fails.
 
 
-def guarded(worker: WorkerContext, received: ReceivedMessage, step: Callable[[], _T]) -> _T | Outcome:
-    """What a step of a message gives, or the outcome of its failure."""
-    try:
-        return step()
-    except Unavailable as problem:
+def on_failure(worker: WorkerContext, received: ReceivedMessage, problem: Exception) -> Outcome:
+    """The outcome of a message for which a step failed: the one boundary between exceptions and outcomes."""
+    if isinstance(problem, Unavailable):
         return on_service_error(worker, received, str(problem))
-    except Exception:
-        log.exception("work.defect", extra={"run_id": str(received.in_flight.ref)})
-        return on_internal_error(worker, received)
+    log.error("work.defect", extra={"run_id": str(received.in_flight.ref)}, exc_info=problem)
+    return on_internal_error(worker, received)
 
 
 def on_service_error(worker: WorkerContext, received: ReceivedMessage, problem: str) -> Outcome:

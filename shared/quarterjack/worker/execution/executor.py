@@ -1,8 +1,8 @@
 """Executor: the jobs of a batch in threads, watched. No job waits for another's end, and no outcome for a slow job.
 
-    the batch's thread   job ─► job ─► …            the first that runs jobs: no thread is started before the first job but the watch
+    the batch's thread   the watch: limits, and hands over the ends: LINGER after the first, or when it is all
+    a thread             job ─► job ─► …            one at first
     further threads             job ─► …            where jobs have not begun after SOON: 1, 2, 4 …
-    the watch            limits, and settle what has ended: LINGER after the first, or when it is all
 
 A thread cannot be killed: at its timeout, after its cancel grace or with its lease lost it is abandoned, its fence is gone, and the
 process is marked for recycling. A job in a process of its own watches its limits itself.
@@ -14,8 +14,10 @@ import contextvars
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Unpack
 
+from quarterjack.concurrency.pools import Arguments
 from quarterjack.domain.policies import Isolation
 from quarterjack.worker.ahead import begin
 from quarterjack.worker.context import WorkerContext
@@ -28,21 +30,19 @@ LINGER = 0.02  # seconds that an outcome waits for others to be settled with
 SOON = 0.001  # seconds in which a thread ends a job, or others get threads of their own: jobs that end at once need but one
 SHORTAGE = 0.25  # seconds until a thread is asked for again after none could be had
 
-Settle = Callable[[Sequence[EndedRun]], None]
-_Job = tuple[LeasedRun, contextvars.Context]
-
 
 class ThreadedExecutor:
     """Jobs at the same time."""
 
-    def run(self, worker: WorkerContext, leased: Sequence[LeasedRun], settle: Settle) -> None:
-        watch = _Watch(worker, leased, settle)
-        first = watch.take()  # before the watch looks for help: it is for the jobs that this thread does not get to
-        worker.threads.start(watch.run, "watch")
-        watch.serve(first)
+    def run(self, worker: WorkerContext, leased: Sequence[LeasedRun]) -> Iterator[Sequence[EndedRun]]:
+        if not leased:
+            return
+        watch = _Watch(worker, leased)
+        worker.threads.start("job", watch.serve)
+        yield from watch.ends()
 
-    def submit(self, worker: WorkerContext, body: Callable[[], object]) -> None:
-        worker.threads.start(body, "aside")
+    def start(self, worker: WorkerContext, body: Callable[[Unpack[Arguments]], object], *arguments: *Arguments) -> None:
+        worker.threads.start("batch", body, *arguments)
 
 
 def unbegun(worker: WorkerContext, leased: LeasedRun) -> AttemptResult | None:
@@ -59,10 +59,10 @@ def unbegun(worker: WorkerContext, leased: LeasedRun) -> AttemptResult | None:
 
 
 class _Watch:
-    """Watches a batch's jobs from a thread of its own, and settles those that have ended."""
+    """Watches the jobs of a batch."""
 
-    def __init__(self, worker: WorkerContext, leased: Sequence[LeasedRun], settle: Settle) -> None:
-        self._worker, self._settle = worker, settle
+    def __init__(self, worker: WorkerContext, leased: Sequence[LeasedRun]) -> None:
+        self._worker = worker
         self._running = list(leased)
         self._to_begin = deque((each, contextvars.copy_context()) for each in leased)
         self._at_work = len(leased)  # jobs that have not ended
@@ -76,20 +76,15 @@ class _Watch:
             if worker.isolated is None or each.policies.isolation is not Isolation.PROCESS
         }
 
-    def take(self) -> _Job | None:
-        """The next job, for the calling thread alone; None: all are taken."""
-        try:
-            return self._to_begin.popleft()
-        except IndexError:
-            return None
-
-    def serve(self, job: _Job | None) -> None:
+    def serve(self) -> None:
         """One job after the other, each in a copy of the batch's context: nothing of one is there for the next."""
-        while job is not None:
-            leased, context = job
+        while self._to_begin:
+            try:
+                leased, context = self._to_begin.popleft()
+            except IndexError:  # another thread took the last one
+                return
             threading.current_thread().name = f"job {leased.run.ref}"
             context.run(self._attempt, leased)
-            job = self.take()
 
     def _attempt(self, leased: LeasedRun) -> None:
         result = unbegun(self._worker, leased) or perform(self._worker, leased)
@@ -100,8 +95,8 @@ class _Watch:
                 self._wants_first = False
                 self._changed.notify_all()
 
-    def run(self) -> None:
-        """The body of the watching thread."""
+    def ends(self) -> Iterator[Sequence[EndedRun]]:
+        """The runs whose jobs have ended, by themselves or by a limit, some at a time, until all have."""
         self._get_help()
         while self._running:
             ended = self._wait()
@@ -110,7 +105,7 @@ class _Watch:
                 if not leased.results:
                     self._worker.abandoned.set()
                     log.error("job.abandoned", extra={"run_id": str(leased.run.ref), "job": leased.job.name})
-            self._settle(ended)
+            yield ended
 
     def _get_help(self) -> None:
         """Twice as many threads, again and again, where no job has ended for SOON and some have not begun."""
@@ -119,7 +114,7 @@ class _Watch:
         while self._to_begin:
             try:
                 for _ in range(min(more, len(self._to_begin))):
-                    self._worker.threads.start(lambda: self.serve(self.take()), "jobs")
+                    self._worker.threads.start("jobs", self.serve)
             except Exception:  # no more can be had now; to give up would leave behind what has begun
                 log.exception("work.no_thread")
                 self._wait_while_they_get_on(SHORTAGE)

@@ -24,6 +24,7 @@ from quarterjack.worker.admission.concurrency import give_back
 from quarterjack.worker.admission.refused import record
 from quarterjack.worker.ahead import dated
 from quarterjack.worker.context import Done, WorkerContext
+from quarterjack.worker.delivery.receive import on_failure
 from quarterjack.worker.execution.perform import judged, log_end, presentable
 from quarterjack.worker.stages import (
     Abandoned,
@@ -59,8 +60,8 @@ class Settlement(NamedTuple):
     failure: Failure | None = None  # of the failed attempt, whose row follows
 
 
-def settle_together(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[list[Done], list[EndedRun]]:
-    """Outcomes of the plain successes; and the ends that are left, each to be settled alone."""
+def settle_runs(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[list[Done], list[EndedRun]]:
+    """Record the plain successes in one request; and the other ends, judged and masked, for ``settle_run``."""
     ended = [(leased, presentable(leased, judged(leased, result))) for leased, result in ended]
     plain = {
         leased.run.ref: _settlement_of(worker, leased, result)
@@ -87,10 +88,13 @@ def settle_together(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[l
     return done, left
 
 
-def settle_alone(worker: WorkerContext, ended: EndedRun) -> Outcome:
-    """Record one end. Raises Unavailable."""
+def settle_run(worker: WorkerContext, ended: EndedRun) -> Outcome:
+    """Record an end that ``settle_runs`` has left, with further tries while the ledger does not answer."""
     leased, result = ended
-    outcome = _settled(worker, leased, result)
+    try:
+        outcome = _settled(worker, leased, result)
+    except Exception as problem:  # noqa: BLE001 (on_failure logs it)
+        return on_failure(worker, leased.received, problem)
     if outcome.duration is None and not isinstance(result, NotBegun):  # it ended, but its end was not recorded
         outcome = replace(outcome, duration=worker.clock() - leased.began_at)
     log_end(leased, outcome, result)

@@ -1,0 +1,75 @@
+"""What follows the end of a message: its run is settled and the message acknowledged before, and no hook may undo that.
+
+A hook that fails is logged; the ticker or the auditor repairs its omission.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from quarterjack.domain.run import RunState
+from quarterjack.owner.backfill.control import move_on
+from quarterjack.undertaker.success_watch import report_success
+from quarterjack.worker.admission.overlap import release_slot
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import ENDED, Outcome, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+Hook = Callable[[WorkerContext, ReceivedMessage, Outcome], None]
+
+
+def after_end(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """Call every hook. Raises nothing."""
+    for hook in HOOKS:
+        try:
+            hook(worker, received, outcome)
+        except Exception:
+            log.exception("work.hook_failed", extra={"run_id": str(received.in_flight.ref), "hook": hook.__name__})
+
+
+def _release_slot(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    if received.is_exclusive:
+        release_slot(worker, outcome)
+
+
+def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    if outcome.message is not None and outcome.message.backfill is not None:
+        move_on(outcome.message, outcome.state, received.revision, worker.services, worker.clock)
+
+
+def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """A run that has ended before may have succeeded at a worker that could not report it; the ticker reads its row."""
+    message, revision = outcome.message, received.revision
+    if message is None or revision is None or not revision.failing:
+        return
+    if outcome.state is RunState.SUCCEEDED or outcome.why == ENDED:
+        report_success(message, revision, worker.services, worker.clock)
+
+
+def _count_attempt(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """An attempt that ended, for the circuit breakers of a tenant that has some."""
+    message, spec = outcome.message, received.spec
+    if outcome.duration is None or message is None or spec is None or outcome.state not in _COUNTED:
+        return
+    tenant, now = message.run.tenant, worker.clock()
+    governance = received.revisions.governance.get(tenant)
+    percent = None if governance is None else governance.limits.breaker_percent
+    if percent is None or outcome.why in _OF_THE_CALLER:
+        return
+    succeeded = outcome.state is RunState.SUCCEEDED
+    worker.breakers.count(tenant, spec.job, worker.services, now, succeeded=succeeded, percent=percent)
+
+
+def _return_permit(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """A run that had a permit of its circuit breaker and no lease, as it was over or has to wait, leaves it to the next one."""
+    in_flight, spec = received.in_flight, received.spec
+    if in_flight.permitted and in_flight.run is None and outcome.message is not None and spec is not None:
+        worker.breakers.give_back(outcome.message.run.tenant, spec.job)
+
+
+_COUNTED = (RunState.SUCCEEDED, RunState.RETRYING, RunState.DEAD)
+_OF_THE_CALLER = ("InvalidInput",)  # kinds of failures that say nothing of the job: the payload does not fit
+
+HOOKS: tuple[Hook, ...] = (_release_slot, _advance_backfill, _report_success, _count_attempt, _return_permit)
