@@ -35,7 +35,7 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "runs that are over use up the permits",
-        "worker/pipeline.py",
+        "worker/after_end.py",
         "_report_success, _count_attempt, _return_permit)",
         "_report_success, _count_attempt)",
     ),
@@ -107,7 +107,7 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "attempts of a tenant without the limit are counted",
-        "worker/pipeline.py",
+        "worker/after_end.py",
         "percent = None if governance is None else governance.limits.breaker_percent\n",
         "percent = None if governance is None else governance.limits.breaker_percent or 100\n",
     ),

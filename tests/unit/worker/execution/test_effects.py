@@ -334,7 +334,7 @@ def test_what_lies_beside_a_run_costs_one_transaction_each_and_reading_it_one_qu
     world.work(world.worker(faults))
     assert faults.count("TransactWriteItems") == 3
     assert faults.verbs().count("beside") == 1
-    assert faults.count("BatchExecuteStatement") == 2, "lease and settle"
+    assert [verb for verb in faults.verbs() if verb in ("lease", "succeed")] == ["lease", "succeed"]
 
 
 def test_a_generator_is_refused_as_a_job() -> None:
