@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,7 @@ pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 SCHEDULES = 30
 SECONDS = 12  # of fires
+PATIENCE = 120  # seconds: how fast an engine is, is not what is tested
 
 
 def test_two_tickers_and_two_workers_run_every_fire_once(scene: Scene) -> None:
@@ -34,11 +36,18 @@ def test_two_tickers_and_two_workers_run_every_fire_once(scene: Scene) -> None:
         for fire in fires
     }
     assert len(expected) == SCHEDULES * (SECONDS / 2 + 1)
-    assert until(lambda: expected <= set(scene.counts()), SECONDS + 20), sorted(expected - set(scene.counts()))[:5]
+    assert until(lambda: expected <= set(scene.counts()), SECONDS + PATIENCE), sorted(expected - set(scene.counts()))[
+        :5
+    ]
     assert not duplicates(scene.counts())
     assert all(start.at >= start.due for start in scene.starts())
     assert len({start.pid for start in scene.starts()}) == 2, "both workers had their share"
-    for name in names:
-        runs = scene.scheduler.list_runs(name, before=last).items
-        assert len(runs) == len(fires)
-        assert {run.state for run in runs} == {RunState.SUCCEEDED}
+    scheduler = scene.scheduler
+
+    def states() -> list[Counter[RunState]]:
+        return [Counter(run.state for run in scheduler.list_runs(name, before=last).items) for name in names]
+
+    succeeded = [Counter({RunState.SUCCEEDED: len(fires)})] * SCHEDULES
+    assert until(lambda: states() == succeeded, PATIENCE), (
+        states()
+    )  # a run is settled after its job has told of its start

@@ -19,6 +19,8 @@ from tests.support.installation.serving import running_server
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 DOCUMENT = openapi_document(Api().app)
+PATIENCE = 60  # seconds for an answer, instead of schemathesis's 10: what is tested is the answer, also where the services are slow
+FOUND = [Phase.generate]  # a request that fails is not shrunk: tens of further ones, each of which may wait as long
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ class Served:
 def served(local_cloud: LocalCloud) -> Iterator[Served]:
     with running_server(local_cloud) as said:
         headers = {"Authorization": f"Bearer {said['key']}"}
-        with httpx.Client(base_url=said["url"], headers=headers, timeout=60, trust_env=False) as client:
+        with httpx.Client(base_url=said["url"], headers=headers, timeout=PATIENCE, trust_env=False) as client:
             base = "/v1/tenants/default"
             assert client.put(f"{base}/schedules/hello~x", json=NIGHTLY).status_code == 201
             run = client.post(f"{base}/runs", json={"job": "greet", "delay": 1_000_000}).json()["url_id"]
@@ -48,7 +50,7 @@ def served(local_cloud: LocalCloud) -> Iterator[Served]:
 @pytest.mark.parametrize(("method", "path"), operations(DOCUMENT))
 def test_answers_over_http_are_as_the_document_says(served: Served, method: str, path: str, mode: str) -> None:
     @given(case=served.schema[path][method].as_strategy(generation_mode=generation(mode)))
-    @quietly(4)
+    @settings(quietly(4), phases=FOUND)
     def asked(case: Any) -> None:
         if mode == "positive":
             case.path_parameters |= {
@@ -57,7 +59,7 @@ def test_answers_over_http_are_as_the_document_says(served: Served, method: str,
             if "wait" in (case.query or {}):
                 case.query["wait"] = 0
         assume(mode == "positive" or not lists_for_texts(case, DOCUMENT))
-        answer = case.call(headers=served.headers)
+        answer = case.call(headers=served.headers, timeout=PATIENCE)
         case.validate_response(answer, headers=served.headers, checks=checks())
 
     asked()
@@ -67,9 +69,9 @@ def test_sequences_of_requests_over_http_meet_no_fault(served: Served) -> None:
     class Sequences(served.schema.as_state_machine()):  # type: ignore[misc]
         def get_call_kwargs(self, case: Any) -> dict[str, Any]:
             case.path_parameters["tenant"] = "default"
-            return {"headers": served.headers}
+            return {"headers": served.headers, "timeout": PATIENCE}
 
         def validate_response(self, response: Any, case: Any, **given: Any) -> None:
             case.validate_response(response, headers=served.headers, checks=checks()[:-2])
 
-    Sequences.run(settings=settings(quietly(5), stateful_step_count=6, phases=[Phase.generate]))
+    Sequences.run(settings=settings(quietly(5), stateful_step_count=6, phases=FOUND))

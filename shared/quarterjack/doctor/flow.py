@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
-from quarterjack.doctor.context import DoctorContext, Finding, fail, ok, warn
+from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok, warn
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import SECOND, from_ms
 from quarterjack.dynamodb.agenda import CONFIG, LOCK
@@ -60,12 +62,8 @@ def _verdict(context: DoctorContext, seen: TickerHealth, remedy: str) -> Finding
 
 def _signs(context: DoctorContext) -> str:
     """Other signs of a running ticker: a held lock, the function's metric."""
-    locked, now = 0, context.clock()
-    for shard in range(context.shards):
-        key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
-        table = context.settings.table("agenda")
-        lock = context.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
-        locked += lock is not None and int(lock["until"]["N"]) > now
+    locks, now = at_once(partial(_lock, context), range(context.shards)), context.clock()
+    locked = sum(lock is not None and int(lock["until"]["N"]) > now for lock in locks)
     if locked:
         return f"; a ticker is at work on {locked} of {context.shards} shards"
     function = ("service", f"{context.settings.prefix}-ticker")
@@ -73,12 +71,21 @@ def _signs(context: DoctorContext) -> str:
     return f"; the function's last tick was in the minute of {points[-1]['Timestamp']:%H:%M}Z" if points else ""
 
 
+def _lock(context: DoctorContext, shard: int) -> Any:
+    key = {"shard": {"S": shard_key(shard)}, "entry": {"S": LOCK}}
+    table = context.settings.table("agenda")
+    return context.probe.call("dynamodb", "get_item", TableName=table, Key=key).data.get("Item")
+
+
 def quarantined(context: DoctorContext) -> Iterator[Finding]:
     """Entries in quarantine after ten failures. Their schedules do not fire."""
     if not context.shards:
         return
-    keys = [key for shard in range(context.shards) for key in context.services.agenda.quarantined(shard)]
-    live = [key for key in keys if is_needed(key, context.services)]
+    services = context.services
+    of_shards = at_once(lambda shard: list(services.agenda.quarantined(shard)), range(context.shards))
+    keys = [key for found in of_shards for key in found]
+    needed = at_once(lambda key: is_needed(key, services), keys)
+    live = [key for key, is_live in zip(keys, needed, strict=True) if is_live]
     if not live:
         moot = f", {len(keys)} of former revisions aside" if keys else ""
         yield ok(f"no entry of a present revision was put aside{moot}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from quarterjack.aws import BAD_CREDENTIALS
@@ -18,6 +19,7 @@ from quarterjack.doctor.context import (
     DoctorContext,
     Finding,
     ProbeAnswer,
+    at_once,
     fail,
     ok,
     warn,
@@ -87,8 +89,7 @@ def access(context: DoctorContext) -> Iterator[Finding]:
 
 def tables(context: DoctorContext) -> Iterator[Finding]:
     """Whether the tables are there, with their keys, ready, with an expiry, and with a stream."""
-    for table in TABLES:
-        yield _table(context, table)
+    yield from at_once(partial(_table, context), TABLES)
 
 
 def _table(context: DoctorContext, table: TableDefinition) -> Finding:
@@ -127,8 +128,9 @@ def _of_state(context: DoctorContext, table: TableDefinition, now: Mapping[str, 
 def queues(context: DoctorContext) -> Iterator[Finding]:
     """Whether the queues are there: those that every installation has, the declared ones, and the stripes of each."""
     listed = [*_listed(context, "work_"), *_listed(context, "work-")]
-    for suffix in ("dead", "work", *listed):
-        yield _queue(context, suffix)
+    suffixes = ("dead", "work", *listed)
+    yield from at_once(partial(_queue, context), suffixes)
+    context.queues = {suffix: context.queues[suffix] for suffix in suffixes if suffix in context.queues}
     found = [
         stripe for suffix in ("work", *listed) if (stripe := stripe_named(suffix.removeprefix("work"))) is not None
     ]
@@ -231,18 +233,21 @@ def _partition(table: TableDefinition, tenant: str) -> str:
 
 def permissions(context: DoctorContext) -> Iterator[Finding]:
     """One finding for each refusal, or one for all that is allowed."""
-    tried = refused = 0
-    for table in TABLES:
-        name = context.settings.table(table.suffix)
-        for operation in WANTED.get(table.suffix, ()) if table.suffix in context.tables else ():
-            arguments = _ARGUMENTS[operation](name, table, no_row(table, context.settings.tenant))
-            answer = context.probe.call("dynamodb", operation, **arguments)
-            tried += 1
-            if (refusal := _refusal(answer)) is not None:
-                refused += 1
-                yield fail(f"you may not {refusal.action} on {name}", grant(refusal))
-    if tried and not refused:
-        yield ok(f"{tried} actions on the tables tried, none refused; sending and storing cannot be tried")
+    there = [table for table in TABLES if table.suffix in context.tables]
+    tries = [(table, operation) for table in there for operation in WANTED.get(table.suffix, ())]
+    refusals = [one for one in at_once(partial(_tried, context), tries) if one is not None]
+    yield from refusals
+    if tries and not refusals:
+        yield ok(f"{len(tries)} actions on the tables tried, none refused; sending and storing cannot be tried")
+
+
+def _tried(context: DoctorContext, action: tuple[TableDefinition, str]) -> Finding | None:
+    """The refusal of an action on a table; None if it is allowed."""
+    table, operation = action
+    name = context.settings.table(table.suffix)
+    arguments = _ARGUMENTS[operation](name, table, no_row(table, context.settings.tenant))
+    refusal = _refusal(context.probe.call("dynamodb", operation, **arguments))
+    return None if refusal is None else fail(f"you may not {refusal.action} on {name}", grant(refusal))
 
 
 def _refusal(answer: ProbeAnswer) -> ProbeAnswer | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from quarterjack.doctor.context import DoctorContext, Finding, fail, ok, warn
+from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok, warn
 from quarterjack.domain.job_catalogue import JobCatalogue, nearest
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.tenants.job_grants import KIND, command_for, job_problem
@@ -24,7 +25,8 @@ def chains(context: DoctorContext) -> Iterator[Finding]:
     if not {"schedules", "revisions", "agenda", "runs"} <= context.tables:
         return
     context.active = [head for head in _sample(context) if head.state is ScheduleState.ACTIVE]
-    missing = [head for head in context.active if _is_missing(context, head)]
+    found = at_once(partial(_is_missing, context), context.active)
+    missing = [head for head, is_missing in zip(context.active, found, strict=True) if is_missing]
     missing = [head for head in missing if _is_unchanged(context, head) and _is_missing(context, head)]
     if missing:
         yield fail(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from quarterjack.domain.audit import CLAIMED, AuditAct, AuditLineRow
 from quarterjack.domain.times import DAY, STAMP_DIGITS, stamp
 from quarterjack.ports.records import ReadBudget, RowPage
-from quarterjack.ports.services import Services
+from quarterjack.ports.services import Clock, Services
 from quarterjack.state.transition import Compare, Condition, all_of, any_of
 
 _UNITS = 150.0  # read units of one page of a listing: a day without lines takes one
@@ -41,13 +41,16 @@ class AuditFilter:
         return all_of(*parts) if parts else None
 
 
-def list_lines(tenant: str, wanted: AuditFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
+def list_lines(
+    tenant: str, wanted: AuditFilter, services: Services, *, limit: int, cursor: str | None, clock: Clock | None = None
+) -> RowPage:
     """A page of lines, newest first; a cursor is the key of the last line, or how far back has been read.
 
-    Reads day by day until it has cost enough, so a page may be short and not the last. Raises Unavailable.
+    Reads day by day until it has cost enough or, with a clock, taken ``PAGE_MS``, so a page may be short and not the last. Raises
+    Unavailable.
     """
     found: list[AuditLineRow] = []
-    budget = ReadBudget(_UNITS)
+    budget = ReadBudget(_UNITS, clock)
     for lines, reached in _queries(tenant, wanted, services, limit, cursor, budget):
         found += lines
         if len(found) > limit:

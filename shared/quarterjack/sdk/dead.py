@@ -43,7 +43,8 @@ class DeadRunMethods(SchedulerBase):
 
         ``job``, ``schedule`` and ``error_type`` (the exception's class name) filter the runs. Redriven runs are left out unless
         ``include_redriven``. Costs a query for each day of the interval. A page ends after ``limit`` runs, or once it has read about
-        150 read units, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked.
+        150 read units or for about 2 s, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has
+        looked.
         Raises InvalidInput, Unavailable.
         """
         name = self._named_job(job)
@@ -58,7 +59,9 @@ class DeadRunMethods(SchedulerBase):
         )
         listing = self._listing("list_dead", conditions, since, until)
         position, most = listing.position(cursor), checked_limit(limit)
-        page = redriving.list_dead(self.tenant, conditions, self._services, limit=most, cursor=position)
+        page = redriving.list_dead(
+            self.tenant, conditions, self._services, limit=most, cursor=position, clock=self._clock
+        )
         items, reached = [self._dead_view(dead) for dead in page.items], page.cursor
         searched = None if reached is None else from_ms(parse_dead_key(reached)[0])
         return Page(items=items, cursor=listing.next(reached), searched_to=searched)

@@ -22,7 +22,7 @@ from quarterjack.owner.limits import bounded
 from quarterjack.owner.quotas import put_payload
 from quarterjack.owner.runs.submit import SameTime, submit
 from quarterjack.ports.records import ReadBudget, RowPage
-from quarterjack.ports.services import Services
+from quarterjack.ports.services import Clock, Services
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.transition import Absent, Compare, Condition, all_of
 
@@ -60,14 +60,16 @@ def oldest(now: int, services: Services) -> int:
     return now - services.retention - LETTERS
 
 
-def list_dead(tenant: str, wanted: DeadRunFilter, services: Services, *, limit: int, cursor: str | None) -> RowPage:
+def list_dead(
+    tenant: str, wanted: DeadRunFilter, services: Services, *, limit: int, cursor: str | None, clock: Clock
+) -> RowPage:
     """Dead runs, newest first; a cursor is the key of the last run, or how far back has been read. Raises Unavailable.
 
-    Reads day by day until it has cost enough, so a page may be short and not the last.
+    Reads day by day until it has cost enough or taken ``PAGE_MS``, so a page may be short and not the last.
     """
     is_narrow = any(value is not None for value in (wanted.job, wanted.schedule, wanted.error_type))
     found: list[DeadRunRow] = []
-    budget = ReadBudget(_UNITS)
+    budget = ReadBudget(_UNITS, clock)
     queries = services.dead_index.pages(
         tenant,
         after=wanted.after,

@@ -69,8 +69,8 @@ class AuditMethods(SchedulerBase):
 
         ``actor`` is a name as the application gives it ("alice@acme"), or as a line shows it. ``call`` is the id of a call whose
         acts are wanted. ``installation``: acts on the profile of the installation, instead of this tenant's. A query for each day of
-        the interval. A page ends after ``limit`` lines, or once it has read about 150 read units, so it may hold fewer or none:
-        ``cursor`` goes on, and ``searched_to`` says how far back it has looked.
+        the interval. A page ends after ``limit`` lines, or once it has read about 150 read units or for about 2 s, so it may hold fewer
+        or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked.
         Raises InvalidInput, Unavailable.
         """
         if check_flag("installation", installation):
@@ -106,7 +106,7 @@ class AuditMethods(SchedulerBase):
         )
         listing = Listing("audit", self.tenant, schedule, actor, act, run_id, call, since, until)
         most, position = checked_limit(limit), listing.position(cursor)
-        page = list_lines(self.tenant, wanted, self._services, limit=most, cursor=position)
+        page = list_lines(self.tenant, wanted, self._services, limit=most, cursor=position, clock=self._clock)
         items = [
             views.view_of(AuditLine, line, act=str(line.act), via=str(line.via), detail=_told(line.detail))
             for line in page.items
