@@ -26,7 +26,7 @@ class ReadBudget:
     units: float = 0.0  # so far
 
     def __post_init__(self) -> None:
-        self._end = None if self.clock is None else self.clock() + PAGE_MS
+        self._began = 0 if self.clock is None else self.clock()
 
     def spend(self, units: float) -> None:
         """Count one request."""
@@ -35,9 +35,8 @@ class ReadBudget:
     @property
     def is_over(self) -> bool:
         """Whether the page ends. Asked after a request, so that each page makes progress."""
-        return self.units >= self.most or (
-            self.clock is not None and self._end is not None and self.clock() >= self._end
-        )
+        is_late = self.clock is not None and self.clock() - self._began >= PAGE_MS
+        return is_late or self.units >= self.most
 
 
 @dataclass(frozen=True, kw_only=True)
