@@ -11,6 +11,7 @@ from quarterjack.doctor import Finding, Severity, run_checks, schedules
 from quarterjack.doctor.context import AwsProbe, ProbeAnswer, at_once
 from quarterjack.dynamodb.tables import TABLES
 from quarterjack.errors import Unavailable
+from quarterjack.owner.schedules.chain_health import check_chain
 
 pytestmark = pytest.mark.cloud
 
@@ -39,11 +40,11 @@ def test_tables_are_described_at_the_same_time_and_named_in_their_order(
 def test_chains_are_read_at_the_same_time(local_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(8):
         Scheduler(settings=local_settings).create_schedule(f"s{number}", "j", "0 0 * * *")
-    together, check = Barrier(8), schedules.check_chain
+    together = Barrier(8)
 
     def waits(*given: Any) -> Any:
         together.wait(PATIENCE)
-        return check(*given)
+        return check_chain(*given)
 
     monkeypatch.setattr(schedules, "check_chain", waits)
     (found,) = of_check(local_settings, "chains")
