@@ -233,10 +233,20 @@ def http_problems() -> Iterator[str]:
 
 
 def decisions() -> Iterator[str]:
-    """The records of decisions, by their headings."""
+    """The records of decisions: title, and the first sentence of the decision."""
     for place in sorted((DOCS / "adr").glob("[0-9]*.md")):
-        heading = place.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
-        yield f"- [{heading}](adr/{place.name})"
+        text = place.read_text(encoding="utf-8")
+        title = text.splitlines()[0].removeprefix("# ")
+        yield f"- [{title}]({place.name}): {_decided(place.name, text)}"
+
+
+def _decided(name: str, text: str) -> str:
+    """The first sentence below the heading Decision. Raises ValueError if there is none."""
+    found = re.search(r"^(?:## Decision|\*\*Decision\.\*\*)[\s-]*(.+?(?:\.|:$))(?:\s|$)", text, re.MULTILINE)
+    if found is None:
+        message = f"docs/adr/{name}: it needs a heading '## Decision' with a sentence below it"
+        raise ValueError(message)
+    return re.sub(r":$", ".", found[1])
 
 
 def roles() -> Iterator[str]:
