@@ -129,48 +129,6 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        pass\n",
     ),
     (
-        "an owner who joins the line does not look again",
-        "fires/join.py",
-        "    change_cap(cap, lined_up, services, clock)\n",
-        "",
-    ),
-    (
-        "an owner begins a line without a timer",
-        "fires/join.py",
-        "        if not slots.has_line:\n            look_after()\n",
-        "",
-    ),
-    (
-        "an owner who dies leaves an entry without a timer",
-        "fires/join.py",
-        "    if begins:  # so that",
-        "    if False:  # so that",
-    ),
-    (
-        "runs of exclusive schedules are not sent at their time",
-        "domain/options.py",
-        "        return not (self.is_exclusive or self.shadow)\n",
-        "        return True\n",
-    ),
-    (
-        "slots are kept for runs that are not due",
-        "fires/lines.py",
-        "        return _Turn.EARLY if run.not_before > now + SOON else _Turn.DUE\n",
-        "        return _Turn.DUE\n",
-    ),
-    (
-        "runs that are not due stay in a line in which nobody is before them",
-        "fires/lines.py",
-        "            _send_for(early, services, clock, lined=False)\n",
-        "",
-    ),
-    (
-        "runs that are not due leave a line whose slots are taken",
-        "fires/lines.py",
-        "        if len(going) > room or (early and len(going) == room):\n            return _Next(going[:room], [], has_more=True)\n",
-        "        if len(going) > room:\n            return _Next(going[:room], early, has_more=True)\n",
-    ),
-    (
         "a rescheduled run is sent from the line",
         "fires/lines.py",
         (
@@ -190,18 +148,6 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "fires/lines.py",
         "return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED",
         "return _Turn.MOOT",
-    ),
-    (
-        "the mark of an empty line stays",
-        "fires/lines.py",
-        "        remove_mark(Mark.LINE, cap.id, services)\n",
-        "",
-    ),
-    (
-        "an entry of the agenda goes although its run is neither sent nor in line",
-        "ticker/run_timers.py",
-        "    lined = _divert([message for _, message in going], {ref",
-        "    lined = frozenset(refs.values()) if len(going) > 1 else _divert([message for _, message in going], {ref",
     ),
     (
         "an entry of the line goes before its message",

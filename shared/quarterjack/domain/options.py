@@ -94,14 +94,6 @@ class Options:
         """Whether a run may have to wait for others of its schedule."""
         return self.overlap is not Overlap.ALLOW or self.max_running is not None
 
-    @property
-    def may_join_line(self) -> bool:
-        """Whether a run may wait for a slot of a concurrency cap before a worker has seen its message.
-
-        What becomes of a run of an exclusive schedule depends on when it comes; a shadow takes no slot.
-        """
-        return not (self.is_exclusive or self.shadow)
-
 
 class OptionWords(TypedDict, total=False):
     """The options as keywords of create, update and upsert. An option that is left out has its default, or its present value."""

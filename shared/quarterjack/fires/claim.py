@@ -171,16 +171,13 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
         trace = tracing.header() or context.trace
         messages = {ref: fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send}
         messages |= {ref: messages[ref].having_waited(Wait.BREAKER) for ref in held}
-        patient = [ref for ref in to_send if by_ref[ref].revision.definition.options.may_join_line]
-        lined = context.divert((messages[ref], runs[ref].job) for ref in patient)
-        to_send = [ref for ref in to_send if ref not in lined]
         answered = send([messages[ref] for ref in to_send], services.work, clock)
     finished = clock()
     due = [  # what was held is late on purpose
         finished if ref in held else due_of(messages[ref], finished, services.work) for ref in to_send
     ]
     counts.count_sends(due, answered, finished)
-    result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted} | lined
+    result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted}
     return result
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from quarterjack.concurrency.rate_limits import WriteBudget
 from quarterjack.domain.audit import Caller, role
-from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import AgendaEntry, RunRow
 from quarterjack.domain.schedule import Head, Revision
@@ -41,8 +40,6 @@ class FireContext:
     keeps: Callable[[AgendaEntry], bool] = lambda entry: False  # whether an owner leaves a single run to the ticker
     # Whether a circuit breaker has held back the fire of a tenant's job that was due then (UTC ms).
     was_held: Callable[[str, str, int], bool] = lambda tenant, job, due: False
-    # Puts runs, by their messages and jobs, in lines of concurrency caps instead of sending them; those that are there.
-    divert: Callable[[Iterable[tuple[Message, str]]], frozenset[RunRef]] = lambda wanted: frozenset()
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
     caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts
 

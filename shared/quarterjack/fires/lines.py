@@ -15,21 +15,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from quarterjack.domain.message import Message, Wait, reading
 from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
-from quarterjack.domain.times import SECOND
-from quarterjack.errors import QuarterjackError, Unavailable
+from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import FAR, FireContext, TickCounts, next_look
-from quarterjack.fires.marks import mark_line, remove_mark
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
-from quarterjack.state.tenants.marks import Mark
 from quarterjack.state.tenants.slots import (
     ALL,
     CapSlots,
@@ -44,7 +40,6 @@ from quarterjack.state.tenants.slots import (
 log = logging.getLogger(__name__)
 
 TRIES = 12  # writes of slots that others keep writing
-SOON = SECOND  # ms before its time at which a run is as good as due
 PAGE = 100  # entries of a line that are read at once
 # Their letter is sent after their end: a message makes its worker send it.
 _REPORTED = (RunState.LOST, RunState.EXPIRED)
@@ -85,18 +80,17 @@ def change_slots(
         if again:
             pause(again)
         before, version = read_shared(caps[0], services)
-        after, going, early = edit(before.current(clock())), list[_Entry](), list[_Entry]()
+        after, going = edit(before.current(clock())), list[_Entry]()
         for cap in caps:
             slots, room = after.of(cap.job), after.room(cap)
             if slots.has_line and room:
                 chosen = _next_of(cap, slots.sent, room, services, clock)
                 sent = [str(entry.run) for entry, _ in chosen.going]
                 after = after.changed({cap.job: slots.fed(sent, clock(), has_line=chosen.has_more)})
-                going, early = going + chosen.going, early + chosen.early
+                going += chosen.going
         record = Record(owner=caps[0].owner, key=caps[0].key, version=version + 1, body=after.body())
         if after == before or services.records.write(record):
             _send_for(going, services, clock)
-            _send_for(early, services, clock, lined=False)
             return after
     raise Unavailable(f"the slots of {caps[0].record} were written by others {TRIES} times")
 
@@ -122,14 +116,12 @@ class _Next:
     """Of a line."""
 
     going: list[_Entry]  # for which slots are kept
-    early: list[_Entry]  # that are not due: nobody is before them any more, and they are sent like others
     has_more: bool
 
 
 def _next_of(cap: ConcurrencyCap, sent: Collection[str], room: int, services: Services, clock: Clock) -> _Next:
     """Up to ``room`` entries of a line whose runs wait and have no message on its way. Those that are moot are removed."""
-    found: dict[_Turn, list[_Entry]] = {turn: [] for turn in _Turn}
-    going, early, after, chosen = found[_Turn.DUE], found[_Turn.EARLY], None, {*sent}
+    going, after, chosen = list[_Entry](), None, {*sent}
     for number in range(_PAGES):
         limit = PAGE if number else min(PAGE, room + len(sent) + 1)  # more only where the first ones have ended
         page = services.agenda.due(cap.line, upto=FAR, after=after, limit=limit)
@@ -144,25 +136,24 @@ def _next_of(cap: ConcurrencyCap, sent: Collection[str], room: int, services: Se
                 moot.append(entry)
             elif turn is _Turn.MOVED:
                 moved.append((entry, run))
-            elif turn is not _Turn.LATER:
-                found[turn].append((entry, run))
+            elif turn is _Turn.DUE:
+                going.append((entry, run))
                 chosen.add(str(entry.run))
         moot += _moved(moved, services)
         if moot:
             services.agenda.remove(moot)
-        if len(going) > room or (early and len(going) == room):
-            return _Next(going[:room], [], has_more=True)
+        if len(going) > room:
+            return _Next(going[:room], has_more=True)
         after = page.last
         if after is None:
-            return _Next(going, early, has_more=False)
-    return _Next(going, early, has_more=True)
+            return _Next(going, has_more=False)
+    return _Next(going, has_more=True)
 
 
 class _Turn(Enum):
     """What an entry of a line is good for."""
 
     DUE = "due"  # its run waits for a slot, or ended as one that is reported, by somebody who may have died before
-    EARLY = "early"  # its run is not due yet
     LATER = "later"  # its run is under way: if its worker vanishes, this may be needed
     MOVED = "moved"  # its next attempt comes later, and this may stand for the only message of it
     MOOT = "moot"  # its run has ended, or was rescheduled to later, for which it has another entry
@@ -174,7 +165,7 @@ def _turn_of(entry: AgendaEntry, run: RunRow, now: int) -> _Turn:
     if run.state in WAITING:
         if run.not_before > max(entry.due, now):
             return _Turn.MOOT if run.state is RunState.QUEUED else _Turn.MOVED
-        return _Turn.EARLY if run.not_before > now + SOON else _Turn.DUE
+        return _Turn.DUE
     return _Turn.LATER if has_live_lease(run, now) else _Turn.DUE
 
 
@@ -194,15 +185,13 @@ def _moved(entries: Sequence[_Entry], services: Services) -> list[AgendaEntry]:
     return [entry for (entry, _), timer in zip(entries, timers, strict=True) if timer.key in accepted]
 
 
-def _send_for(going: Sequence[_Entry], services: Services, clock: Clock, *, lined: bool = True) -> int:
+def _send_for(going: Sequence[_Entry], services: Services, clock: Clock) -> int:
     """Send the messages of runs, and remove their entries. What fails stays in the line, for the ticker."""
     if not going:
         return 0
     try:
         wanted = [(entry, message_of(run, services)) for entry, run in going]
-        messages = [(entry, message) for entry, message in wanted if message is not None]
-        if lined:
-            messages = [(entry, message.having_waited(Wait.LINE)) for entry, message in messages]
+        messages = [(entry, message.having_waited(Wait.LINE)) for entry, message in wanted if message is not None]
         accepted = send([message for _, message in messages], services.work, clock)
         gone = [entry for entry, message in wanted if message is None]
         gone += [entry for (entry, _), sent in zip(messages, accepted, strict=True) if sent]
@@ -234,13 +223,11 @@ def line_up(cap: ConcurrencyCap, messages: Sequence[tuple[Message, str]], servic
 
 
 def look_after_line(cap: ConcurrencyCap, services: Services, due: int, now: int) -> None:
-    """Let the ticker look at a line, and know of it. Raises Unavailable."""
+    """Let the ticker look at a line. Raises Unavailable."""
     shard = services.agenda.layout().shard_of(cap.id)
     entry = AgendaEntry(shard=shard, due=due, kind=EntryKind.LINE, id=cap.id, created_at=now)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable(f"the agenda did not accept the timer of the line of {cap.id}")
-    with suppress(QuarterjackError):  # then the ticker sends messages, which find no slot
-        mark_line(cap.id, services, now)
 
 
 def is_in_line(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
@@ -274,7 +261,6 @@ def look_at_line(entry: AgendaEntry, context: FireContext, counts: TickCounts) -
     counts.sent += len(slots.sent.keys() - known)
     left = services.agenda.due(cap.line, upto=FAR, after=None, limit=1)
     if not (slots.has_line or slots.sent or left.entries):
-        remove_mark(Mark.LINE, cap.id, services)
         return True
     later = replace(entry, due=next_look(clock()), failures=0)
     return later.due > entry.due and later.key in services.agenda.put([later])

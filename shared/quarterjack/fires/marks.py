@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from quarterjack.domain.times import DAY
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.state.tenants.marks import MARKS, Mark
@@ -18,11 +17,6 @@ from quarterjack.state.tenants.marks import MARKS, Mark
 def put_mark(why: Mark, name: str, services: Services, *, expires: int | None = None) -> None:
     """Put a mark, unless it is there. Raises Unavailable."""
     services.records.write(Record(owner=MARKS, key=f"{why}{name}", version=1, body={}, expires=expires))
-
-
-def mark_line(name: str, services: Services, now: int) -> None:
-    """Put the mark of a line, for a day: those who join put it again. Raises Unavailable."""
-    put_mark(Mark.LINE, name, services, expires=now + DAY)
 
 
 def remove_mark(why: Mark, name: str, services: Services) -> None:

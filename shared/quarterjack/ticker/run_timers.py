@@ -6,11 +6,10 @@ submitter puts the entry before the run. The entry is removed last, so a crash b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from quarterjack.domain.message import Message
-from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import WAITING, AgendaEntry, RunRow
 from quarterjack.fires.claim import due_of, message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
@@ -23,8 +22,6 @@ def send_waiting_run(entry: AgendaEntry, context: FireContext, counts: TickCount
     answer = _message_for(entry, run, context)
     if not isinstance(answer, Message):
         return answer
-    if _divert([answer], {entry.run: run}, context):
-        return True
     accepted = send([answer], context.services.work, context.clock)
     now = context.clock()
     counts.count_sends([due_of(answer, now, context.services.work)], accepted, now)
@@ -58,9 +55,6 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, coun
             gone.append(entry)
         else:
             counts.left += 1
-    lined = _divert([message for _, message in going], {ref: runs.get(key) for key, ref in refs.items()}, context)
-    gone += [entry for entry, message in going if message.run in lined]
-    going = [(entry, message) for entry, message in going if message.run not in lined]
     accepted = send([message for _, message in going], context.services.work, context.clock)
     gone += [entry for (entry, _), sent in zip(going, accepted, strict=True) if sent]
     now = context.clock()
@@ -68,14 +62,6 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, coun
     counts.left += len(accepted) - sum(accepted)
     counts.remove(gone, context.services)
     return frozenset(runs)
-
-
-def _divert(
-    messages: Sequence[Message], runs: Mapping[RunRef, RunRow | None], context: FireContext
-) -> frozenset[RunRef]:
-    """Those that are in the line of a concurrency cap now: of one-offs, whose definitions need not be read."""
-    found = [(message, runs[message.run]) for message in messages if message.run.is_one_off]
-    return context.divert((message, run.job) for message, run in found if run is not None)
 
 
 def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -> Message | bool:

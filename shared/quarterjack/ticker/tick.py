@@ -18,7 +18,6 @@ from quarterjack.fires.backpressure import BackpressureCheck
 from quarterjack.fires.breakers import BreakerCheck
 from quarterjack.fires.chain import advance_chains
 from quarterjack.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
-from quarterjack.fires.join import LineCheck
 from quarterjack.fires.lines import look_at_line
 from quarterjack.fires.marks import TickMarks
 from quarterjack.owner.backfill.control import look_after
@@ -168,7 +167,6 @@ def tick(
             most=breakers.most,
             upto=pressure.upto,
             was_held=breakers.has_held,
-            divert=LineCheck(services, clock, marks).divert,
         )
         one = _Tick(context, pressure, breakers, report, queue, deadline=deadline, holder=holder)
         queue.go_through(one.run_shard)

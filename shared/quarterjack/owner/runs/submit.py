@@ -30,7 +30,6 @@ from quarterjack.errors import Conflict, KeyReused, QuarterjackError, Unavailabl
 from quarterjack.fires.acts import actor_of, line_of
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext
-from quarterjack.fires.join import join_full
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
@@ -118,7 +117,7 @@ def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
 
 
 def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
-    """Send the message of a run that is due before the next tick, or put it in line.
+    """Send the message of a run that is due before the next tick.
 
     If that fails, or its low lane is held back, the ticker sends it.
     """
@@ -129,7 +128,7 @@ def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
         message = message_of(run, services, context.trace)
         if message is None:
             return
-        if join_full(run, message, services, clock) or send([message], services.work, clock)[0]:
+        if send([message], services.work, clock)[0]:
             services.agenda.remove([entry])
     except QuarterjackError as problem:
         log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})

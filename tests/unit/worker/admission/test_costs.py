@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from quarterjack import Scheduler
-from quarterjack.fires.marks import put_mark
-from quarterjack.state.tenants.marks import Mark
 from quarterjack.worker.context import WorkerContext
 
 from tests.support.scenes.capped import Capped, Lasting
@@ -98,7 +96,6 @@ def test_a_tenant_without_limits_makes_the_requests_that_it_made_before_there_we
     world = Capped(limits={})
     for tenant, limits in others.items():
         world.tenants.set(tenant, limits=limits)
-        put_mark(Mark.LINE, f"{tenant}/~slots#~*", world.services)
     units, calls = story(world, tell)
     assert (units, calls) == story(Capped(limits={}), tell)
     assert not [verb for _, verb in calls if verb in ("write_record", "lease_tokens")]
