@@ -72,13 +72,13 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the ticker sends what a breaker holds",
         "ticker/tick.py",
-        "entries=self._breakers.admit(self._pressure.admit(found.entries))",
-        "entries=self._pressure.admit(found.entries)",
+        "entries=admitted(self._context.gates, found.entries)",
+        "entries=admitted(self._context.gates[:1], found.entries)",
     ),
     (
         "the ticker sends all fires of an entry as a probe",
         "fires/chain.py",
-        "most=LARGEST if most is None else most,",
+        "most=LARGEST if limit.fires is None else limit.fires,",
         "most=LARGEST,",
     ),
     (
@@ -180,8 +180,8 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "what is late after an outage of the ticker is a breaker's",
         "fires/claim.py",
-        "if by_ref[ref].fire < now and context.was_held(*by_ref[ref].held_by)}",
-        "if by_ref[ref].fire < now}",
+        "{ref for ref in late if any(gate.has_held(*by_ref[ref].held_by) for gate in context.gates)}",
+        "set(late)",
     ),
     (
         "a deadline that passed behind a breaker says nothing of it",

@@ -162,7 +162,7 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "what has not aged goes with what has",
         "fires/backpressure.py",
-        "            self._upto[entry.key] = now - self._services.work.low_age\n",
+        "            self._until[entry.key] = now - self._services.work.low_age\n",
         "            pass\n",
     ),
     (
@@ -180,8 +180,8 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "an owner sends into a low lane that is held",
         "owner/runs/submit.py",
-        "    if context.keeps(entry):\n",
-        "    if context.keeps(entry) and entry.failures:\n",
+        "    if not admitted(context.gates, [entry]):\n",
+        "    if not admitted(context.gates, [entry]) and entry.failures:\n",
     ),
     (
         "an owner keeps back what is not low",
@@ -192,8 +192,8 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "what has aged makes a ticker seem behind",
         "ticker/tick.py",
-        "if not entry.failures and self._pressure.upto(entry) is None)",
-        "if not entry.failures)",
+        "if plan_limit(self._context.gates, entry).until is None)",
+        "if entry.key)",
     ),
     (
         "what has aged is sent late",

@@ -6,13 +6,13 @@ A queue that is held is held for the tenants whose own runs wait in it: a tenant
 nothing is known sends a few entries a tick. Beyond ``Limits.full`` the queue is held for all.
 Each queue is checked once a tick, when an entry for it is due, and each of its lanes by itself (``held_part``), so that what waits in one
 holds back nothing of the others. A low entry that has aged is judged by the lane that it takes, the normal one; while its own lane is
-held, its chain goes no further than what has aged (``upto``).
+held, its chain goes no further than what has aged (``limit``).
 The hold log is written before an entry is held back, and a plan reads the log before it skips missed fires (``RecentHolds``): so no ticker
 takes a fire that was held back for a missed one. If a depth cannot be
 read or the log cannot be written, the entries are sent: sending is always correct. Held entries do not change, so a crash here only makes
 runs late; of two tickers that decide at the same time, one writes the log and the other reads it.
 Entries of chains and single runs are held. The messages of a backfill are bounded by its concurrency, and other timers send none. An owner
-who submits a low run leaves it to the ticker while its lane is held (``RecentHolds.keeps``).
+who submits a low run leaves it to the ticker while its lane is held (``RecentHolds``).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.domain.schedule import Revision, freeze_key
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
+from quarterjack.fires.gates import PlanLimit
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.ports.work_queue import WorkQueue
@@ -69,7 +70,7 @@ class BackpressureCheck:
         self._standings: dict[tuple[str | None, str], Standing] = {}  # by held part and tenant
         # Entries that were let go of tenants of which nothing is known, likewise.
         self._unproven = Counter[tuple[str | None, str]]()
-        self._upto: dict[str, int] = {}  # UTC ms, by the key of an aged chain's entry whose own lane is held
+        self._until: dict[str, int] = {}  # UTC ms, by the key of an aged chain's entry whose own lane is held
         self._checking = threading.Lock()
 
     def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
@@ -95,15 +96,20 @@ class BackpressureCheck:
                     self._judge(part, tenants, own[part])
             return [entry for entry in entries if entry.key not in parts or self._admits(entry, parts[entry.key], now)]
 
-    def upto(self, entry: AgendaEntry) -> int | None:
-        """UTC ms up to which the fires of an admitted chain may go now; None: as far as a plan goes."""
-        return self._upto.get(entry.key)
+    def limit(self, entry: AgendaEntry) -> PlanLimit:
+        """While the own lane of an aged chain is held, its plan goes no further than the fires that have aged."""
+        return PlanLimit(until=self._until.get(entry.key))
+
+    def has_held(self, tenant: str, job: str, due: int) -> bool:
+        """Fires that backpressure held back count as late."""
+        del tenant, job, due
+        return False
 
     def _admits(self, entry: AgendaEntry, parts: EntryParts, now: int) -> bool:
         if not self._may_go(parts.taken, entry.tenant):
             return False
         if parts.own != parts.taken and not self._may_go(parts.own, entry.tenant):
-            self._upto[entry.key] = now - self._services.work.low_age
+            self._until[entry.key] = now - self._services.work.low_age
         return True
 
     def _may_go(self, part: str | None, tenant: str) -> bool:
@@ -309,7 +315,7 @@ def read_hold_log(services: Services) -> HoldLog:
 
 
 class RecentHolds:
-    """The hold log, cached for _FRESH ms. A plan reads it before missed fires are skipped, an owner before a low run is sent."""
+    """The hold log, cached for _FRESH ms. A plan reads it before missed fires are skipped; it is the gate of an owner's calls."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services, self._clock = services, clock
@@ -324,8 +330,21 @@ class RecentHolds:
         periods = [each for part in {held_part(queue, priority), queue} for each in excused(hold_log.of(part))]
         return sorted(periods, key=lambda each: each[0])
 
-    def keeps(self, entry: AgendaEntry) -> bool:
-        """Whether a low run waits in the agenda because its lane is held now. Raises nothing: what is not known is sent."""
+    def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
+        """The entries but those of low runs whose lane is held now."""
+        return [entry for entry in entries if not self._holds_back(entry)]
+
+    def limit(self, entry: AgendaEntry) -> PlanLimit:
+        """None: an owner's call plans no fires of a held lane."""
+        del entry
+        return PlanLimit()
+
+    def has_held(self, tenant: str, job: str, due: int) -> bool:
+        """Fires that backpressure held back count as late."""
+        del tenant, job, due
+        return False
+
+    def _holds_back(self, entry: AgendaEntry) -> bool:
         part = part_of(entry.queue, entry.priority, self._services.work)
         if part == entry.queue or entry.priority is not Priority.LOW:
             return False

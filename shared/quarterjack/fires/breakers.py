@@ -26,6 +26,7 @@ from quarterjack.domain.notice import BREAKERS, BreakerNotice, notice_key
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
+from quarterjack.fires.gates import PlanLimit
 from quarterjack.fires.marks import TickMarks, marked, put_mark, remove_mark
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
@@ -156,9 +157,9 @@ class BreakerCheck:
         breakers = self._open.get(tenant)
         return breakers is not None and breakers.has_held(job, due, self._clock())
 
-    def most(self, entry: AgendaEntry) -> int | None:
-        """The fires that may be claimed of an entry now; None: as many as are due."""
-        return self._most.get(entry.key)
+    def limit(self, entry: AgendaEntry) -> PlanLimit:
+        """The share of an entry in the probes of its open breaker."""
+        return PlanLimit(fires=self._most.get(entry.key))
 
     def close_quiet(self) -> None:
         """Close the breakers for which nothing waits any more. A tick that has nothing due looks for them once in _LOOK minutes."""

@@ -15,6 +15,7 @@ from quarterjack.fires.acts import completion_line
 from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.claim import FireClaim, MaterialiseResult, materialise
 from quarterjack.fires.context import FireContext, MissedFires, TickCounts
+from quarterjack.fires.gates import plan_limit
 from quarterjack.fires.plan import LARGEST, ChainPlan, MissedResult, chain_entry, end_of, plan_chain, record_missed
 from quarterjack.fires.withdraw import withdraw_beyond
 from quarterjack.state.catch_up import LATE
@@ -87,16 +88,16 @@ def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, holds: R
     """The entry's plan. Fires that the ticker held back were not missed, so the hold log is read before any fire is skipped."""
     now = context.clock()
     oldest = now - context.services.retention
-    most, upto = context.most(entry), context.upto(entry)
+    limit = plan_limit(context.gates, entry)
     make = partial(
         plan_chain,
         revision,
         after=entry.after,
         now=now,
         oldest=oldest,
-        ahead=context.ahead if upto is None else upto - now,
-        reach=context.reach if upto is None else upto - now,
-        most=LARGEST if most is None else most,
+        ahead=context.ahead if limit.until is None else limit.until - now,
+        reach=context.reach if limit.until is None else limit.until - now,
+        most=LARGEST if limit.fires is None else limit.fires,
     )
     plan = make()
     following = chain_entry(revision, 0, 0)

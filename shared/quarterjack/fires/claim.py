@@ -166,7 +166,8 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
         to_send += [*made, *waiting, *taken]
         pending = [ref for ref, _ in moves if answers.get(ref) is False]  # their rows changed meanwhile
     result.missed = {ref for ref in result.fresh if runs[ref].missed}
-    held = {ref for ref in to_send if by_ref[ref].fire < now and context.was_held(*by_ref[ref].held_by)}
+    late = [ref for ref in to_send if by_ref[ref].fire < now]
+    held = {ref for ref in late if any(gate.has_held(*by_ref[ref].held_by) for gate in context.gates)}
     with tracing.span("send", context.trace, {"quarterjack.runs": len(to_send)}):
         trace = tracing.header() or context.trace
         messages = {ref: fire_message(runs[ref], by_ref[ref].revision, trace) for ref in to_send}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from quarterjack.concurrency.rate_limits import WriteBudget
@@ -13,6 +13,7 @@ from quarterjack.domain.run import AgendaEntry, RunRow
 from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.errors import NotFound, TooNew, Unavailable, Unreadable
+from quarterjack.fires.gates import Gate
 from quarterjack.ports.agenda import DuePage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
@@ -35,11 +36,7 @@ class FireContext:
     ahead: int = LOOKAHEAD  # ms up to which a plan claims all fires
     reach: int = REACH  # ms that a chain's plan may cover for a few fires more; at most ``ahead``: none
     trace: str | None = None  # trace header that the messages carry
-    most: Callable[[AgendaEntry], int | None] = lambda entry: None  # fires of a chain's entry; None: as many as are due
-    upto: Callable[[AgendaEntry], int | None] = lambda entry: None  # UTC ms that its plan ends with; None: by ``ahead``
-    keeps: Callable[[AgendaEntry], bool] = lambda entry: False  # whether an owner leaves a single run to the ticker
-    # Whether a circuit breaker has held back the fire of a tenant's job that was due then (UTC ms).
-    was_held: Callable[[str, str, int], bool] = lambda tenant, job, due: False
+    gates: Sequence[Gate] = ()  # that entries pass before they are handled
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
     caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts
 

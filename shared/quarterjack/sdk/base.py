@@ -143,7 +143,7 @@ class SchedulerBase(Lookups, Connected):
     def _context(self) -> FireContext:
         """Of one call: the lines of its acts share an id."""
         caller = self._caller if self._caller.call is not None else replace(self._caller, call=secrets.token_hex(8))
-        return FireContext(services=self._services, clock=self._clock, keeps=self._holds.keeps, caller=caller)
+        return FireContext(services=self._services, clock=self._clock, gates=(self._holds,), caller=caller)
 
     def _of_one_call(self, via: Via | None = None) -> Self:
         """A copy whose acts are all of one call."""

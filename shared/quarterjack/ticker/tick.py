@@ -18,6 +18,7 @@ from quarterjack.fires.backpressure import BackpressureCheck
 from quarterjack.fires.breakers import BreakerCheck
 from quarterjack.fires.chain import advance_chains
 from quarterjack.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
+from quarterjack.fires.gates import admitted, plan_limit
 from quarterjack.fires.lines import look_at_line
 from quarterjack.fires.marks import TickMarks
 from quarterjack.owner.backfill.control import look_after
@@ -157,18 +158,15 @@ def tick(
     queue = ShardQueue(shards, spread, write_budget)
     with tracing.span("tick", trace):
         carried = tracing.header() or trace
-        marks, pressure = TickMarks(services), BackpressureCheck(services, clock)
-        breakers = BreakerCheck(services, clock, marks)
+        pressure, breakers = BackpressureCheck(services, clock), BreakerCheck(services, clock, TickMarks(services))
         context = FireContext(
             services=services,
             clock=clock,
             trace=carried,
             write_budget=write_budget,
-            most=breakers.most,
-            upto=pressure.upto,
-            was_held=breakers.has_held,
+            gates=(pressure, breakers),
         )
-        one = _Tick(context, pressure, breakers, report, queue, deadline=deadline, holder=holder)
+        one = _Tick(context, report, queue, deadline=deadline, holder=holder)
         queue.go_through(one.run_shard)
         if not (report.stopped or report.unavailable):  # else something may be held in what was not read
             breakers.close_quiet()
@@ -183,8 +181,6 @@ class _Tick:
     def __init__(
         self,
         context: FireContext,
-        pressure: BackpressureCheck,
-        breakers: BreakerCheck,
         report: TickReport,
         queue: ShardQueue,
         *,
@@ -192,7 +188,6 @@ class _Tick:
         holder: str,
     ) -> None:
         self._context, self._report, self._queue = context, report, queue
-        self._pressure, self._breakers = pressure, breakers
         self._services, self._clock = context.services, context.clock
         self._deadline, self._holder = deadline, holder
         self._lock = threading.Lock()  # of the report
@@ -232,14 +227,15 @@ class _Tick:
         return taken
 
     def _page(self, shard: int, after: str | None) -> DuePage:
-        """The due entries that neither backpressure nor an open breaker holds back."""
+        """The due entries that no gate holds back."""
         found = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
-        page = replace(found, entries=self._breakers.admit(self._pressure.admit(found.entries)))
+        page = replace(found, entries=admitted(self._context.gates, found.entries))
         with self._lock:
             self._report.handled.held += len(found.entries) - len(page.entries)
             if after is None and is_measured(self._report.now):
                 self._measure_ages(shard, found.entries)
-            in_time = (entry for entry in page.entries if not entry.failures and self._pressure.upto(entry) is None)
+            unlimited = (entry for entry in page.entries if plan_limit(self._context.gates, entry).until is None)
+            in_time = (entry for entry in unlimited if not entry.failures)
             oldest = next(in_time, None)
             if oldest is not None:
                 self._report.behind = max(self._report.behind, self._report.now - oldest.due)

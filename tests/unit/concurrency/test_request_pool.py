@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from quarterjack.aws.connections import HttpResponse
@@ -112,7 +111,7 @@ class Counted(ThreadCache):
         super().__init__()
         self.asked = 0
 
-    def start(self, name: str, body: Callable[..., object], *arguments: Any) -> None:
+    def start(self, name: str, body: Callable[..., object], *arguments: object) -> None:
         self.asked += 1
         super().start(name, body, *arguments)
 
@@ -131,7 +130,7 @@ class Few(ThreadCache):
         super().__init__()
         self._left = left
 
-    def start(self, name: str, body: Callable[..., object], *arguments: Any) -> None:
+    def start(self, name: str, body: Callable[..., object], *arguments: object) -> None:
         if not self._left:
             raise RuntimeError("can't start new thread")
         self._left -= 1

@@ -30,6 +30,7 @@ from quarterjack.errors import Conflict, KeyReused, QuarterjackError, Unavailabl
 from quarterjack.fires.acts import actor_of, line_of
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext
+from quarterjack.fires.gates import admitted
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
@@ -122,7 +123,7 @@ def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
     If that fails, or its low lane is held back, the ticker sends it.
     """
     services, clock = context.services, context.clock
-    if context.keeps(entry):
+    if not admitted(context.gates, [entry]):
         return
     try:
         message = message_of(run, services, context.trace)

@@ -1,0 +1,56 @@
+"""Gates: what keeps entries of the agenda back for a later tick. A tick, or an owner's call, asks each of its gates in turn.
+
+    entries ──► Gate.admit ──► Gate.admit ──► … ──► plan each chain within ``limit`` ──► claim and send
+
+An entry that is held back does not change. So a gate that cannot decide admits, and a crash within one makes runs late at the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from quarterjack.domain.run import AgendaEntry
+
+
+@dataclass(frozen=True)
+class PlanLimit:
+    """How far the plan of an admitted chain goes."""
+
+    fires: int | None = None  # at most so many; None: all that are due
+    until: int | None = None  # due up to then (UTC ms); None: as far as a plan goes
+
+    def and_also(self, other: PlanLimit) -> PlanLimit:
+        """The narrower of both."""
+        fires = [limit for limit in (self.fires, other.fires) if limit is not None]
+        until = [limit for limit in (self.until, other.until) if limit is not None]
+        return PlanLimit(min(fires, default=None), min(until, default=None))
+
+
+class Gate(Protocol):
+    """One reason to hold entries back. Thread-safe; raises nothing."""
+
+    def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
+        """The entries that may be handled now, in their order; the others stay in the agenda."""
+
+    def limit(self, entry: AgendaEntry) -> PlanLimit:
+        """How far the plan of an admitted chain may go now."""
+
+    def has_held(self, tenant: str, job: str, due: int) -> bool:
+        """Whether a fire that is claimed now, and was due then (UTC ms), is late because this gate held it back."""
+
+
+def admitted(gates: Iterable[Gate], entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
+    """The entries that every gate admits; a gate sees only what those before it admit."""
+    for gate in gates:
+        entries = gate.admit(entries)
+    return entries
+
+
+def plan_limit(gates: Iterable[Gate], entry: AgendaEntry) -> PlanLimit:
+    """The narrowest limit of all gates."""
+    limit = PlanLimit()
+    for gate in gates:
+        limit = limit.and_also(gate.limit(entry))
+    return limit
