@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..figures import Figure, Source
-from .spec import AlarmSpec, Compare, Each, Need, Severity
+from .spec import LATE, AlarmSpec, Compare, Each, Need, Severity
 
 _HOUR = 3_600_000  # ms
+_AUDIT = 70  # minutes of a window that always has an audit: they come once an hour, and their figures may be late
 CAUSES = ("no-tick", "behind", "late-sends", "nothing-runs", "function-errors")  # of runs that start late
 
 
@@ -17,16 +18,17 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="function-errors",
         severity=Severity.P2,
-        means="Invocations of a function failed in 3 of 5 minutes. This is the code around the jobs, not a job that fails.",
+        means="Invocations of a function failed in 3 of 10 minutes, or of the auditor in 2 of 3 hours: this is the code around the jobs.",
         look="The log of the function that the message names: a right, an import, a limit of time or memory.",
         each=Each.FUNCTION,
         figures={"errors": _metric_of("Errors", "{function}")},
         unit="errors a minute",
         times=3,
-        out_of=5,
+        out_of=3 + LATE + 2,
+        hourly=2,
         one_page=True,
         hidden_by=("no-tick",),
-        waits=1,
+        waits=6,
     ),
     AlarmSpec(
         id="throttled",
@@ -38,9 +40,10 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         unit="refused invocations in 5 minutes",
         period=5,
         times=3,
+        out_of=4,
         one_page=True,
         hidden_by=(*CAUSES, "late-starts"),
-        waits=1,
+        waits=3,
     ),
     AlarmSpec(
         id="no-audit",
@@ -54,8 +57,9 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         period=60,
         times=2,
         silence_breaches=True,
+        late_counts=True,
         hidden_by=("function-errors",),
-        waits=1,
+        waits=12,
     ),
     AlarmSpec(
         id="audit-contradicted",
@@ -64,7 +68,7 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         look="`quarterjack audit verify --since -7d`.",
         figures={"contradicted": Figure("AuditContradicted", "auditor")},
         unit="days of the record",
-        period=60,
+        period=_AUDIT,
     ),
     AlarmSpec(
         id="quarantined",
@@ -74,7 +78,7 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         figures={"moved": Figure("Quarantined", "ticker"), "aside": Figure("QuarantinedEntries", "auditor", "Maximum")},
         expression="FILL(moved, 0) + FILL(aside, 0)",
         unit="entries",
-        period=60,
+        period=_AUDIT,
     ),
     AlarmSpec(
         id="unburied",
@@ -84,8 +88,9 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         figures={"letters": Figure("ApproximateNumberOfMessagesVisible", "dead", "Maximum", Source.QUEUE)},
         unit="letters",
         times=5,
+        out_of=5 + LATE,
         hidden_by=("function-errors",),
-        waits=1,
+        waits=4,
     ),
     AlarmSpec(
         id="unreadable",
@@ -116,6 +121,7 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         unit="ms",
         period=5,
         times=3,
+        out_of=4,
     ),
     AlarmSpec(
         id="historian-errors",
@@ -127,6 +133,7 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         unit="errors in 5 minutes",
         period=5,
         times=3,
+        out_of=4,
     ),
     AlarmSpec(
         id="historian-aside",
@@ -137,6 +144,7 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         figures={"aside": Figure("ApproximateNumberOfMessagesVisible", "historian-aside", "Maximum", Source.QUEUE)},
         unit="batches",
         period=5,
+        out_of=2,
     ),
     AlarmSpec(
         id="historian-set-aside",
@@ -159,6 +167,7 @@ OF_PARTS: tuple[AlarmSpec, ...] = (
         unit="ms",
         period=5,
         times=3,
+        out_of=4,
     ),
     AlarmSpec(
         id="events-set-aside",

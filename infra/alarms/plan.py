@@ -15,6 +15,7 @@ from ..figures import Figure
 from .spec import AlarmSpec, BurnWindows, Each, Need
 
 _MOST = 60  # alarms in one rule: CloudWatch takes 100, and 10,240 characters
+HOURLY = ("auditor",)  # functions that are called once an hour
 AFTERMATH = 40  # minutes: a window of half an hour, and what it takes to end
 
 
@@ -182,6 +183,8 @@ def _conditions(
     end = f"-{next(iter(words.values()))}" if spec.one_page else end  # the page itself ends with no part
     for burn in spec.windows:
         yield [_window(spec, end, figures, burn, minutes) for minutes in (burn.short, burn.long)]
+    if spec.hourly and words.get("function") in HOURLY:
+        spec = replace(spec, period=60, times=spec.hourly, out_of=spec.hourly + 1)
     if not spec.windows:
         pages = alone and not spec.one_page
         yield [

@@ -12,6 +12,8 @@ from enum import StrEnum
 
 from ..figures import Figure
 
+LATE = 5  # minutes: so late CloudWatch may have a figure. An alarm of minutes looks at so many values more than it counts
+
 
 class Severity(StrEnum):
     """How soon somebody has to look."""
@@ -75,7 +77,9 @@ class AlarmSpec:
     period: int = 1  # minutes of a value
     times: int = 1  # values beyond the threshold
     out_of: int = 0  # of so many; 0: all of ``times``
+    hourly: int = 0  # in place of ``times`` minutes, so many hours of one more, for a function that is called once an hour
     silence_breaches: bool = False  # no value counts as one beyond the threshold
+    late_counts: bool = False  # a figure that is late looks like the fault: it has to last longer than figures are late
     each: Each = Each.ONCE
     needs: Need = Need.NOTHING
     windows: tuple[
@@ -90,7 +94,8 @@ class AlarmSpec:
         """What is compared with the threshold, in CloudWatch's metric math.
 
         A value that is missing is filled in: of values that are missing CloudWatch takes older ones in their place, so that an alarm
-        would begin late, end late, or count values minutes apart as one after another.
+        would begin late, end late, or count values minutes apart as one after another. The last values may be filled in only because
+        they are late: ``times`` leave room for it in ``out_of``, and silence lasts longer than figures are late.
         """
         return self.expression or f"FILL({next(iter(self.figures))}, 0)"
 
@@ -100,6 +105,12 @@ class AlarmSpec:
         return self.out_of or self.times
 
     @property
-    def minutes(self) -> int:
-        """How long it has to last, at most."""
-        return self.period * self.values
+    def least_times(self) -> int:
+        """How many values it has to count at least: late ones alone are no fault, nor is one more."""
+        return LATE // self.period + 2 if self.late_counts else 1
+
+    @property
+    def told_within(self) -> int:
+        """Minutes from the first value beyond the threshold to the message, at most: figures are late, and it waits for what hides it."""
+        lasts = self.period * self.times if self.times > 1 else 0
+        return lasts + LATE + self.waits

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..figures import Figure, Source
 from .parts_specs import CAUSES, OF_PARTS
-from .spec import AlarmSpec, BurnWindows, Compare, Each, Severity
+from .spec import LATE, AlarmSpec, BurnWindows, Compare, Each, Severity
 
 VISIBLE, IN_FLIGHT = "ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"
 LOW_WAITS = 300_000  # ms
 LEAST_LATE = 5  # runs in a window: fewer are a spike, whatever their share
 LEAST_ENDED = 20  # attempts, of which a share says something
-BURNS = (BurnWindows(5, 60, 14.4), BurnWindows(30, 360, 6))  # the month's budget is used up in two days, or in five
+BURNS = (BurnWindows(10, 60, 14.4), BurnWindows(30, 360, 6))  # the month's budget is used up in two days, or in five
 
 
 def _late(late: str, of: str) -> str:
@@ -22,7 +22,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="nothing-runs",
         severity=Severity.P1,
-        means="Messages have waited for 5 minutes, none is in the hands of a worker, and no attempt began or ended.",
+        means="Messages have waited for 7 minutes, none is in the hands of a worker, and no attempt began or ended.",
         look="Has the queue a worker that can receive? `quarterjack queues list`, `quarterjack workers list`.",
         each=Each.STRIPE,
         figures={
@@ -35,21 +35,23 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         expression="IF(FILL(visible, 0) > 0 AND FILL(inflight, 1) < 1 AND FILL(started, 0) + FILL(ended, 0) + FILL(unimported, 0) < 1, "
         "FILL(visible, 0), 0)",
         unit="messages that wait",
-        times=5,
-        out_of=6,
+        times=LATE + 2,
+        out_of=LATE + 2 + LATE + 1,
+        late_counts=True,
     ),
     AlarmSpec(
         id="no-tick",
         severity=Severity.P1,
-        means="No tick has ended well for 3 minutes: nothing is claimed. Nothing is lost; the first tick claims what was missed.",
+        means="No tick has ended well for 7 minutes: nothing is claimed. Nothing is lost; the first tick claims what was missed.",
         look="The ticker's log and its clock: `quarterjack doctor`.",
         figures={"ticks": Figure("Ticks", "ticker")},
         compare=Compare.UNDER,
         threshold=1,
         unit="ticks",
-        times=3,
-        out_of=4,
+        times=LATE + 2,
+        out_of=LATE + 5,
         silence_breaches=True,
+        late_counts=True,
     ),
     AlarmSpec(
         id="behind",
@@ -60,7 +62,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         threshold=120_000,
         unit="ms",
         times=5,
-        out_of=6,
+        out_of=5 + LATE + 1,
     ),
     AlarmSpec(
         id="late-sends",
@@ -74,7 +76,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="% of the sends in a month",
         windows=BURNS,
         hidden_by=("no-tick", "behind"),
-        waits=4,
+        waits=10,
     ),
     AlarmSpec(
         id="late-starts",
@@ -90,7 +92,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         windows=BURNS,
         one_page=True,
         hidden_by=CAUSES,
-        waits=4,
+        waits=10,
     ),
     AlarmSpec(
         id="dead-runs",
@@ -101,6 +103,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         threshold=10,
         unit="dead runs a minute",
         times=10,
+        out_of=10 + LATE,
     ),
     AlarmSpec(
         id="failing-attempts",
@@ -126,6 +129,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="ms, the 95th percentile",
         period=5,
         times=3,
+        out_of=4,
     ),
     AlarmSpec(
         id="rescued-leases",
@@ -136,6 +140,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         figures={"rescued": Figure("LeasesRescued", "{worker}")},
         unit="rescued leases a minute",
         times=5,
+        out_of=5 + LATE,
     ),
     AlarmSpec(
         id="backlog-grows",
@@ -149,9 +154,10 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="messages a minute",
         period=5,
         times=3,
+        out_of=4,
         one_page=True,
         hidden_by=(*CAUSES, "late-starts"),
-        waits=1,
+        waits=3,
     ),
     AlarmSpec(
         id="held-back",
@@ -162,8 +168,9 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="queues",
         period=5,
         times=3,
+        out_of=4,
         hidden_by=(*CAUSES, "late-starts"),
-        waits=1,
+        waits=3,
     ),
     AlarmSpec(
         id="breaker-open",
@@ -174,6 +181,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="tenants",
         period=5,
         times=3,
+        out_of=4,
     ),
     AlarmSpec(
         id="waiting",
@@ -185,9 +193,10 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="messages",
         period=5,
         times=3,
+        out_of=4,
         one_page=True,
         hidden_by=(*CAUSES, "late-starts"),
-        waits=1,
+        waits=3,
     ),
     AlarmSpec(
         id="priority-inversion",
@@ -205,9 +214,11 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         "AND FILL(started, 0) > FILL(low, 0), 1, 0)",
         unit="times 5 minutes",
         period=5,
+        times=2,
+        out_of=3,
         one_page=True,
         hidden_by=CAUSES,
-        waits=1,
+        waits=4,
     ),
     AlarmSpec(
         id="expired",

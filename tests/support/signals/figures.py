@@ -26,6 +26,10 @@ class FigureStore:
         for key, values in measured(line):
             self.add(key, minute, values)
 
+    def has(self, key: Key) -> bool:
+        """Whether a figure was ever measured."""
+        return key in self._values
+
     def value(self, key: Key, statistic: str, first: int, last: int) -> float | None:
         """A statistic of the minutes from ``first`` to ``last``, without it; None: nothing was measured."""
         by_minute = self._values.get(key, {})

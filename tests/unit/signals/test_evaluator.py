@@ -9,7 +9,7 @@ import pytest
 from tests.support.signals.evaluator import Evaluator
 from tests.support.signals.figures import Key
 from tests.support.signals.formulas import UnknownFormulaError, evaluate
-from tests.support.signals.lateness import Lateness, all_late, drawn, late_source, punctual
+from tests.support.signals.lateness import Lateness, all_late, drawn, late_source, punctual, swaying
 
 KEY: Key = ("N", "errors", (("service", "s"),))
 
@@ -191,8 +191,15 @@ def test_a_long_period_has_the_figures_of_its_first_minutes() -> None:
 
 def test_each_metric_is_as_late_as_it_is_said() -> None:
     other: Key = ("AWS/SQS", "errors", (("QueueName", "q"),))
-    assert [late_source(4, "AWS/SQS")(key) for key in (KEY, other)] == [0, 4]
-    found = [drawn(seed)(key) for seed in range(60) for key in (KEY, other)]
+    assert [late_source(4, "AWS/SQS")(key, 0) for key in (KEY, other)] == [0, 4]
+    found = [drawn(seed)(key, minute) for seed in range(60) for key in (KEY, other) for minute in (0, 1)]
     assert set(found) == set(range(6))
-    assert found == [drawn(seed)(key) for seed in range(60) for key in (KEY, other)]
-    assert any(drawn(seed)(KEY) != drawn(seed)(other) for seed in range(60))
+    assert found[::2] == found[1::2]
+    assert found == [drawn(seed)(key, minute) for seed in range(60) for key in (KEY, other) for minute in (0, 1)]
+    assert any(drawn(seed)(KEY, 0) != drawn(seed)(other, 0) for seed in range(60))
+
+
+def test_a_metric_that_sways_loses_no_figure_that_was_seen() -> None:
+    seen = [minute - swaying(3)(KEY, minute) for minute in range(40)]
+    assert seen == sorted(seen)
+    assert {minute - there for minute, there in enumerate(seen)} == set(range(6))
