@@ -42,6 +42,7 @@ from quarterjack.web.remarks import remarks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the stack is a folder of the checkout
 from bench.modelled.prices import METRIC
+from infra.alarms.plan import HOURLY
 from infra.alarms.spec import AlarmSpec
 from infra.alarms.specs import SPECS
 from infra.dashboard.panels import panels_of
@@ -290,11 +291,17 @@ def alarms_on(name: str) -> list[str]:
 
 def alarms() -> Iterator[str]:
     """Every alarm: when it goes off, of what part it is, and which alarms page in its place."""
-    yield "| alarm | severity | goes off at | of | not while |\n|---|---|---|---|---|"
+    yield "| alarm | severity | goes off at | told within | of | not while |\n|---|---|---|---|---|---|"
     for spec in sorted(SPECS, key=lambda spec: (spec.severity, spec.id)):
         causes = ", ".join(f"`{cause}`" for cause in spec.hidden_by)
         of = f"{spec.each}, one page for all" if spec.one_page else str(spec.each)
-        yield f"| [`{spec.id}`](../runbooks/{spec.id}.md) | {spec.severity} | {_condition(spec)} | {of} | {causes} |"
+        cells = [_condition(spec), _told(spec), of, causes]
+        yield f"| [`{spec.id}`](../runbooks/{spec.id}.md) | {spec.severity} | {' | '.join(cells)} |"
+
+
+def _told(spec: AlarmSpec) -> str:
+    more = f" ({' and '.join(HOURLY)}: {spec.by_the_hour.told_within} min)" if spec.hourly else ""
+    return f"{spec.told_within} min{more}"
 
 
 def _condition(spec: AlarmSpec) -> str:
@@ -306,6 +313,8 @@ def _condition(spec: AlarmSpec) -> str:
     lasts = (
         f"in {spec.times} of {spec.values} values of {spec.period} min" if spec.values > 1 else f"in {spec.period} min"
     )
+    if spec.hourly:
+        lasts += f" ({' and '.join(HOURLY)}: {spec.by_the_hour.times} of {spec.by_the_hour.values} values of 60 min)"
     return f"{spec.compare} {spec.threshold:,} {spec.unit}, {lasts}"
 
 

@@ -183,8 +183,8 @@ def _conditions(
     end = f"-{next(iter(words.values()))}" if spec.one_page else end  # the page itself ends with no part
     for burn in spec.windows:
         yield [_window(spec, end, figures, burn, minutes) for minutes in (burn.short, burn.long)]
-    if spec.hourly and words.get("function") in HOURLY:
-        spec = replace(spec, period=60, times=spec.hourly, out_of=spec.hourly + 1)
+    if words.get("function") in HOURLY:
+        spec = spec.by_the_hour
     if not spec.windows:
         pages = alone and not spec.one_page
         yield [

@@ -97,7 +97,12 @@ def _lasting(spec: AlarmSpec, minutes: int) -> AlarmSpec:
     least, most = spec.period * spec.least_times, _WEEK if spec.period >= 60 else _DAY
     more = spec.values - spec.times
     most -= spec.period * more  # CloudWatch looks back so far, not only for those that count
-    if isinstance(minutes, bool) or not isinstance(minutes, int) or minutes % spec.period or not least <= minutes <= most:
+    if (
+        isinstance(minutes, bool)
+        or not isinstance(minutes, int)
+        or minutes % spec.period
+        or not least <= minutes <= most
+    ):
         raise InvalidInput(where, minutes, "does not fit", f"use a multiple of {spec.period} from {least} to {most:,}")
     times = minutes // spec.period
     return replace(spec, times=times, out_of=times + more)

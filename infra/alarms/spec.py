@@ -7,12 +7,14 @@ figure has the word of that kind in braces, such as ``{worker}``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ..figures import Figure
 
-LATE = 5  # minutes: so late CloudWatch may have a figure. An alarm of minutes looks at so many values more than it counts
+LATE = (
+    5  # minutes: so late CloudWatch may have a figure. An alarm of minutes looks at so many values more than it counts
+)
 
 
 class Severity(StrEnum):
@@ -77,7 +79,7 @@ class AlarmSpec:
     period: int = 1  # minutes of a value
     times: int = 1  # values beyond the threshold
     out_of: int = 0  # of so many; 0: all of ``times``
-    hourly: int = 0  # in place of ``times`` minutes, so many hours of one more, for a function that is called once an hour
+    hourly: int = 0  # of a function that is called once an hour: so many values of an hour in place of ``times``
     silence_breaches: bool = False  # no value counts as one beyond the threshold
     late_counts: bool = False  # a figure that is late looks like the fault: it has to last longer than figures are late
     each: Each = Each.ONCE
@@ -100,6 +102,11 @@ class AlarmSpec:
         return self.expression or f"FILL({next(iter(self.figures))}, 0)"
 
     @property
+    def by_the_hour(self) -> AlarmSpec:
+        """As it is for a function that is called once an hour. One hour more is looked at: the newest may lack its figures."""
+        return replace(self, period=60, times=self.hourly, out_of=self.hourly + 1) if self.hourly else self
+
+    @property
     def values(self) -> int:
         """How many values are looked at."""
         return self.out_of or self.times
@@ -111,6 +118,9 @@ class AlarmSpec:
 
     @property
     def told_within(self) -> int:
-        """Minutes from the first value beyond the threshold to the message, at most: figures are late, and it waits for what hides it."""
-        lasts = self.period * self.times if self.times > 1 else 0
-        return lasts + LATE + self.waits
+        """Minutes from the begin of the first value beyond the threshold to the message, at most.
+
+        Figures are late, but for silence, which lateness looks like; and the message waits for what may hide it.
+        """
+        lasts = self.period * self.times if self.times > 1 else 1
+        return lasts + (0 if self.silence_breaches else LATE) + self.waits

@@ -22,7 +22,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="nothing-runs",
         severity=Severity.P1,
-        means="Messages have waited for 7 minutes, none is in the hands of a worker, and no attempt began or ended.",
+        means="In 7 of 13 minutes messages waited, none was in the hands of a worker, and no attempt began or ended.",
         look="Has the queue a worker that can receive? `quarterjack queues list`, `quarterjack workers list`.",
         each=Each.STRIPE,
         figures={
@@ -56,7 +56,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="behind",
         severity=Severity.P2,
-        means="The oldest entry that is due has been more than 2 minutes late for 5 minutes: fires come late.",
+        means="The oldest entry that is due was more than 2 minutes late in 5 of 11 minutes: fires come late.",
         look="Throttled tables, and the ticker's log: `quarterjack doctor`.",
         figures={"behind": Figure("BehindBy", "ticker", "Maximum")},
         threshold=120_000,
@@ -97,7 +97,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="dead-runs",
         severity=Severity.P2,
-        means="More than 10 runs a minute have ended DEAD in each of 10 minutes: out of attempts, or refused for good.",
+        means="More than 10 runs a minute ended DEAD in 10 of 15 minutes: out of attempts, or refused for good.",
         look="Which job, which error, which release? `quarterjack dead list --since -1h`.",
         figures={"dead": Figure("Dead", "undertaker")},
         threshold=10,
@@ -121,7 +121,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="slow-runs",
         severity=Severity.P2,
-        means="One attempt in twenty has taken longer than 30 s for 15 minutes.",
+        means="One attempt in twenty took longer than 30 s, in 3 of 4 times 5 minutes.",
         look="Which job became slow? `quarterjack stats --since -3d`.",
         each=Each.WORKER,
         figures={"duration": Figure("RunDuration", "{worker}", "p95")},
@@ -134,7 +134,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="rescued-leases",
         severity=Severity.P3,
-        means="In each of 5 minutes a run was taken over from a worker that had let its lease pass: killed, out of memory, or stalled.",
+        means="In 5 of 10 minutes a run was taken over from a worker that had let its lease pass: killed, out of memory, or stalled.",
         look="Workers in state LOST, and the job that they had: `quarterjack workers list`.",
         each=Each.WORKER,
         figures={"rescued": Figure("LeasesRescued", "{worker}")},
@@ -145,7 +145,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="backlog-grows",
         severity=Severity.P3,
-        means="Messages have come faster than workers take them for 15 minutes, by more than 500 a minute.",
+        means="Messages came faster than workers took them, by more than 500 a minute, in 3 of 4 times 5 minutes.",
         look="Are workers too few, or jobs slow? `quarterjack queues list`.",
         each=Each.STRIPE,
         figures={"visible": Figure(VISIBLE, "{stripe}", "Maximum", Source.QUEUE)},
@@ -162,31 +162,33 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="held-back",
         severity=Severity.P3,
-        means="A queue has been held back for 15 minutes: it is full, and its fires wait in the agenda. None is lost.",
+        means="A queue was held back in 2 of 3 times 10 minutes: it is full, and its fires wait in the agenda. None is lost.",
         look="Which queue, and why do its workers not keep up? `quarterjack queues list`.",
+        # The ticker reads it once in five minutes: ten have a value however late it is.
         figures={"held": Figure("QueuesHeld", "ticker", "Maximum")},
         unit="queues",
-        period=5,
-        times=3,
-        out_of=4,
+        period=10,
+        times=2,
+        out_of=3,
         hidden_by=(*CAUSES, "late-starts"),
         waits=3,
     ),
     AlarmSpec(
         id="breaker-open",
         severity=Severity.P3,
-        means="A circuit breaker has held fires of a tenant back for 15 minutes: nine in ten attempts of a job fail. None is lost.",
+        means="A circuit breaker held fires of a tenant back in 2 of 3 times 10 minutes: nine in ten attempts of a job fail. None is lost.",
         look="Which job, and why does it fail? `quarterjack --tenant NAME breakers list`; the log line `breaker.opened` names the tenant.",
+        # Likewise.
         figures={"open": Figure("BreakersOpen", "ticker", "Maximum")},
         unit="tenants",
-        period=5,
-        times=3,
-        out_of=4,
+        period=10,
+        times=2,
+        out_of=3,
     ),
     AlarmSpec(
         id="waiting",
         severity=Severity.P3,
-        means="Messages have waited in a declared queue for 15 minutes without a break: its workers are too few.",
+        means="Messages waited in a declared queue without a break, in 3 of 4 times 5 minutes: its workers are too few.",
         look="Its `concurrency`, its workers: `quarterjack queues list`.",
         each=Each.DECLARED_STRIPE,
         figures={"visible": Figure(VISIBLE, "{stripe}", "Minimum", Source.QUEUE)},
@@ -201,7 +203,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="priority-inversion",
         severity=Severity.P3,
-        means="Low runs have waited for more than 5 minutes while runs of higher priority started.",
+        means="Low runs waited for more than 5 minutes while runs of higher priority started, in 2 of 3 times 5 minutes.",
         look="Is low's share enough for what is sent with it, are workers too few? `quarterjack queues list`.",
         each=Each.LOW_STRIPE,
         figures={

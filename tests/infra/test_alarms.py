@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +20,11 @@ from quarterjack.signals.catalogue import METRICS
 
 from infra import AlarmChange, AlarmSettings, Quarterjack
 from infra.alarms.plan import QueueParts, StackParts, planned
-from infra.alarms.spec import Each, Need, Severity
+from infra.alarms.spec import LATE, AlarmSpec, Each, Need, Severity
 from infra.alarms.specs import SPECS
 from infra.figures import Source
 from tests.support.signals.alarms import CompositeAlarm, MetricAlarm, alarms_of
+from tests.support.signals.formulas import evaluate
 from tests.support.stacks import JOBS
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
@@ -84,6 +87,24 @@ def test_what_hides_another_ends_later_than_what_follows_begins() -> None:
     """Else CloudWatch would not have suppressed it yet when the cause has gone."""
     for cause in {cause for spec in SPECS for cause in spec.hidden_by}:
         assert BY_ID[cause].windows or BY_ID[cause].values > BY_ID[cause].times, cause
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.id)
+def test_there_is_room_for_figures_that_are_late(spec: AlarmSpec) -> None:
+    """Of the values that an alarm looks at so many are old enough as have to be beyond the threshold; late ones alone are no fault."""
+    late = math.ceil(LATE / spec.period)  # of the last values, those that lack figures
+    if not spec.silence_breaches and not spec.windows and (spec.values > 1 or spec.period < 2 * LATE):
+        assert spec.values >= spec.times + late
+    assert spec.times >= spec.least_times
+    assert all(min(window.short, window.long) >= 2 * LATE for window in spec.windows)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.id)
+def test_no_value_is_ever_missing(spec: AlarmSpec) -> None:
+    """How many older values CloudWatch takes in the place of missing ones is not documented."""
+    for present in itertools.product((None, 30.0), repeat=len(spec.figures)):
+        series = {word: [7.0, one, one] for word, one in zip(spec.figures, present, strict=True)}
+        assert None not in evaluate(spec.formula, series, 3)[1:]
 
 
 # The template.
@@ -155,7 +176,7 @@ def test_of_a_hundred_stripes_no_rule_is_too_long() -> None:
             assert sum(map(len, composite.any_of)) <= 60
 
 
-def test_silence_of_the_ticker_wakes_somebody_after_three_minutes(alarms: dict[str, Alarm]) -> None:
+def test_silence_of_the_ticker_wakes_somebody_after_seven_minutes(alarms: dict[str, Alarm]) -> None:
     no_tick = alarms["no-tick"]
     assert isinstance(no_tick, MetricAlarm)
     (ticks,) = no_tick.figures.values()
@@ -165,12 +186,21 @@ def test_silence_of_the_ticker_wakes_somebody_after_three_minutes(alarms: dict[s
         (("service", "quarterjack-ticker"),),
     )
     assert (no_tick.formula, no_tick.operator, no_tick.threshold) == ("FILL(ticks, 0)", "LessThanThreshold", 1)
-    assert (no_tick.period, no_tick.times, no_tick.missing) == (1, 3, "breaching")
+    assert (no_tick.period, no_tick.times, no_tick.missing) == (1, 7, "breaching")
     assert no_tick.description.startswith("P1.")
 
 
+def test_errors_of_the_auditor_are_counted_by_the_hour(alarms: dict[str, Alarm]) -> None:
+    """It is called once an hour and not again: of ten minutes one at most has an error."""
+    auditor, worker = alarms["function-errors-auditor"], alarms["function-errors-worker"]
+    assert isinstance(auditor, MetricAlarm)
+    assert isinstance(worker, MetricAlarm)
+    assert (auditor.period, auditor.times, auditor.out_of) == (60, 2, 3)
+    assert (worker.period, worker.times, worker.out_of) == (1, 3, 10)
+
+
 def test_the_objective_burns_at_two_speeds(alarms: dict[str, Alarm]) -> None:
-    for minutes, threshold in ((5, 1.44), (60, 1.44), (30, 0.6), (360, 0.6)):
+    for minutes, threshold in ((10, 1.44), (60, 1.44), (30, 0.6), (360, 0.6)):
         window = alarms[f"late-sends-{minutes}m"]
         assert isinstance(window, MetricAlarm)
         assert (window.period, window.threshold, window.out_of) == (minutes, threshold, 1)
@@ -197,14 +227,14 @@ def test_none_is_made_where_they_are_off(with_knobs: Callable[..., Template]) ->
 
 
 def test_threshold_length_and_severity_are_knobs(with_knobs: Callable[..., Template]) -> None:
-    text = "slow-runs.threshold=60000,slow-runs.severity=P3,no-tick.minutes=5,lost=off,late-starts=off"
+    text = "slow-runs.threshold=60000,slow-runs.severity=P3,no-tick.minutes=9,lost=off,late-starts=off"
     found = made(with_knobs(alarms=AlarmSettings.read(text)))
     slow, silent = found["slow-runs"], found["no-tick"]
     assert isinstance(slow, MetricAlarm)
     assert isinstance(silent, MetricAlarm)
     assert slow.threshold == 60_000
     assert slow.description.startswith("P3.")
-    assert (silent.times, silent.out_of) == (5, 6)
+    assert (silent.times, silent.out_of) == (9, 12)
     assert not [name for name in found if name.startswith(("lost", "late-starts"))]
 
 
@@ -231,9 +261,14 @@ def test_each_severity_may_have_a_topic_of_its_own(stack: Stack) -> None:
         ({"nonsense": AlarmChange()}, r"alarms.changes='nonsense': is not an alarm; use one of audit-contradicted"),
         (
             {"no-tick": AlarmChange(minutes=0)},
-            r"alarms.no-tick.minutes=0: does not fit; use a multiple of 1 up to 1,440",
+            r"alarms.no-tick.minutes=0: does not fit; use a multiple of 1 from 7 to 1,437",
         ),
-        ({"slow-runs": AlarmChange(minutes=7)}, r"alarms.slow-runs.minutes=7: does not fit; use a multiple of 5"),
+        ({"no-tick": AlarmChange(minutes=6)}, r"alarms.no-tick.minutes=6: does not fit; use a multiple of 1 from 7"),
+        ({"no-audit": AlarmChange(minutes=60)}, r"no-audit.minutes=60: does not fit; use a multiple of 60 from 120"),
+        (
+            {"slow-runs": AlarmChange(minutes=7)},
+            r"alarms.slow-runs.minutes=7: does not fit; use a multiple of 5 from 5",
+        ),
         ({"late-starts": AlarmChange(minutes=5)}, r"alarms.late-starts.minutes=5: cannot be set"),
         (
             {"slow-runs": AlarmChange(threshold=-1)},

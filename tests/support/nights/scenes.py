@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from infra.alarms.specs import SPECS
 from tests.support.nights import causes, faults
 from tests.support.nights.causes import Cure
 from tests.support.nights.night import Night
+
+_BY_ID = {spec.id: spec for spec in SPECS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +25,18 @@ class Scene:
         ""  # the page's command that stands for the cure; "": the page's commands of Quarterjack cure it, or time does
     )
     knows: Mapping[str, str] = field(default_factory=dict)  # what stands for the places in the page's commands
-    within: int  # from the fault to the alarm
+    shows: int = 0  # from the fault to the begin of the first value beyond the alarm's threshold
     heals: int  # from the cure to the end
     lasts: int = 3  # from the alarm to the operator's first command
     follows: tuple[str, ...] = ()  # alarms that may go off after its end, as the page says
     before: Callable[[Night], None] = lambda night: None  # what the night is like
+    hourly: bool = False  # it is of a function that is called once an hour
+
+    @property
+    def within(self) -> int:
+        """From the fault to the alarm, as the reference says it of the alarm."""
+        spec = _BY_ID[self.page]
+        return self.shows + (spec.by_the_hour if self.hourly else spec).told_within
 
 
 SCENES = (
@@ -36,8 +46,8 @@ SCENES = (
         page="nothing-runs",
         fault=causes.killed_for_good,
         act="quarterjack worker",
-        within=9,
-        heals=3,
+        shows=1,
+        heals=7,
     ),
     Scene(
         name="a jobs package that cannot be imported",
@@ -45,8 +55,17 @@ SCENES = (
         page="function-errors",
         fault=faults.not_importable,
         act="cdk deploy",
-        within=5,
-        heals=6,
+        heals=8,
+    ),
+    Scene(
+        name="an auditor without rights",
+        alarm="function-errors",
+        page="function-errors",
+        fault=causes.without_rights("auditor"),
+        act="cdk deploy",
+        shows=32,
+        heals=115,
+        hourly=True,
     ),
     Scene(
         name="a ticker without rights",
@@ -54,8 +73,7 @@ SCENES = (
         page="no-tick",
         fault=causes.without_rights("ticker"),
         act="cdk deploy",
-        within=4,
-        heals=6,
+        heals=9,
     ),
     Scene(
         name="a queue without workers",
@@ -63,8 +81,7 @@ SCENES = (
         page="nothing-runs",
         fault=causes.asleep("worker-gpu"),
         act="quarterjack worker",
-        within=7,
-        heals=3,
+        heals=7,
     ),
     Scene(
         name="a table throttled for ten minutes",
@@ -72,7 +89,7 @@ SCENES = (
         page="behind",
         fault=causes.throttled("runs"),
         act="aws dynamodb update-table",
-        within=14,
+        shows=6,
         heals=8,
     ),
     Scene(
@@ -82,7 +99,7 @@ SCENES = (
         fault=causes.poisoned,
         act="aws dynamodb put-item",
         knows={"SCHEDULE": "a"},
-        within=24,
+        shows=18,
         heals=125,
     ),
     Scene(
@@ -91,8 +108,7 @@ SCENES = (
         page="no-tick",
         fault=causes.asleep("ticker"),
         act="cdk deploy",
-        within=4,
-        heals=6,
+        heals=9,
     ),
     Scene(
         name="somebody reserves no concurrency for the worker",
@@ -100,8 +116,7 @@ SCENES = (
         page="nothing-runs",
         fault=causes.short("worker"),
         act="aws lambda delete-function-concurrency",
-        within=7,
-        heals=3,
+        heals=7,
     ),
     Scene(
         name="a job kills its workers",
@@ -109,7 +124,7 @@ SCENES = (
         page="rescued-leases",
         fault=causes.killed_at_first,
         act="quarterjack schedules bulk pause",
-        within=9,
+        shows=1,
         heals=8,
     ),
     Scene(
@@ -119,8 +134,8 @@ SCENES = (
         fault=causes.fails("prices", 1, 14),
         act="cdk deploy",
         knows={"JOB": "prices"},
-        within=14,
-        heals=5,
+        shows=2,
+        heals=12,
         before=causes.schedules("note", 20),
     ),
     Scene(
@@ -129,7 +144,7 @@ SCENES = (
         page="failing-attempts",
         fault=causes.fails("fetch", 9, 9),
         act="cdk deploy",
-        within=20,
+        shows=18,
         heals=35,
     ),
     Scene(
@@ -140,8 +155,8 @@ SCENES = (
         act="cdk deploy",
         knows={"JOB": "breaks"},
         follows=("late-starts",),
-        within=30,
-        heals=10,
+        shows=8,
+        heals=25,
         before=causes.schedules("note", 20),
     ),
     Scene(
@@ -150,7 +165,6 @@ SCENES = (
         page="priority-inversion",
         fault=causes.of_aws("ApproximateNumberOfMessagesVisible", 5, QueueName="work-reports_low"),
         act="cdk deploy",
-        within=20,
         heals=15,
     ),
     Scene(
@@ -159,8 +173,7 @@ SCENES = (
         page="slow-runs",
         fault=causes.slow,
         act="quarterjack runs cancel",
-        within=17,
-        heals=7,
+        heals=10,
     ),
     Scene(
         name="letters wait",
@@ -168,8 +181,8 @@ SCENES = (
         page="unburied",
         fault=causes.letters_wait,
         act="aws lambda update-event-source-mapping",
-        within=9,
-        heals=3,
+        shows=1,
+        heals=6,
     ),
     Scene(
         name="no audit",
@@ -177,7 +190,6 @@ SCENES = (
         page="no-audit",
         fault=causes.asleep("auditor"),
         act="cdk deploy",
-        within=185,
         heals=70,
     ),
     Scene(
@@ -186,23 +198,20 @@ SCENES = (
         page="audit-contradicted",
         fault=causes.contradicted,
         act="aws cloudtrail",
-        within=70,
-        heals=130,
+        shows=32,
+        heals=75,
     ),
     Scene(
         name="a message that is not ours",
         alarm="unreadable",
         page="unreadable",
         fault=causes.garbage,
-        within=8,
         heals=50,
     ),
+    Scene(name="a message of nobody's run", alarm="rejected", page="rejected", fault=causes.of_nobody, heals=50),
+    Scene(name="runs pass their deadline", alarm="expired", page="expired", fault=causes.expires, heals=50),
     Scene(
-        name="a message of nobody's run", alarm="rejected", page="rejected", fault=causes.of_nobody, within=8, heals=50
-    ),
-    Scene(name="runs pass their deadline", alarm="expired", page="expired", fault=causes.expires, within=40, heals=50),
-    Scene(
-        name="an at-most-once run is lost", alarm="lost-ticker", page="lost", fault=causes.is_lost, within=75, heals=50
+        name="an at-most-once run is lost", alarm="lost-ticker", page="lost", fault=causes.is_lost, shows=2, heals=50
     ),
     Scene(
         name="an application may not send",
@@ -210,7 +219,7 @@ SCENES = (
         page="late-sends",
         fault=causes.may_not_send,
         act="cdk deploy",
-        within=8,
+        shows=1,
         heals=40,
     ),
     Scene(
@@ -219,7 +228,7 @@ SCENES = (
         page="late-starts",
         fault=causes.crowd,
         act="aws lambda update-event-source-mapping",
-        within=8,
+        shows=1,
         heals=45,
     ),
     Scene(
@@ -228,7 +237,6 @@ SCENES = (
         page="throttled",
         fault=causes.squeezed,
         act="aws lambda delete-function-concurrency",
-        within=22,
         heals=20,
     ),
     Scene(
@@ -237,7 +245,6 @@ SCENES = (
         page="historian-errors",
         fault=causes.of_aws("Errors", 1, FunctionName="historian"),
         act="cdk deploy",
-        within=22,
         heals=30,
     ),
     Scene(
@@ -246,7 +253,6 @@ SCENES = (
         page="historian-behind",
         fault=causes.of_aws("IteratorAge", 4_000_000, FunctionName="historian"),
         act="aws lambda delete-function-concurrency",
-        within=22,
         heals=30,
     ),
     Scene(
@@ -255,7 +261,6 @@ SCENES = (
         page="historian-aside",
         fault=causes.of_aws("ApproximateNumberOfMessagesVisible", 1, QueueName="historian-aside"),
         act="aws sqs purge-queue",
-        within=8,
         heals=20,
     ),
     Scene(
@@ -264,7 +269,6 @@ SCENES = (
         page="events-behind",
         fault=causes.of_aws("IteratorAge", 4_000_000, FunctionName="events"),
         act="cdk deploy",
-        within=22,
         heals=30,
     ),
     Scene(
@@ -273,7 +277,6 @@ SCENES = (
         page="backlog-grows",
         fault=causes.grows("work", 600),
         act="aws lambda update-event-source-mapping",
-        within=22,
         heals=8,
     ),
     Scene(
@@ -282,8 +285,7 @@ SCENES = (
         page="waiting",
         fault=causes.grows("work-reports", 1),
         act="aws lambda update-event-source-mapping",
-        within=22,
-        heals=8,
+        heals=12,
     ),
     Scene(
         name="a queue is full",
@@ -291,8 +293,7 @@ SCENES = (
         page="held-back",
         fault=causes.of_ours("QueuesHeld", "ticker"),
         act="aws lambda update-event-source-mapping",
-        within=17,
-        heals=8,
+        heals=20,
     ),
     Scene(
         name="a change that a consumer cannot handle",
@@ -300,7 +301,6 @@ SCENES = (
         page="historian-set-aside",
         fault=causes.of_ours("HistorianSetAside", "historian"),
         act="cdk deploy",
-        within=2,
         heals=40,
     ),
     Scene(
@@ -309,7 +309,6 @@ SCENES = (
         page="events-set-aside",
         fault=causes.of_ours("EventsSetAside", "events"),
         act="cdk deploy",
-        within=2,
         heals=40,
     ),
 )
