@@ -24,7 +24,9 @@ from infra.alarms.spec import LATE, AlarmSpec, Each, Need, Severity
 from infra.alarms.specs import SPECS
 from infra.figures import Source
 from tests.support.signals.alarms import CompositeAlarm, MetricAlarm, alarms_of
+from tests.support.signals.evaluator import Evaluator
 from tests.support.signals.formulas import evaluate
+from tests.support.signals.lateness import LATENESSES, Lateness
 from tests.support.stacks import JOBS
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
@@ -197,6 +199,33 @@ def test_errors_of_the_auditor_are_counted_by_the_hour(alarms: dict[str, Alarm])
     assert isinstance(worker, MetricAlarm)
     assert (auditor.period, auditor.times, auditor.out_of) == (60, 2, 3)
     assert (worker.period, worker.times, worker.out_of) == (1, 3, 10)
+
+
+@pytest.mark.parametrize("lateness", LATENESSES.values(), ids=LATENESSES)
+@pytest.mark.parametrize(
+    ("name", "source", "figure", "dimension"),
+    [
+        ("quarantined", "Quarterjack", "QuarantinedEntries", "service"),
+        ("audit-contradicted", "Quarterjack", "AuditContradicted", "service"),
+        ("function-errors-auditor", "AWS/Lambda", "Errors", "FunctionName"),
+    ],
+)
+def test_what_each_audit_finds_is_told_once(
+    whole: Template, lateness: Lateness, name: str, source: str, figure: str, dimension: str
+) -> None:
+    """Audits are an hour apart: an alarm that looks at an hour ends and begins again where a figure is late."""
+    resources = {
+        each: body
+        for each, body in whole.find_resources("AWS::CloudWatch::Alarm").items()
+        if body["Properties"].get("AlarmName") == f"quarterjack-{name}"
+    }
+    found, states = Evaluator(resources, lateness=lateness), ""
+    for minute in range(6 * 60):
+        if minute % 60 == 37:
+            found.figures.add((source, figure, ((dimension, "quarterjack-auditor"),)), minute, [1])
+        found.evaluate()
+        states += "A" if found.states[f"quarterjack-{name}"] == "ALARM" else "o"
+    assert re.fullmatch("o+A+", states)
 
 
 def test_the_objective_burns_at_two_speeds(alarms: dict[str, Alarm]) -> None:
