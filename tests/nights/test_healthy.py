@@ -10,7 +10,6 @@ from quarterjack import Context, Retry
 
 from tests.support.nights.night import PREFIX, Minute, Night
 from tests.support.nights.watched import Watched
-from tests.support.parts import in_turn
 from tests.support.signals.lateness import LATENESSES
 
 TICKER = f"{PREFIX}-ticker"
@@ -52,7 +51,9 @@ def lived(patch: pytest.MonkeyPatch) -> Busy:
     return night
 
 
-@in_turn("hours", (2, 7), ("two hours", "seven hours"))
+@pytest.mark.parametrize(
+    "hours", [pytest.param(2, id="two hours"), pytest.param(7, id="seven hours", marks=pytest.mark.check)]
+)
 def test_nobody_is_paged(
     hours: int, monkeypatch: pytest.MonkeyPatch, resources: Mapping[str, Mapping[str, Any]]
 ) -> None:
