@@ -108,7 +108,7 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
     AlarmSpec(
         id="failing-attempts",
         severity=Severity.P2,
-        means=f"Half of the attempts of 15 minutes failed or timed out, of {LEAST_ENDED} or more.",
+        means=f"Half of the attempts, of {LEAST_ENDED} or more, failed or timed out in 2 of 3 times 10 minutes.",
         look="Is it one job, or what all of them call? `quarterjack schedules list --failing`.",
         each=Each.WORKER,
         figures={"failed": Figure("AttemptsFailed", "{worker}"), "ended": Figure("AttemptsEnded", "{worker}")},
@@ -116,7 +116,9 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         compare=Compare.AT_LEAST,
         threshold=50,
         unit="% of the attempts",
-        period=15,
+        period=10,
+        times=2,  # the newest share alone says nothing: one of its two figures may be later than the other
+        out_of=3,
     ),
     AlarmSpec(
         id="slow-runs",

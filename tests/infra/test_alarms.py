@@ -26,7 +26,7 @@ from infra.figures import Source
 from tests.support.signals.alarms import CompositeAlarm, MetricAlarm, alarms_of
 from tests.support.signals.evaluator import Evaluator
 from tests.support.signals.formulas import evaluate
-from tests.support.signals.lateness import LATENESSES, Lateness
+from tests.support.signals.lateness import LATENESSES, MOST, Lateness
 from tests.support.stacks import JOBS
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
@@ -226,6 +226,24 @@ def test_what_each_audit_finds_is_told_once(
         found.evaluate()
         states += "A" if found.states[f"quarterjack-{name}"] == "ALARM" else "o"
     assert re.fullmatch("o+A+", states)
+
+
+@pytest.mark.parametrize(("share", "state"), [(41, "OK"), (60, "ALARM")])
+def test_a_share_is_told_by_figures_of_which_one_is_later(whole: Template, share: int, state: str) -> None:
+    """Failed attempts are known, and those that ended not yet: for a while more seem to fail than do."""
+    resources = {
+        each: body
+        for each, body in whole.find_resources("AWS::CloudWatch::Alarm").items()
+        if body["Properties"].get("AlarmName") == "quarterjack-failing-attempts"
+    }
+    found = Evaluator(resources, lateness=lambda key, minute: MOST if key[1] == "AttemptsEnded" else 0)
+    states = set()
+    for minute in range(60):
+        for name, count in (("AttemptsEnded", 100), ("AttemptsFailed", share)):
+            found.figures.add(("Quarterjack", name, (("service", "quarterjack-worker"),)), minute, [count])
+        found.evaluate()
+        states.add(found.states["quarterjack-failing-attempts"])
+    assert states == {"OK", state}
 
 
 def test_the_objective_burns_at_two_speeds(alarms: dict[str, Alarm]) -> None:
