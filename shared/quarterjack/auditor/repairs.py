@@ -11,9 +11,10 @@ from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import MINUTE
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.chain import revision_key
-from quarterjack.fires.claim import message_of, send
-from quarterjack.fires.context import FireContext, due_pages, next_look
-from quarterjack.fires.lines import line_of, look_after_line
+from quarterjack.fires.claim import message_of
+from quarterjack.fires.context import FireContext, due_pages
+from quarterjack.fires.lines import is_in_line
+from quarterjack.fires.resend import send_again
 from quarterjack.fires.withdraw import withdraw_beyond
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.overlap import waits_in_turn
@@ -43,12 +44,10 @@ def resend(run: RunRow, services: Services, clock: Clock) -> bool:
         breakers, _ = read_breakers(run.ref.tenant, services)
         if breakers.over(run.job):
             return False  # likewise, until there is a permit
-    line = line_of(run, services, clock)
-    if line is not None:  # its message comes when there is a slot for it, as long as somebody looks after that
-        look_after_line(line, services, next_look(clock()), clock())
-        return False
     message = message_of(run, services)
-    if message is None or not send([message], services.work, clock)[0] or waits_in_turn(run):
+    if message is None or not send_again([(run, message)], services, clock, waits=is_in_line).sent:
+        return False
+    if waits_in_turn(run):
         return False
     log.warning("audit.resent", extra={"run_id": str(run.ref), "state": str(run.state)})
     return True

@@ -83,6 +83,9 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
         "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
         "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
+        "resend": CommandEntry(
+            "Send waiting runs to the work queues again, after a queue was purged, deleted or made anew.", "runs.resend"
+        ),
         "why": CommandEntry(
             "Say why a fire or a run ran, ran late, or did not run, each sentence with its source.", "runs.why"
         ),

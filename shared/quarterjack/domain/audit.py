@@ -65,6 +65,7 @@ class AuditAct(StrEnum):
     REPLAY = "replay"
     REDRIVE = "redrive"
     PURGE = "purge"
+    RESEND = "resend"  # asked for: waiting runs are sent to the work queues again
     BACKFILL = "backfill"
     PAUSE_BACKFILL = "pause-backfill"
     RESUME_BACKFILL = "resume-backfill"
@@ -105,6 +106,7 @@ AuditActWord = (
         "replay",
         "redrive",
         "purge",
+        "resend",
         "backfill",
         "pause-backfill",
         "resume-backfill",

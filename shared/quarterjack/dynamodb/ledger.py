@@ -183,15 +183,18 @@ class RowLedger:
 
     # Listings.
 
-    def unfinished(self, parts: Mapping[int, str], *, segments: int) -> tuple[list[RunRow], dict[int, str]]:
+    def unfinished(
+        self, parts: Mapping[int, str], *, segments: int, rows: int | None = None
+    ) -> tuple[list[RunRow], dict[int, str]]:
         places = [
             ScanPart(number=number, parts=segments, after=json.loads(cursor) if cursor else None)
             for number, cursor in parts.items()
         ]
-        pages = self._tables.scan_parts("unfinished", RUNS, places, only=_UNFINISHED, limit=_SCANNED, eventual=True)
-        rows = (row for found, _ in pages for row in found)
+        most = _SCANNED if rows is None else rows
+        pages = self._tables.scan_parts("unfinished", RUNS, places, only=_UNFINISHED, limit=most, eventual=True)
         ends = zip(parts, pages, strict=True)
-        return list(readable_runs(rows)), {number: json.dumps(last) for number, (_, last) in ends if last is not None}
+        found = readable_runs(row for part, _ in pages for row in part)
+        return list(found), {number: json.dumps(last) for number, (_, last) in ends if last is not None}
 
     def runs(self, *, segment: int, segments: int, tenant: str | None = None) -> Iterator[RunRow]:
         only: Condition = Compare(

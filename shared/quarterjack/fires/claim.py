@@ -15,6 +15,7 @@ from quarterjack.domain.policies import Overrides, Priority, Start
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Revision
 from quarterjack.fires.context import FireContext, TickCounts, find_revision
+from quarterjack.ports.schedules import RevisionBatch
 from quarterjack.ports.services import Clock, Services
 from quarterjack.ports.work_queue import OutgoingMessage, WorkQueue
 from quarterjack.state.before_start import take_over
@@ -97,6 +98,22 @@ def message_of(run: RunRow, services: Services, trace: str | None = None) -> Mes
         return one_off_message(run, trace)
     revision = find_revision(run.ref.owner, run.defined_by or run.revision, services)
     return None if revision is None else fire_message(run, revision, trace)
+
+
+def messages_of(runs: Sequence[RunRow], services: Services) -> dict[RunRef, Message | None]:
+    """The messages of many runs, as ``message_of``, with one batch of reads. A run is left out whose revision could not be read."""
+    keys = {run.ref: (run.ref.owner, run.defined_by or run.revision) for run in runs if not run.ref.is_one_off}
+    read = services.schedules.revisions(set(keys.values())) if keys else RevisionBatch()
+    found: dict[RunRef, Message | None] = {}
+    for run in runs:
+        key = keys.get(run.ref)
+        if key is None:
+            found[run.ref] = one_off_message(run)
+        elif key in read.found:
+            found[run.ref] = fire_message(run, read.found[key])
+        elif key not in read.unanswered and key not in read.broken:
+            found[run.ref] = None
+    return found
 
 
 @dataclass(frozen=True)

@@ -232,15 +232,26 @@ def look_after_line(cap: ConcurrencyCap, services: Services, due: int, now: int)
 
 def is_in_line(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
     """Whether a run waits in the line of a cap, or its message is on its way from there. Raises Unavailable, Unreadable."""
+    return has_entry(cap, run, services) or str(run.ref) in read_slots(cap, services).sent
+
+
+def has_entry(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
+    """Whether a run waits in the line of a cap; one whose message is on its way does not. Raises Unavailable."""
     before = AgendaEntry(shard=cap.line, due=run.not_before, kind=EntryKind.RUN, id=f"{run.ref}#")
     page = services.agenda.due(cap.line, upto=run.not_before, after=before.key, limit=1)
-    return any(entry.run == run.ref for entry in page.entries) or str(run.ref) in read_slots(cap, services).sent
+    return any(entry.run == run.ref for entry in page.entries)
 
 
-def line_of(run: RunRow, services: Services, clock: Clock) -> ConcurrencyCap | None:
-    """The concurrency cap in whose line a run waits; its message comes when there is a slot for it. Raises Unavailable, Unreadable."""
+def line_of(
+    run: RunRow,
+    services: Services,
+    clock: Clock,
+    *,
+    waits: Callable[[ConcurrencyCap, RunRow, Services], bool] = is_in_line,
+) -> ConcurrencyCap | None:
+    """The concurrency cap in whose line a run ``waits``; its message comes when there is a slot for it. Raises Unavailable, Unreadable."""
     governance = services.tenants.governance(run.ref.tenant, clock())
-    return next((cap for cap in caps_of(governance, run.job) if is_in_line(cap, run, services)), None)
+    return next((cap for cap in caps_of(governance, run.job) if waits(cap, run, services)), None)
 
 
 # The ticker.

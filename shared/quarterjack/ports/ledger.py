@@ -104,11 +104,14 @@ class Ledger(Protocol):
     def window(self, owner: str, *, after: int, upto: int) -> Iterator[RunRow]:
         """All runs of a schedule with fires in ``(after, upto]``, oldest first."""
 
-    def unfinished(self, parts: Mapping[int, str], *, segments: int) -> tuple[list[RunRow], dict[int, str]]:
-        """A page of each of these parts of the ledger, side by side: its runs that are not terminal, for the auditor.
+    def unfinished(
+        self, parts: Mapping[int, str], *, segments: int, rows: int | None = None
+    ) -> tuple[list[RunRow], dict[int, str]]:
+        """A page of each of these parts of the ledger, side by side: its runs that are not terminal.
 
         ``parts``: numbers from 0 to ``segments`` - 1, each with the cursor that an earlier call gave, or "" for its beginning. The second
-        value has the cursors of those that are not at their end. Read with eventual consistency.
+        value has the cursors of those that are not at their end. A page is at most 1 MiB and ``rows`` rows, those of ended runs included.
+        Read with eventual consistency.
         """
 
     def runs(self, *, segment: int, segments: int, tenant: str | None = None) -> Iterator[RunRow]:

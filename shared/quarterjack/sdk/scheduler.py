@@ -21,8 +21,8 @@ from quarterjack.sdk.history.health import HealthMethods
 from quarterjack.sdk.history.run_logs import LogMethods
 from quarterjack.sdk.history.statistics import HistoryMethods
 from quarterjack.sdk.history.why import WhyMethods
-from quarterjack.sdk.history.workers import InstallationMethods
 from quarterjack.sdk.reading import ReadMethods
+from quarterjack.sdk.resending import ResendMethods
 from quarterjack.sdk.runs import RunMethods
 from quarterjack.worker.admission.admit import freeze_of
 
@@ -43,7 +43,7 @@ class Scheduler(
     ArchiveMethods,
     WhyMethods,
     LogMethods,
-    InstallationMethods,
+    ResendMethods,
     HealthMethods,
     AuditMethods,
 ):

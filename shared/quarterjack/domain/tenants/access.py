@@ -42,6 +42,7 @@ class Verb(StrEnum):
     BACKFILL = "backfill"  # run the fires of a past interval
     READ_AUDIT = "read-audit"  # who did what, and what was refused
     READ_ARCHIVE = "read-archive"  # every transition of runs
+    RESEND = "resend"  # send waiting runs to the work queues again: a grant of the installation only
     REBUILD_HISTORY = "rebuild-history"  # write the history anew: a grant of the installation only
     READ_TENANT = "read-tenant"  # its profile, and its API keys without their texts
     GRANT = "grant"  # give and take the grants and API keys of one tenant
@@ -72,6 +73,7 @@ _OPERATOR = _VIEWER | {
     Verb.REDRIVE,
     Verb.PURGE,
     Verb.FREEZE,
+    Verb.RESEND,
 }
 _EDITOR = _OPERATOR | {Verb.SUBMIT, Verb.CREATE, Verb.UPDATE, Verb.DELETE, Verb.BACKFILL}
 _AUDITOR = _VIEWER | {Verb.READ_AUDIT, Verb.READ_ARCHIVE, Verb.READ_TENANT}
@@ -97,7 +99,7 @@ ACCEPTS = frozenset(  # what makes new work, and is refused while a tenant is su
         Verb.BACKFILL,
     }
 )
-OF_INSTALLATION = frozenset({Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY})  # only the installation's grants give them
+OF_INSTALLATION = frozenset({Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND})  # only the installation's grants give them
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,6 +105,7 @@ CALLS: Mapping[str, Call] = {
     "archive": _call(About.FILTER, Verb.READ_ARCHIVE),
     "audit": _call(About.ALL, Verb.READ_AUDIT),
     "verify_audit": _call(About.ALL, Verb.READ_AUDIT),
+    "resend": _call(About.INSTALLATION, Verb.RESEND),
     "rebuild_history": _call(About.INSTALLATION, Verb.REBUILD_HISTORY),
     # The tenant, and what all tenants share.
     "freeze": _call(About.ALL, Verb.FREEZE),

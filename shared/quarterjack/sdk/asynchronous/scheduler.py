@@ -178,6 +178,7 @@ class AsyncScheduler(AsyncBase):
     replay_run = awaited(Scheduler.replay_run)
     redrive = awaited(Scheduler.redrive)
     purge = awaited(Scheduler.purge)
+    resend = awaited(Scheduler.resend)
 
     # What an owner asks about the past, and what runs now.
 

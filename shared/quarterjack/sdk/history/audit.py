@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quarterjack.auditor.verification import AuditVerdict
 
 SPAN = 30 * DAY  # ms that a listing goes back, unless it is told how far
-_INSTANTS = ("start", "end", "since", "until", "expires_at")  # in the detail of a line, UTC ms
+_INSTANTS = ("start", "end", "since", "until", "expires_at", "due_before")  # in the detail of a line, UTC ms
 _AHEAD = DAY  # ms: lines of a machine whose clock is fast are listed, too
 
 

@@ -127,6 +127,13 @@ class MemoryQueue:
         if message is not None:
             self._forget(message)
 
+    def purge(self) -> int:
+        """Delete all messages, those that are delayed or in flight included, as SQS's PurgeQueue; how many."""
+        gone = list(self)
+        for message in gone:
+            self._forget(message)
+        return len(gone)
+
     def hold_back(self, message: Stored, seconds: int) -> None:
         """Deliver a message this many seconds later than its sender asked for, as SQS may."""
         message.visible_at += seconds * SECOND
