@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 
 import pytest
 from quarterjack.errors import QuarterjackError
@@ -12,6 +13,7 @@ from quarterjack.fires.backpressure import read_hold_log
 from tests.support import simulate
 from tests.support.histories.history import History
 from tests.support.histories.pressed import Pressed
+from tests.support.histories.purged import Purged
 from tests.support.histories.rich import Rich
 from tests.support.histories.shrink import shrink
 from tests.support.histories.simulator import HOSTILE, NONE, ROUGH, WILD
@@ -61,6 +63,17 @@ def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
         assert history.judged() == []
         spells += len(read_hold_log(history.stage.memory.connect()).of(None).periods)
     assert spells >= 3
+
+
+@in_rotation(of=4)
+def test_after_a_purge_the_ledger_alone_brings_everything_back() -> None:
+    counts = Counter[str]()
+    for seed, faults in ((1, HOSTILE), (2, ROUGH), (3, WILD), (4, NONE)):
+        history = Purged(seed, faults)
+        assert history.judged() == []
+        counts += history.stage.counts
+    assert counts["purged messages"] > 20
+    assert counts["sent again"] > 20
 
 
 class Toy(History):

@@ -36,6 +36,7 @@ from tests.support.histories.laned import Laned
 from tests.support.histories.moved import Moved, RecordedMoves
 from tests.support.histories.outages import Outages
 from tests.support.histories.pressed import Pressed
+from tests.support.histories.purged import Purged
 from tests.support.histories.recorded import Recorded, Unfollowed
 from tests.support.histories.rich import Brief, Rich
 from tests.support.histories.shrink import about, shrink
@@ -64,6 +65,7 @@ ALONE: dict[str, type[History]] = {
     "capped": Capped,
     "governed": Governed,
     "spread": Spread,
+    "purged": Purged,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

@@ -233,6 +233,7 @@ CASES: tuple[Case, ...] = (
     case("export_declared", [V.READ_SCHEDULES, V.READ_PAYLOADS], lambda on, _: on.export_declared(), about_job=False),
 )
 OF_INSTALLATION: tuple[Case, ...] = (
+    case("resend", V.RESEND, lambda on, _: on.resend(dry_run=True), about_job=False),
     case("rebuild_history", V.REBUILD_HISTORY, lambda on, _: on.rebuild_history(since=at(-60)), about_job=False),
     case("list_runs", V.READ_RUNS, lambda on, of: on.list_runs(job=of.job, all_tenants=True), about_job=False),
     case("list_running", V.READ_RUNS, lambda on, _: on.list_running(all_tenants=True), about_job=False),
