@@ -15,6 +15,7 @@ from tests.support.scenes.world import World
 SEARCHES = {
     *("schedules list", "schedules bulk", "schedules backfill", "backfills list", "backfills runs"),
     *("runs list", "runs cancel", "runs logs", "dead list", "dead redrive", "dead purge", "stats", "archive read"),
+    "resend",
     *(
         "queues list",
         "workers list",
@@ -62,6 +63,7 @@ FRUITLESS = [
     ("runs cancel --schedule s --yes", "no run matches that has not ended"),
     ("dead list", "no dead run matches; without --since only those of the last 24 hours"),
     ("dead redrive --job note", "no dead run matches"),
+    ("resend --all-tenants --dry-run", "no run should have a message in a queue now"),
     ("dead purge --job note --until -1h --yes", "no dead run matches"),
     ("audit list --actor nobody", "no act matches"),
     ("export --prefix nothing", "no schedule matches"),
