@@ -312,3 +312,5 @@ SCENES = (
         heals=40,
     ),
 )
+# Pages of incidents that have no alarm of their own; tests/nights/test_incidents.py plays them.
+INCIDENTS = ("purged-queue", "disabled-key", "bad-deployment")

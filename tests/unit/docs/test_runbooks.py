@@ -1,10 +1,11 @@
-"""Every alarm has a page, in the form that somebody who is woken knows; tests/nights follows the pages."""
+"""Every alarm and every incident has a page, in the form that somebody who is woken knows; tests/nights follows the pages."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+from infra.alarms.specs import SPECS
 
 from tests.support.doc_pages import ROOT, Page, page, page_at
 from tests.support.nights.operator import SECTIONS
@@ -26,8 +27,10 @@ def test_a_page_says_what_to_look_at_first_what_to_do_and_when_it_is_over(one: P
 
 
 def test_the_index_has_each_page_once() -> None:
-    linked = [link for link in INDEX.links if "/" not in link]
+    linked = [link for link in INDEX.links if "/" not in link and not link.startswith("#")]
     assert sorted(set(linked)) == sorted(one.path.name for one in PAGES)
     table = re.findall(r"^\| (P[123]) \| (.*) \|$", INDEX.text, re.MULTILINE)
     listed = [alarm for _, row in table for alarm in re.findall(r"\((\S+)\.md\)", row)]
-    assert sorted(listed) == [one.path.stem for one in PAGES]
+    incidents = re.findall(r"^\| .* \| \[(\S+)\]\(\1\.md\) \| .* \|$", INDEX.text, re.MULTILINE)
+    assert sorted([*listed, *incidents]) == [one.path.stem for one in PAGES]
+    assert sorted(listed) == sorted(spec.id for spec in SPECS)
