@@ -37,7 +37,7 @@ from quarterjack.undertaker.incidents import record_dead_run
 
 log = logging.getLogger(__name__)
 
-RETURNS = 3  # times that a message which SQS moved here is sent back to work
+RETURNS = 3  # times that a message which SQS moved here is sent back to work while nobody works on its run
 _RETURN_DELAY = 60  # seconds
 _UNREAD = "its message cannot be read"  # how the reason of a run begins that died of that
 _REASON = 400  # characters of the reader's error that a dead run keeps
@@ -160,17 +160,21 @@ def _index(run: RunRow, context: FireContext, *, recorded: bool) -> Burial:
 
 
 def _return(message: Message, run: RunRow, why: str, context: FireContext) -> Burial:
-    """No worker had it, but nothing is wrong with it: return it to work while the run has a live lease or attempts left."""
+    """No worker had it, but nothing is wrong with it: return it to work while the run has a live lease or attempts left.
+
+    A run that takes days comes here again and again: SQS hides a message for twelve hours at most, then each receipt finds the lease
+    live and counts. So a live lease returns it however often that was; only returns that found nobody at work are counted.
+    """
     if run.buried_at is not None:
         return _index(run, context, recorded=False)
     if run.is_terminal:
         return _dropped(run.ref, "ended")
-    attempts_left = run.attempt < (run.max_attempts or 1)
-    if (has_live_lease(run, context.clock()) or attempts_left) and message.returned < RETURNS:
+    is_live, attempts_left = has_live_lease(run, context.clock()), run.attempt < (run.max_attempts or 1)
+    if is_live or (attempts_left and message.returned < RETURNS):
         own = _own_message(run, context.services, message.trace)
         if isinstance(own, str):
             return _record(message.run, DeadLetter(body="", reason=own, fence=run.fence), context, run.revision)
-        again = replace(own, returned=message.returned + 1, later=message.later)
+        again = replace(own, returned=message.returned + (not is_live), later=message.later)
         if not context.services.work.send([OutgoingMessage(again, _RETURN_DELAY)])[0]:
             raise Unavailable("the work queue did not take a returned message; it stays in the dead-letter queue")
         log.warning("letter.returned", extra={"run_id": str(message.run), "returned": again.returned})

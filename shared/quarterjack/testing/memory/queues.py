@@ -11,7 +11,7 @@ from random import Random
 from quarterjack.domain.times import SECOND
 from quarterjack.ports.services import Clock
 from quarterjack.ports.work_queue import RawMessage
-from quarterjack.sqs.routing import MAX_RECEIVES, RETENTION
+from quarterjack.sqs.routing import MAX_RECEIVES, MAX_VISIBILITY, RETENTION
 from quarterjack.state.backpressure import QueueDepth
 
 IN_FLIGHT = 120_000  # messages received and not yet deleted; above it SQS delivers nothing, without an error
@@ -25,6 +25,7 @@ class Stored:
     body: str
     sent_at: int  # UTC ms; kept when it moves to the dead-letter queue
     visible_at: int  # UTC ms
+    received_at: int = 0  # UTC ms of the latest delivery
     receives: int = 0
     receipt: str = ""  # of the latest delivery: earlier ones have no effect
 
@@ -85,7 +86,8 @@ class MemoryQueue:
     def _deliver(self, message: Stored, visibility: int) -> RawMessage:
         message.receives += 1
         message.receipt = f"r{next(self._numbers)}"
-        message.visible_at = self._clock() + visibility * SECOND
+        message.received_at = self._clock()
+        message.visible_at = message.received_at + visibility * SECOND
         self._receipts[message.receipt] = message.id
         self._keep(message)
         self._in_flight.add(message.id)
@@ -112,12 +114,15 @@ class MemoryQueue:
         return message if message is not None and message.receipt == receipt else None
 
     def hide(self, receipt: str, seconds: int) -> bool:
-        """Hide a message in flight from now; False if it is not in flight under this receipt."""
+        """Hide a message in flight from now; False if it is not in flight under this receipt, or would be for more than 12 hours."""
         self._show()
         message = self._find(receipt)
         if message is None or message.id not in self._in_flight:
             return False
-        message.visible_at = self._clock() + seconds * SECOND
+        visible_at = self._clock() + seconds * SECOND
+        if visible_at > message.received_at + MAX_VISIBILITY * SECOND:
+            return False
+        message.visible_at = visible_at
         self._keep(message)
         return True
 
