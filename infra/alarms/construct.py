@@ -11,6 +11,7 @@ from constructs import Construct
 
 from ..figures import DIMENSIONS, Figure
 from ..installation import InstallationSettings
+from .pages import with_steps
 from .plan import AFTERMATH, PlannedCompositeAlarm, PlannedMetricAlarm, StackParts, planned
 from .settings import AlarmSettings
 from .spec import AlarmSpec, Compare
@@ -97,8 +98,10 @@ class InstallationAlarms(Construct):
         alarm.add_ok_action(action)
 
     def _text(self, spec: AlarmSpec) -> str:
-        page = f"{self._settings.runbooks.rstrip('/')}/{spec.id}.md"
-        return f"{spec.severity}. {spec.means} Look first: {spec.look} Runbook: {page}"
+        begin = f"{spec.severity}. {spec.means} Look first: {spec.look}"
+        if self._settings.runbooks is None:
+            return with_steps(begin, spec.id, self._installation.prefix)
+        return f"{begin} Runbook: {self._settings.runbooks.rstrip('/')}/{spec.id}.md"
 
     def _metric(self, planned: PlannedMetricAlarm) -> cloudwatch.IMetric:
         period = Duration.minutes(planned.period)

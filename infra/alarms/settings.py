@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,8 @@ from quarterjack.errors import InvalidInput
 from .spec import AlarmSpec, Severity
 from .specs import SPECS
 
-RUNBOOKS = "docs/runbooks"  # in the project; a page's address where an installation publishes them
+_LONGEST = 400  # characters of the address of the runbooks: a description has 1,024
+_ADDRESS = re.compile(r"https?://[^\s,]+")
 _DAY, _WEEK = 24 * 60, 7 * 24 * 60  # minutes that CloudWatch looks back: a week for values of an hour or more
 _BY_ID = {spec.id: spec for spec in SPECS}
 
@@ -35,18 +37,20 @@ class AlarmSettings:
         AlarmSettings(changes={"slow-runs": AlarmChange(threshold=60_000), "waiting": AlarmChange(enabled=False)})
 
     ``enabled``: whether to make any. ``topic``: where they go; None makes one. ``topics``: by severity, where they go instead.
-    ``changes``: by alarm, of which docs/reference/metrics.md has the table. ``runbooks``: the address that the pages of the runbooks lie
-    below. Raises InvalidInput.
+    ``changes``: by alarm, of which docs/reference/metrics.md has the table. ``runbooks``: the address below which you
+    publish docs/runbooks, such as a wiki; each message then links its page. None: each message brings the first steps of its page along,
+    as many as 1,024 characters hold. Raises InvalidInput.
     """
 
     enabled: bool = True
     topic: sns.ITopic | None = None
     topics: Mapping[Severity | str, sns.ITopic] = field(default_factory=dict)
     changes: Mapping[str, AlarmChange] = field(default_factory=dict)
-    runbooks: str = RUNBOOKS
+    runbooks: str | None = None
 
     def __post_init__(self) -> None:
         check_flag("alarms.enabled", self.enabled)
+        _check_address(self.runbooks)
         for severity in self.topics:
             _severity("alarms.topics", severity)
         for name, change in self.changes.items():
@@ -65,16 +69,29 @@ class AlarmSettings:
     def read(cls, text: str) -> AlarmSettings:
         """The settings from a text: ``on``, ``off``, or changes such as ``slow-runs.threshold=60000,no-audit.minutes=180,waiting=off``.
 
-        Raises InvalidInput.
+        ``runbooks=https://…`` among them is the address of the runbooks. Raises InvalidInput.
         """
         if text in ("on", "off"):
             return cls(enabled=text == "on")
         changes: dict[str, AlarmChange] = {}
+        runbooks: str | None = None
         for part in text.split(","):
             where, _, value = part.strip().partition("=")
+            if where == "runbooks":
+                runbooks = value
+                continue
             name, _, word = where.partition(".")
             changes[name] = replace(changes.get(name, AlarmChange()), **_read(part, word, value))
-        return cls(changes=changes)
+        return cls(changes=changes, runbooks=runbooks)
+
+
+def _check_address(runbooks: str | None) -> None:
+    """Raises InvalidInput for what nobody can open at night."""
+    if runbooks is None:
+        return
+    if not isinstance(runbooks, str) or len(runbooks) > _LONGEST or not _ADDRESS.fullmatch(runbooks):
+        remedy = f"give one of at most {_LONGEST} characters, e.g. https://wiki.example.com/quarterjack, or leave it out"
+        raise InvalidInput("alarms.runbooks", runbooks, "is not an address of pages", remedy)
 
 
 def changed(spec: AlarmSpec, change: AlarmChange) -> AlarmSpec:

@@ -19,10 +19,12 @@ from quarterjack.errors import InvalidInput
 from quarterjack.signals.catalogue import METRICS
 
 from infra import AlarmChange, AlarmSettings, Quarterjack
+from infra.alarms.pages import MOST, page_of, steps_of, with_steps
 from infra.alarms.plan import QueueParts, StackParts, planned
 from infra.alarms.spec import LATE, AlarmSpec, Each, Need, Severity
 from infra.alarms.specs import SPECS
 from infra.figures import Source
+from tests.support.nights.scenes import INCIDENTS
 from tests.support.signals.alarms import CompositeAlarm, MetricAlarm, alarms_of
 from tests.support.signals.evaluator import Evaluator
 from tests.support.signals.formulas import evaluate
@@ -73,7 +75,7 @@ def test_each_is_about_figures_that_are_emitted_and_explained(spec: Any) -> None
 
 
 def test_each_page_is_an_alarms_and_the_list_of_pages_has_its_severity() -> None:
-    assert {page.stem for page in RUNBOOKS.glob("*.md")} - {"README"} == BY_ID.keys()
+    assert {page.stem for page in RUNBOOKS.glob("*.md")} - {"README", *INCIDENTS} == BY_ID.keys()
     rows = re.findall(r"^\| (P\d) \| (.*) \|$", (RUNBOOKS / "README.md").read_text(), re.MULTILINE)
     listed = {alarm: severity for severity, row in rows for alarm in re.findall(r"\[([a-z-]+)\]", row)}
     assert listed == {spec.id: str(spec.severity) for spec in SPECS}
@@ -148,6 +150,46 @@ def test_the_words_of_each_say_what_it_means_and_lead_to_its_page(alarms: dict[s
         assert name.startswith(spec.id)
         assert text.startswith(f"{spec.severity}. {spec.means}")
         assert len(text) <= 1_024
+
+
+def test_without_an_address_the_message_brings_the_first_steps_along(alarms: dict[str, Alarm]) -> None:
+    """Every command in it stands on the page, and the first one to type is always there."""
+    for name in paged(alarms):
+        text = alarms[name].description
+        (spec,) = (spec for spec in SPECS if text.endswith(f"docs/runbooks/{spec.id}.md"))
+        commands = re.findall(r"`((?:quarterjack|aws|cdk|kubectl) [^`]+)`", text.partition("\n")[2])
+        page = [line.strip() for line in (RUNBOOKS / f"{spec.id}.md").read_text().splitlines() if line[:4] == "    "]
+        assert commands, name
+        assert set(commands) <= {line.partition("    #")[0].strip() for line in page}, name
+        assert commands[0] == page[0].partition("    #")[0].strip(), name
+    text = alarms["nothing-runs"].description
+    assert "1. A queue of a function. Its event source may be disabled: `aws lambda list-event-source-mappings" in text
+
+
+def test_the_steps_name_the_parts_of_the_installation() -> None:
+    steps = "\n".join(steps_of(page_of("nothing-runs"), "acme-jobs"))
+    assert "--function-name acme-jobs-worker" in steps
+    assert "quarterjack-" not in steps
+    assert "`quarterjack queues list`" in steps
+
+
+def test_the_longest_prefix_leaves_room_for_steps() -> None:
+    for spec in SPECS:
+        begin = f"{spec.severity}. {spec.means} Look first: {spec.look}"
+        text = with_steps(begin, spec.id, "x" * 60)
+        assert len(text) <= MOST
+        assert "\nFirst: `" in text, spec.id
+
+
+@pytest.mark.parametrize("address", ["docs/runbooks", "", "https://", "ftp://x/y", "https://a b", "https://x/" + "y" * 400])
+def test_an_address_that_nobody_can_open_is_refused(address: str) -> None:
+    with pytest.raises(InvalidInput, match=r"alarms.runbooks=.*is not an address of pages; give one of at most 400"):
+        AlarmSettings(runbooks=address)
+
+
+def test_the_context_may_name_the_address() -> None:
+    read = AlarmSettings.read("runbooks=https://wiki.example.com/q?a=b,waiting=off")
+    assert (read.runbooks, read.changes["waiting"].enabled) == ("https://wiki.example.com/q?a=b", False)
 
 
 def test_all_is_within_the_limits_of_cloudwatch(whole: Template, alarms: dict[str, Alarm]) -> None:
