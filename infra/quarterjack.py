@@ -43,6 +43,7 @@ from .roles.worker import WorkerFunction, WorkerSettings, WorkerSize, allow_work
 from .storage.athena import ArchiveTable
 from .storage.queues import InstallationQueues, worker_part
 from .storage.store import InstallationStore
+from .template import check_stripes
 
 MEMORY = 512  # MB of the worker
 TIMEOUT = Duration.minutes(15)  # of the worker: what Lambda allows
@@ -74,7 +75,8 @@ class Quarterjack(Construct):
         ticker_reserved, undertaker_reserved: functions at once that the account keeps for them, and their maximum. None reserves nothing:
             AWS keeps 100 of an account's functions unreserved, and a new account may have 10 in all. ``quarterjack doctor`` recommends.
         stripes: SQS queues that the default queue consists of, 1 to 100; see `Queue(stripes=...)` for declared ones. It may grow
-            at any time; what is taken away goes with its messages, which the auditor sends again.
+            at any time; what is taken away goes with its messages, which `quarterjack resend` sends again. A template holds about 75
+            stripes of all queues together, 25 with lanes; more are refused.
         priorities: whether the default queue has lanes for high and low runs, with event sources of their own; see
             `Queue(priorities=...)` for declared ones. An idle lane costs the polls of its event source.
         low_share: percent of the workers of each queue with lanes that low runs keep, 1 to 50.
@@ -285,6 +287,7 @@ class Quarterjack(Construct):
             else ApiFunction(self, "Api", installation=installation, store=store, queues=made, settings=api)
         )
         self.outputs = self._outputs(installation)
+        check_stripes(self, made.stripes)
 
     def _show(self, installation: InstallationSettings, *, memory: int, dashboard: bool, tenant_insights: bool) -> None:
         check_flag("dashboard", dashboard)

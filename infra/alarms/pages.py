@@ -24,7 +24,9 @@ def page_of(alarm: str) -> str:
         path = folder / f"{alarm}.md"
         if path.is_file():
             return path.read_text("utf-8")
-    raise QuarterjackError(f"the runbook of {alarm!r} is not in this package; install the published wheel, or a checkout")
+    raise QuarterjackError(
+        f"the runbook of {alarm!r} is not in this package; install the published wheel, or a checkout"
+    )
 
 
 def steps_of(page: str, prefix: str) -> list[str]:

@@ -90,7 +90,9 @@ def _check_address(runbooks: str | None) -> None:
     if runbooks is None:
         return
     if not isinstance(runbooks, str) or len(runbooks) > _LONGEST or not _ADDRESS.fullmatch(runbooks):
-        remedy = f"give one of at most {_LONGEST} characters, e.g. https://wiki.example.com/quarterjack, or leave it out"
+        remedy = (
+            f"give one of at most {_LONGEST} characters, e.g. https://wiki.example.com/quarterjack, or leave it out"
+        )
         raise InvalidInput("alarms.runbooks", runbooks, "is not an address of pages", remedy)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
@@ -43,6 +43,11 @@ class InstallationQueues(Construct):
     @property
     def dead(self) -> sqs.Queue:
         return self._made[DEAD.suffix]
+
+    @property
+    def stripes(self) -> Mapping[str | None, tuple[int, int]]:
+        """By queue (None: the default one), its stripes and its lanes."""
+        return {name: (number, len(self.lanes_of(name)) // number) for name, number in self._stripes.items()}
 
     @property
     def stripes_said(self) -> str | None:

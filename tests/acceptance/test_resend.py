@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import boto3
 import pytest
@@ -40,7 +41,7 @@ def test_after_a_purge_every_run_runs_once(scene: Scene) -> None:
     assert _resend(scene)["sent"] == {}
 
 
-def _resend(scene: Scene, *options: str) -> dict[str, object]:
+def _resend(scene: Scene, *options: str) -> dict[str, Any]:
     done = CliRunner().invoke(app, ["--json", "resend", "--all-tenants", *options], env=environment(scene.settings))
     assert done.exit_code == 0, done.output
     return dict(json.loads(done.stdout))

@@ -181,7 +181,9 @@ def test_the_longest_prefix_leaves_room_for_steps() -> None:
         assert "\nFirst: `" in text, spec.id
 
 
-@pytest.mark.parametrize("address", ["docs/runbooks", "", "https://", "ftp://x/y", "https://a b", "https://x/" + "y" * 400])
+@pytest.mark.parametrize(
+    "address", ["docs/runbooks", "", "https://", "ftp://x/y", "https://a b", "https://x/" + "y" * 400]
+)
 def test_an_address_that_nobody_can_open_is_refused(address: str) -> None:
     with pytest.raises(InvalidInput, match=r"alarms.runbooks=.*is not an address of pages; give one of at most 400"):
         AlarmSettings(runbooks=address)

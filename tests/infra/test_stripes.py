@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import Duration, Stack
+from aws_cdk import App, Duration, Stack
 from aws_cdk.assertions import Template
 from quarterjack.domain.queue import Queue
 from quarterjack.errors import InvalidInput
 
 from infra import Quarterjack
-from tests.support.stacks import JOBS
+from infra.template import MOST_RESOURCES
+from tests.support.stacks import JOBS, NO_BUNDLING
 from tests.support.templates import functions, queues_of, sources, statements
 
 SAID = "default=3,reports=2"
@@ -110,3 +114,24 @@ def test_what_lambda_would_refuse_is_refused_at_synthesis(stack: Stack, knobs: d
     with pytest.raises(InvalidInput) as refusal:
         Quarterjack(stack, "Jobs", jobs=JOBS, **knobs)
     assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(("stripes", "lanes"), [(85, 1), (30, 3)])
+def test_stripes_that_no_template_holds_are_refused_with_a_number_that_one_does(
+    tmp_path: Path, stripes: int, lanes: int
+) -> None:
+    def declare(name: str, number: int) -> Stack:
+        stack = Stack(App(context=NO_BUNDLING, outdir=str(tmp_path / name)), name)
+        queue = Queue(name="reports", stripes=number, priorities=lanes == 3)
+        Quarterjack(stack, "Jobs", jobs=JOBS, queues=[queue])
+        return stack
+
+    with pytest.raises(
+        InvalidInput, match=rf"stripes={stripes}: are too many of queue reports.* use at most \d+"
+    ) as refusal:
+        declare("Many", stripes)
+    (fits,) = map(int, re.findall(r"use at most (\d+)", str(refusal.value)))
+    text = json.dumps(Template.from_stack(declare("Fitting", fits)).to_json(), separators=(",", ":"))
+    assert 440 <= len(json.loads(text)["Resources"]) <= MOST_RESOURCES, "most of what it holds, and no more"
+    assert len(text) < 1_000_000, "CloudFormation takes a megabyte"

@@ -79,7 +79,9 @@ def test_after_the_key_came_back_everything_starts(night: Night) -> None:
     follow(night, "disabled-key", acts={"aws kms enable-key": night.hooks.clear})
     night.live(5)
     ended_once(night, runs)
-    late = [run for run in night.memory.runs() if run.state is not RunState.SKIPPED and run.due < night.clock() - MINUTE]
+    late = [
+        run for run in night.memory.runs() if run.state is not RunState.SKIPPED and run.due < night.clock() - MINUTE
+    ]
     assert {run.state for run in late} == {RunState.SUCCEEDED}
 
 

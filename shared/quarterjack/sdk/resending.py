@@ -77,8 +77,8 @@ class ResendMethods(InstallationMethods):
         most = None if limit is None else checked_limit(limit, most=_MOST)
         listing = Listing("resend", None if every else self.tenant, wanted_queue, name, before)
         from quarterjack.owner.runs.resend import (  # noqa: PLC0415 (`import quarterjack` need not take its time)
-            Resending,
             ResendFilter,
+            Resending,
             ResendPosition,
             resend,
         )
@@ -106,7 +106,5 @@ class ResendMethods(InstallationMethods):
             limit=most,
             on_progress=(lambda report: None) if on_progress is None else lambda report: on_progress(told(report)),
         )
-        wanted = ResendFilter(
-            tenant=None if every else self.tenant, job=name, due_before=before, queue=wanted_queue
-        )
+        wanted = ResendFilter(tenant=None if every else self.tenant, job=name, due_before=before, queue=wanted_queue)
         return told(resend(wanted, how, position))

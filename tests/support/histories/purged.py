@@ -41,7 +41,9 @@ class Purged(History):
 
     def _resend(self, process: Process) -> None:
         try:
-            done = Scheduler("acme", services=process.services, clock=process.clock).resend(all_tenants=True, rate=1_000)
+            done = Scheduler("acme", services=process.services, clock=process.clock).resend(
+                all_tenants=True, rate=1_000
+            )
         except QuarterjackError:
             self.stage.count("refused acts")
         else:

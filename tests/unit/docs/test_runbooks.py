@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from infra.alarms.specs import SPECS
 
+from infra.alarms.specs import SPECS
 from tests.support.doc_pages import ROOT, Page, page, page_at
 from tests.support.nights.operator import SECTIONS
 

@@ -99,7 +99,9 @@ ACCEPTS = frozenset(  # what makes new work, and is refused while a tenant is su
         Verb.BACKFILL,
     }
 )
-OF_INSTALLATION = frozenset({Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND})  # only the installation's grants give them
+OF_INSTALLATION = frozenset(
+    {Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND}
+)  # only the installation's grants give them
 
 
 @dataclass(frozen=True, kw_only=True)

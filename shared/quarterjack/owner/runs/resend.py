@@ -123,8 +123,15 @@ def resend(wanted: ResendFilter, how: Resending, position: ResendPosition) -> Re
     The audit has a line of the call before the first message goes. A dry run writes nothing.
     """
     if not how.dry_run:
-        about = {"job": wanted.job, "queue": wanted.queue, "due_before": wanted.due_before, "rate": how.rate}
-        line = line_of(AuditAct.RESEND, wanted.tenant or INSTALLATION, how.context, **about)
+        line = line_of(
+            AuditAct.RESEND,
+            wanted.tenant or INSTALLATION,
+            how.context,
+            job=wanted.job,
+            queue=wanted.queue,
+            due_before=wanted.due_before,
+            rate=how.rate,
+        )
         how.context.services.audit.write(line)
     return _Walk(wanted, how, position).run()
 

@@ -62,7 +62,8 @@ class Shop:
         return [message for queue in self.memory.stripes.values() for message in queue]
 
     def resend(self, **given: Any) -> Resent:
-        return self.scheduler.resend(**{"all_tenants": True, "rate": 1_000.0, "stop": Ticking(self.harness)} | given)
+        usual: dict[str, Any] = {"all_tenants": True, "rate": 1_000.0, "stop": Ticking(self.harness)}
+        return self.scheduler.resend(**usual | given)
 
 
 class Ticking:
