@@ -128,3 +128,19 @@ def test_ten_attempts_are_in_order(services: Services) -> None:
     for number in range(12, 0, -1):
         services.ledger.record(an_attempt(run, number=number))
     assert [attempt.number for attempt in services.ledger.attempts(run.ref)] == list(range(1, 13))
+
+
+@pytest.mark.parametrize("rows", [1, 4, 100])
+def test_pages_of_unfinished_runs_are_bounded_and_go_on_where_they_ended(
+    services: Services, runs: list[RunRow], rows: int
+) -> None:
+    lease_of(services, runs[0])
+    services.ledger.move(runs[0].ref, succeed(fence=1, now=NOON, expires=NOON + HOUR))
+    parts, seen, calls = dict.fromkeys(range(2), ""), list[RunRow](), 0
+    while parts:
+        found, parts = services.ledger.unfinished(parts, segments=2, rows=rows)
+        assert len(found) <= 2 * rows
+        seen, calls = [*seen, *found], calls + 1
+    assert {run.ref for run in seen} == {run.ref for run in services.ledger.runs(segment=0, segments=1)} - {runs[0].ref}
+    assert len(seen) == len({run.ref for run in seen}) == 13
+    assert calls >= 12 // (2 * rows)
