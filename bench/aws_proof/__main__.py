@@ -20,19 +20,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from botocore.exceptions import BotoCoreError, ClientError
-from quarterjack.errors import Misconfigured, QuarterjackError
+from quarterjack.errors import Misconfigured
 from quarterjack.version import VERSION
 
-from bench.aws_proof import acceptance, alarms, cost, faults, ramp
+from bench.aws_proof import acceptance, alarms, cost, faults, nobody_receives, ramp
+from bench.aws_proof.alarms import Listener
 from bench.aws_proof.cloud import AWS, Cloud, Names, cloud_at
 from bench.aws_proof.deployment import Deployment, deploy
+from bench.aws_proof.leftovers import Left
+from bench.aws_proof.parts import Part, prepared, proved, tell
 from bench.aws_proof.plan import Plan, here, on_aws, table
-from bench.aws_proof.removal import remove
+from bench.aws_proof.removal import commands, remove
 from bench.aws_proof.report import Finding, Verdict, page
 from bench.progress import say
 from tests.support.arguments import number
@@ -40,6 +42,7 @@ from tests.support.arguments import number
 PLACE = Path("build/aws-proof")
 _PREFIX = re.compile(r"proof-([0-9a-f]{6})")
 _REFUSED, _BROKEN = 2, 1
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last one: the terminal was closed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +75,8 @@ def _proved(cloud: Cloud, given: argparse.Namespace) -> int:
             found.append(finding)
     except KeyboardInterrupt:
         problem = "interrupted"
-    except (QuarterjackError, ClientError, BotoCoreError, TimeoutError) as error:
+    except Exception as error:  # noqa: BLE001 (any failure: everything is removed, and the report says why)
+        tell(error)
         problem = f"{type(error).__name__}: {error}"
     finally:
         left = _remove(cloud, names)
@@ -80,25 +84,34 @@ def _proved(cloud: Cloud, given: argparse.Namespace) -> int:
 
 
 def prove(cloud: Cloud, names: Names, plan: Plan) -> Iterator[Finding]:
-    """Deploy, then one part after the other."""
+    """Deploy, then one part after the other. An error of the deployment ends the proof, one of a part that part."""
     began = datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="quarterjack-proof-") as folder:
         say(f"deploying stack {names.stack}")
         deployment = deploy(cloud, names, plan, Path(folder))
-    alarms.listen(deployment)
-    yield from acceptance.run(deployment, plan)
-    yield faults.throttled_table(deployment, plan)
-    yield faults.queue_outage(deployment, plan)
-    yield ramp.ramp(deployment, plan)
-    yield alarms.arrived(deployment, plan)
-    yield _counted(deployment, plan, began)
+    listener = Listener(deployment=deployment)
+    prepared("listening to alarms", listener.listen)
+    prepared("submitting the first runs", lambda: acceptance.begin(deployment))
+    yield from proved(parts(deployment, listener, plan, began))
 
 
-def _counted(deployment: Deployment, plan: Plan, began: datetime) -> Finding:
-    return cost.counted(deployment, since=began, runs=plan.runs)
+def parts(deployment: Deployment, listener: Listener, plan: Plan, began: datetime) -> list[Part]:
+    """The proof, in its order."""
+    names_of_fires = [f"fires, {start}" for start in (acceptance.PROMPT, acceptance.EXACT)]
+    return [
+        Part(findings=["pause"], prove=lambda: [acceptance.pause(deployment, plan)]),
+        Part(findings=names_of_fires, prove=lambda: acceptance.fires(deployment, plan)),
+        Part(findings=[acceptance.WORKER_KILLED], prove=lambda: [acceptance.killed(deployment, plan)]),
+        Part(findings=[f"fires, {faults.THROTTLED}"], prove=lambda: [faults.throttled_table(deployment, plan)]),
+        Part(findings=[f"fires, {faults.CUT}"], prove=lambda: [faults.queue_outage(deployment, plan)]),
+        Part(findings=[ramp.PART], prove=lambda: [ramp.ramp(deployment, plan)]),
+        Part(findings=[nobody_receives.PART], prove=lambda: [nobody_receives.nobody_receives(listener, plan)]),
+        Part(findings=[alarms.PART], prove=lambda: [alarms.arrived(listener, plan)]),
+        Part(findings=[cost.PART], prove=lambda: [cost.counted(deployment, since=began, runs=plan.runs)]),
+    ]
 
 
-def report(cloud: Cloud, names: Names, found: Sequence[Finding], left: Sequence[str], problem: str) -> int:
+def report(cloud: Cloud, names: Names, found: Sequence[Finding], left: Sequence[Left], problem: str) -> int:
     """Print it and keep it; returns the exit code."""
     where = f"AWS, {cloud.region}" if cloud.is_aws else "an embedded cloud on this machine: no figure of AWS"
     about = {
@@ -106,23 +119,27 @@ def report(cloud: Cloud, names: Names, found: Sequence[Finding], left: Sequence[
         "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "Quarterjack": f"{VERSION}, driven by Python {platform.python_version()}",
         "ended": problem or "normally",
-        "left behind": "; ".join(left)
+        "left behind": "; ".join(map(str, left))
         or "nothing: stacks, tables, queues, functions, logs, buckets, roles and alarms are gone",
     }
-    text = page("Proof on AWS" if cloud.is_aws else "Proof on a local cloud", about, found)
+    text = page(
+        "Proof on AWS" if cloud.is_aws else "Proof on a local cloud", about, found, commands(cloud, names, left)
+    )
     PLACE.mkdir(parents=True, exist_ok=True)
     kept = PLACE / f"{names.prefix}.md"
     kept.write_text(text)
-    sys.stdout.write(text)
-    say(f"the report is in {kept}")
-    broken = problem or left or not found or any(one.verdict is Verdict.BROKEN for one in found)
+    with suppress(OSError):
+        sys.stdout.write(text)
+        say(f"the report is in {kept}")
+    broken = problem or left or not found or any(one.verdict in (Verdict.BROKEN, Verdict.UNFINISHED) for one in found)
     return _BROKEN if broken else 0
 
 
-def _remove(cloud: Cloud, names: Names) -> list[str]:
+def _remove(cloud: Cloud, names: Names) -> list[Left]:
     with _undisturbed():
         left = remove(cloud, names, say)
-    say(f"left behind: {'; '.join(left) or 'nothing'}")
+        with suppress(OSError):  # the terminal may have been closed
+            say("\n".join([f"left behind: {'; '.join(map(str, left)) or 'nothing'}", *commands(cloud, names, left)]))
     return left
 
 
@@ -133,7 +150,7 @@ def _undisturbed() -> Iterator[None]:
     def answer(*_: object) -> None:
         say("removing: this takes some minutes, and what is interrupted now would stay and cost")
 
-    before = {one: signal.signal(one, answer) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {one: signal.signal(one, answer) for one in _ENDS}
     try:
         yield
     finally:
@@ -170,7 +187,7 @@ def _prefix(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for one in (signal.SIGINT, signal.SIGTERM):  # also where the shell that started it ignores Ctrl-C
+    for one in _ENDS:  # also where the shell that started it ignores Ctrl-C
         signal.signal(one, signal.default_int_handler)
     began = time.monotonic()
     code = main()

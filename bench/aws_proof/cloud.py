@@ -9,11 +9,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
 from quarterjack.errors import Misconfigured
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 
 LOCAL = "local"
 AWS = "aws"
+_GONE = (
+    "ValidationError",
+    "ResourceNotFoundException",
+    "NoSuchBucket",
+    "NoSuchEntity",
+    "QueueDoesNotExist",
+    "NonExistentQueue",
+)
+# A passing error of the network, of AWS or of a loaded machine is no finding: calls are repeated for about two minutes.
+_PATIENT = Config(retries={"mode": "standard", "total_max_attempts": 10}, connect_timeout=20, read_timeout=120)
 # The functions write no bytecode, and their roles are enforced: the outage of the queue is a policy.
 _VARIABLES = {"PYTHONDONTWRITEBYTECODE": "1", "AUTH": "true"}
 
@@ -37,7 +49,7 @@ class Cloud:
 
     def client(self, service: str) -> Any:
         if service not in self._clients:
-            made = boto3.client(service, endpoint_url=self.endpoint, region_name=self.region)
+            made = boto3.client(service, endpoint_url=self.endpoint, region_name=self.region, config=_PATIENT)
             self._clients[service] = made
         return self._clients[service]
 
@@ -66,6 +78,16 @@ def _aws() -> Cloud:
     environment = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     environment |= {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     return Cloud(endpoint=None, region=region, environment=environment)
+
+
+@contextmanager
+def if_there() -> Iterator[None]:
+    """Pass over the error of what is not there any more, and over no other."""
+    try:
+        yield
+    except ClientError as problem:
+        if str(problem.response["Error"]["Code"]).rpartition(".")[2] not in _GONE:
+            raise
 
 
 @dataclass(frozen=True)

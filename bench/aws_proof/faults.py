@@ -6,15 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from bench.aws_proof.acceptance import judge_fires
-from bench.aws_proof.cloud import Cloud, Names
+from bench.aws_proof.cloud import Cloud, Names, if_there
 from bench.aws_proof.deployment import Deployment
 from bench.aws_proof.load import Fires, put_on, wait_for_end, wait_for_witness, wait_until
 from bench.aws_proof.plan import Plan
@@ -43,7 +41,7 @@ def throttled_table(deployment: Deployment, plan: Plan) -> Finding:
     with _limited(deployment.cloud, table, plan.throttled):
         wait_until(load.last + 30 * MS)
     wait_for_end(deployment, [load], plan.patience)
-    began = wait_for_witness(deployment, len(load.fires), since=since, of=THROTTLED, patience=plan.patience)
+    began = wait_for_witness(deployment, len(load.fires), since=since, of=load.name, patience=plan.patience)
     deadline = time.monotonic() + LATE
     while not (events := throttle_events(deployment.cloud, table, since)) and time.monotonic() < deadline:
         threading.Event().wait(_LOOK)
@@ -62,8 +60,8 @@ def _limited(cloud: Cloud, table: str, units: int) -> Iterator[None]:
         dynamodb.update_table(TableName=table, OnDemandThroughput={"MaxWriteRequestUnits": to})
         dynamodb.get_waiter("table_exists").wait(TableName=table, WaiterConfig={"Delay": 3, "MaxAttempts": 60})
 
-    limit(units)
     try:
+        limit(units)
         yield
     finally:
         limit(_NO_LIMIT)
@@ -90,10 +88,10 @@ def queue_outage(deployment: Deployment, plan: Plan) -> Finding:
         threading.Event().wait(plan.policy)
         load = put_on(deployment, _fires(CUT, plan))
         wait_until(load.first + plan.outage * MS)
-        early = wait_for_witness(deployment, 1, since=since, of=CUT, patience=3)
+        early = wait_for_witness(deployment, 1, since=since, of=load.name, patience=3)
     deployment.tick()
     wait_for_end(deployment, [load], plan.patience)
-    began = wait_for_witness(deployment, len(load.fires), since=since, of=CUT, patience=plan.patience)
+    began = wait_for_witness(deployment, len(load.fires), since=since, of=load.name, patience=plan.patience)
     found = judge_fires(CUT, load, began, says=f"; sending was forbidden until {plan.outage:.0f} s after the first")
     if early:
         return judged(found.part, [f"{len(early)} began although sending was forbidden"], found.says)
@@ -107,9 +105,9 @@ def _fires(name: str, plan: Plan) -> Fires:
 @contextmanager
 def denied(cloud: Cloud, names: Names) -> Iterator[None]:
     """For the time of the block the senders may not send."""
-    for role in senders_of(cloud, names):
-        cloud.client("iam").put_role_policy(RoleName=role, PolicyName=POLICY, PolicyDocument=json.dumps(_DENIED))
     try:
+        for role in senders_of(cloud, names):
+            cloud.client("iam").put_role_policy(RoleName=role, PolicyName=POLICY, PolicyDocument=json.dumps(_DENIED))
         yield
     finally:
         lift(cloud, names)
@@ -119,7 +117,7 @@ def lift(cloud: Cloud, names: Names) -> None:
     """End the outage, also one that an earlier process left: a role with a foreign policy could not be deleted."""
     iam = cloud.client("iam")
     for role in senders_of(cloud, names):
-        with suppress(iam.exceptions.NoSuchEntityException):
+        with if_there():
             iam.delete_role_policy(RoleName=role, PolicyName=POLICY)
 
 
@@ -127,7 +125,7 @@ def senders_of(cloud: Cloud, names: Names) -> list[str]:
     """The roles of the functions that send, as far as these are there."""
     found: list[Any] = []
     for part in SENDERS:
-        with suppress(ClientError):
+        with if_there():
             of = cloud.client("lambda").get_function_configuration(FunctionName=f"{names.prefix}-{part}")
             found.append(of["Role"].rpartition("/")[2])
     return found

@@ -13,6 +13,7 @@ class Verdict(StrEnum):
 
     HELD = "held"
     BROKEN = "BROKEN"
+    UNFINISHED = "UNFINISHED"
     SKIPPED = "skipped"
 
 
@@ -24,6 +25,11 @@ class Finding:
     verdict: Verdict
     says: str  # a sentence: figures, or why it was skipped
     rows: Sequence[Mapping[str, Any]] = field(default_factory=tuple)  # a table of its own
+
+
+def unfinished(part: str, problem: Exception) -> Finding:
+    """An error kept it from being judged."""
+    return Finding(part=part, verdict=Verdict.UNFINISHED, says=f"ended by {type(problem).__name__}: {problem}")
 
 
 def skipped(part: str, why: str) -> Finding:
@@ -40,8 +46,8 @@ def judged(part: str, wrong: Sequence[str], says: str, rows: Sequence[Mapping[st
     )
 
 
-def page(title: str, about: Mapping[str, str], findings: Sequence[Finding]) -> str:
-    """The report."""
+def page(title: str, about: Mapping[str, str], findings: Sequence[Finding], remedy: Sequence[str] = ()) -> str:
+    """The report. ``remedy``: commands that remove what is left behind."""
     count = {verdict: sum(one.verdict is verdict for one in findings) for verdict in Verdict}
     said = ", ".join(f"{number} {verdict}" for verdict, number in count.items())
     lines = [f"# {title}", "", *(f"- {name}: {value}" for name, value in about.items()), f"- parts: {said}", ""]
@@ -50,6 +56,8 @@ def page(title: str, about: Mapping[str, str], findings: Sequence[Finding]) -> s
     for one in findings:
         if one.rows:
             lines += ["", f"## {one.part}", "", *table(one.rows)]
+    if remedy:
+        lines += ["", "## Remove what is left behind", "", *(f"    {command}" for command in remedy)]
     return "\n".join(lines) + "\n"
 
 
