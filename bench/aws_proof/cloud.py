@@ -32,7 +32,7 @@ _VARIABLES = {"PYTHONDONTWRITEBYTECODE": "1", "AUTH": "true"}
 
 @dataclass(frozen=True, kw_only=True)
 class Cloud:
-    """An account in a region, on AWS or here. It has what `infra.deploy_local.cdk` uses of a `LocalCloud`."""
+    """An account in a region, on AWS or here. It has what `infra.local_stack.cdk` uses of a `LocalCloud`."""
 
     endpoint: str | None  # None: AWS
     region: str

@@ -47,7 +47,7 @@ class Deployment:
 
 def deploy(cloud: Cloud, names: Names, plan: Plan, out: Path) -> Deployment:
     """Synthesise, bootstrap and deploy. Raises Misconfigured, with what the CDK said, if one fails."""
-    from infra.deploy_local import ASSEMBLY, LACKING, cdk  # noqa: PLC0415 (the CDK takes seconds and a process of Node)
+    from infra.local_stack import ASSEMBLY, LACKING, cdk  # noqa: PLC0415 (the CDK takes seconds and a process of Node)
 
     app = ("--app", f'"{sys.executable}" -m tools.app', "--output", str(out / ASSEMBLY))
     cdk(cloud, out, "synth", "--quiet", *app, *_context(names, plan, {} if cloud.is_aws else LACKING))

@@ -8,7 +8,8 @@ import boto3
 import pytest
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 
-from infra.deploy_local import Deployment, bootstrap, prove, release, synthesise
+from infra.local_proof import prove
+from infra.local_stack import Deployment, bootstrap, release, synthesise
 from tests.support.enforced_roles import amend, open_buckets
 
 pytestmark = [pytest.mark.proof, pytest.mark.cloud]

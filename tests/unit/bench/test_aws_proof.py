@@ -582,7 +582,7 @@ def test_only_the_stack_of_an_embedded_cloud_lacks_parts(
     endpoint: str | None, expected: dict[str, str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It knows no queries of Athena, and refuses a template with one as a whole."""
-    import infra.deploy_local
+    import infra.local_stack
 
     asked = list[str]()
 
@@ -590,7 +590,7 @@ def test_only_the_stack_of_an_embedded_cloud_lacks_parts(
         asked.extend(words)
         raise Misconfigured("far enough")
 
-    monkeypatch.setattr(infra.deploy_local, "cdk", stopped)
+    monkeypatch.setattr(infra.local_stack, "cdk", stopped)
     with pytest.raises(Misconfigured, match="far enough"):
         deploy(cloud_of(endpoint=endpoint), Names("0a1b2c"), here(None), tmp_path)
     context = dict(word.split("=", 1) for before, word in pairwise(asked) if before == "--context")
