@@ -20,7 +20,21 @@ from quarterjack.testing import Memory
 from quarterjack.ticker.gauges import measure
 from quarterjack.ticker.tick import tick
 
-from bench.modelled.prices import ALARM, EVENTBRIDGE, GB_SECOND, INVOCATION, LOGS, METRIC, READ, SQS, TRACE
+from bench.modelled.log_bytes import LOG_BYTES
+from bench.modelled.prices import (
+    ALARM,
+    COMPOSITE_ALARM,
+    EVENTBRIDGE,
+    GB_SECOND,
+    INVOCATION,
+    LOGS,
+    LOGS_KEPT,
+    METRIC,
+    READ,
+    RECOVERY,
+    SQS,
+    TRACE,
+)
 
 JOBS = "examples/starter"
 HOURS = 730  # of a month
@@ -28,8 +42,7 @@ POLLS = 5  # long polls that Lambda keeps on a queue
 POLL = 20  # seconds of one
 IDLE_SECONDS = {"ticker": 0.15, "auditor": 1.0}  # of an invocation that finds nothing due
 READS = 17  # of an idle tick: `python -m bench idle` counts its calls
-LINE = 1_000  # bytes that an idle invocation logs, metrics included
-COMPOSITE = 0.50  # US dollars a month: docs/adr/0058
+LINES = {"ticker": LOG_BYTES["tick"], "auditor": LOG_BYTES["audit"]}  # bytes that an idle invocation logs
 
 Resources = Mapping[str, Mapping[str, Any]]
 
@@ -70,14 +83,17 @@ def _rows(resources: Resources) -> Iterator[tuple[str, str, float]]:
     read = sum(sum("MetricStat" in metric for metric in one["Metrics"]) for one in _alarms(resources))
     yield "metrics that alarms read", f"{read}", read * ALARM.dollars
     composites = len(_of(resources, "CloudWatch::CompositeAlarm"))
-    yield "composite alarms", f"{composites}", composites * COMPOSITE
+    yield "composite alarms", f"{composites}", composites * COMPOSITE_ALARM.dollars
     idle = idle_metrics()
     named = ", ".join(f"`{name}`" for name in idle)
     yield f"metrics that are written without load: {named}", f"{len(idle)}", len(idle) * METRIC.dollars
     dashboards = len(_of(resources, "CloudWatch::Dashboard"))
     yield "dashboards (an account has three of this size free)", f"{dashboards}", 0.0
     yield "traces of ticks and audits", f"{invoked:,}", invoked * TRACE.dollars
-    yield "log lines", f"{invoked * LINE / 1e6:.0f} MB", invoked * LINE / 1e9 * LOGS.dollars
+    logged = sum(count * LINES[part] for part, count in calls.items())
+    yield "log lines", f"{logged / 1e6:.0f} MB", logged / 1e9 * (LOGS.dollars + LOGS_KEPT.dollars)
+    recovered = sum("PointInTimeRecoverySpecification" in one for one in _of(resources, "DynamoDB::Table"))
+    yield f"point-in-time recovery of {recovered} tables: by their size", "0 GB", 0 * RECOVERY.dollars
     own = len(_of(resources, "KMS::Key")) + len(_of(resources, "SecretsManager::Secret"))
     assert not own, "a key or a secret of its own costs by the month: count it"
 

@@ -14,10 +14,10 @@ from bench.aws_proof.cloud import Cloud
 from bench.aws_proof.deployment import Deployment
 from bench.aws_proof.faults import LATE
 from bench.aws_proof.report import Finding, Verdict, skipped
-from bench.modelled.prices import GB_SECOND, INVOCATION, MILLION, READ, SQS, WRITE
+from bench.modelled.prices import GB_SECOND, INVOCATION, LOGS, MILLION, READ, SQS, WRITE
 
 PART = "cost, counted"
-FUNCTIONS = ("ticker", "worker", "undertaker", "auditor")
+FUNCTIONS = ("ticker", "worker", "undertaker", "auditor", "historian")
 _MESSAGES = ("NumberOfMessagesSent", "NumberOfMessagesReceived", "NumberOfMessagesDeleted", "NumberOfEmptyReceives")
 
 
@@ -62,7 +62,7 @@ def priced(counters: list[Counted], cloud: Cloud, *, since: datetime, runs: int)
     dollars = sum(amount * counter.dollars for counter, amount in zip(counters, sums, strict=True))
     if not rows:
         return skipped(PART, "CloudWatch has no figures for this installation")
-    says = f"${dollars:.2f} for {runs:,} runs, ${dollars / max(runs, 1) * MILLION:.2f} a million; logs, alarms, storage not counted"
+    says = f"${dollars:.2f} for {runs:,} runs, ${dollars / max(runs, 1) * MILLION:.2f} a million; alarms, metrics, storage not counted"
     return Finding(part=PART, verdict=Verdict.HELD, says=says, rows=rows)
 
 
@@ -106,6 +106,13 @@ def _of_functions(deployment: Deployment) -> Iterator[Counted]:
                 dimension=("FunctionName", name),
                 dollars=dollars,
             )
+        yield Counted(
+            what=f"{name} bytes of log",
+            namespace="AWS/Logs",
+            metric="IncomingBytes",
+            dimension=("LogGroupName", f"/aws/lambda/{name}"),
+            dollars=LOGS.dollars / 1e9,
+        )
 
 
 def _sums(cloud: Cloud, counters: list[Counted], since: datetime) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.modelled.log_bytes import LOG_BYTES
 from bench.modelled.prices import ALARM, LOGS, METRIC, MILLION, POLLER, TRACE
 
 STEPS = (0.1, 0.25, 0.5, 1.0)  # of the rate, one minute each
@@ -13,7 +14,7 @@ DOLLARS_A_MILLION = (
     6.0  # of runs: the dearest kind of docs/explanation/performance.md, batches that are not full included
 )
 HOURS = 3.0  # for which alarms, metrics and pollers are counted; they are billed by the hour
-_LINE, _LINES = 600, 3  # bytes of a log line, lines of a run that says that it began
+_WITNESS = 300  # bytes of the line of a job that says that it began
 _METRICS, _ALARMS = 40, 110  # alarms: metrics that they read, a composite one as five
 _TRACED = 0.06  # of invocations: one a second and 5 % of the others
 _SPIKE = 1_000  # fires a second that the settings of an installation are good for
@@ -70,7 +71,7 @@ class Plan:
         return {
             "runs (DynamoDB, SQS, Lambda)": self.runs * DOLLARS_A_MILLION / MILLION,
             "schedules": sum(10 * rate for rate in self.rates) * 2 * DOLLARS_A_MILLION / MILLION,
-            "logs": (noisy * _LINES + self.runs / 10 * _LINES) * _LINE / 1e9 * LOGS.dollars,
+            "logs": (self.runs * LOG_BYTES["run alone"] + noisy * _WITNESS) / 1e9 * LOGS.dollars,
             "traces": self.runs * _TRACED * TRACE.dollars,
             "alarms and metrics": (_ALARMS * ALARM.dollars + _METRICS * METRIC.dollars) * HOURS / month,
             "kept pollers": pollers * HOURS * POLLER.dollars,

@@ -43,6 +43,13 @@ READ = Price(
     "2026-11",
 )
 STORAGE = Price("DynamoDB, a GB for a month", 0.25, "GB-month", "from memory: not found again", "2026-11")
+RECOVERY = Price(
+    "DynamoDB, point-in-time recovery of a GB of a table for a month",
+    0.20,
+    "GB-month",
+    "from memory: not found again; that it is billed by the table's size: docs.aws.amazon.com, PointInTimeRecovery_Howitworks",
+    "2026-11",
+)
 SQS = Price("SQS, a request (64 KB)", 0.40 / MILLION, "request", _FACTS, "2026-11")
 INVOCATION = Price(
     "Lambda, an invocation",
@@ -72,23 +79,36 @@ EVENTBRIDGE = Price(
     f"{_FACTS}; cloudburn.io/blog/amazon-eventbridge-pricing (14 million a month free)",
     "2026-11",
 )
-ALARM = Price("CloudWatch, an alarm for a month", 0.10, "month", _FACTS, "2026-11")
+ALARM = Price("CloudWatch, an alarm's metric for a month", 0.10, "month", _FACTS, "2026-11")
 METRIC = Price("CloudWatch, a metric of one's own for a month", 0.30, "month", _FACTS, "2026-11")
-LOGS = Price("CloudWatch Logs, a GB taken in", 0.50, "GB", "from memory: not found again", "2026-11")
+COMPOSITE_ALARM = Price(
+    "CloudWatch, a composite alarm for a month", 0.50, "month", "from memory: docs/adr/0058", "2026-11"
+)
+LOGS = Price(
+    "CloudWatch Logs, a GB taken in",
+    0.50,
+    "GB",
+    "c3x.dev/blog/cloudwatch-logs-cost-optimization; hykell.com/knowledge-base/aws-cloudwatch-logs-pricing",
+    "2026-11",
+)
+LOGS_KEPT = Price("CloudWatch Logs, a GB kept for a month", 0.03, "GB-month", "the same two pages", "2026-11")
 TRACE = Price("X-Ray, a trace", 5.00 / MILLION, "trace", "from memory: not found again", "2026-11")
 PRICES = (
     WRITE,
     PROVISIONED_WRITE,
     READ,
     STORAGE,
+    RECOVERY,
     SQS,
     INVOCATION,
     GB_SECOND,
     POLLER,
     EVENTBRIDGE,
     ALARM,
+    COMPOSITE_ALARM,
     METRIC,
     LOGS,
+    LOGS_KEPT,
     TRACE,
 )
 

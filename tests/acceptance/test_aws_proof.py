@@ -16,7 +16,7 @@ from tests.support.installation.scene import until
 pytestmark = pytest.mark.cloud
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 900  # seconds; four minutes are usual
+PATIENCE = 2_400  # seconds; four minutes are usual, eighteen were taken at a load of 40 on two cores
 COMMAND = [sys.executable, "-m", "bench.aws_proof", "--endpoint", "local"]
 GONE = "- left behind: nothing"
 
@@ -43,7 +43,7 @@ def test_everything_that_can_be_shown_here_holds_and_nothing_is_left() -> None:
         "ramp to 1",
     ):
         assert any(line.startswith(f"| {part}") and "| held |" in line for line in done.stdout.splitlines()), told
-    for part in ("fires, throttled", "an alarm arrives", "cost, counted"):
+    for part in ("fires, throttled", "an alarm goes off by its fault", "an alarm arrives", "cost, counted"):
         assert f"| {part} | skipped | skipped: " in done.stdout, told
     assert "accepted p99.9 s" in done.stdout
     assert "started p99.9 s" in done.stdout

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 
 import pytest
+from quarterjack.auditor.run_walk import check_runs
+from quarterjack.domain.audit import role
+from quarterjack.domain.times import HOUR
+from quarterjack.fires.context import FireContext
 
-from bench.cost import CPU_US, gb_seconds, row
-from bench.modelled.counted import VARIANTS, Counts, recurring
+from bench.cost import CPU_US, RUNS, audit_reads, besides_table, direct, gb_seconds, row, runs_table, table_rows
+from bench.modelled.counted import VARIANTS, Counts, Tally, recurring
+from bench.modelled.log_bytes import LOG_BYTES, measured
 from bench.modelled.prices import MILLION, PRICES
 from bench.tick import CASES, SHARDS, measure
+from tests.support.doc_pages import ROOT
 
+PLAIN = ("one-off, now", "one-off, an hour ahead", "hourly", "minutely")
 LOCK = 2  # writes of a shard's lock, taken and given back
 
 
@@ -55,9 +63,63 @@ def test_dollars_are_counts_times_prices() -> None:
     assert figures["$writes"] == pytest.approx(3.125, abs=0.006)
     assert figures["$reads"] == 0.25
     assert figures["$sqs"] == 0.16
+    assert figures["$logs"] == pytest.approx((LOG_BYTES["run"] + LOG_BYTES["fire"]) * 0.53e-3, abs=0.006)
     assert figures["$all"] == pytest.approx(
-        sum(figures[f"${part}"] for part in ("writes", "reads", "sqs", "lambda", "storage")), abs=0.03
+        sum(figure for name, figure in figures.items() if name[0] == "$" and name not in ("$all", "$eventbridge")),
+        abs=0.04,
     )
+
+
+def test_every_attempt_has_its_lines_and_recovery_is_billed_like_storage() -> None:
+    once, twice = (row("any", 1, Counts(batches=each, row_bytes=900), CPU_US) for each in (0.1, 0.2))
+    assert twice["$logs"] == pytest.approx(2 * once["$logs"], abs=0.02)
+    assert once["$storage"] == 0.75
+    assert once["$recovery"] == 0.6
+
+
+def test_the_auditor_reads_a_schedule_twice_an_hour_and_the_ledger_once_a_week() -> None:
+    world, tally = recurring(3), Tally()
+    services = world.memory.connect(hook=tally)
+    heads, _ = services.schedules.scan_heads("", limit=10)
+    assert len(heads) == 3
+    tally.clear()
+    context = FireContext(services=services, clock=world.clock, caller=role("auditor"))
+    for head in heads:
+        check_runs(head, 2 * HOUR, context)
+    assert tally.reads == 3 * (audit_reads(500, 1) - audit_reads(500, 0))
+    assert audit_reads(4_096, 0) == 13 / 2
+    assert audit_reads(500, 60) - audit_reads(500, 0) < 0.3  # of a run: the two hours are shared
+
+
+PAGE = ROOT / "docs/explanation/performance.md"
+
+
+def test_the_page_says_what_is_not_of_every_run() -> None:
+    assert besides_table() in PAGE.read_text(), f"write this into {PAGE}:\n{besides_table()}"
+
+
+@pytest.mark.check
+def test_the_page_and_the_readme_have_the_tables_that_are_counted() -> None:
+    rows = table_rows(CPU_US, RUNS)
+    counted = runs_table(rows)
+    assert counted in PAGE.read_text(), f"write this into {PAGE}:\n{counted}"
+    plain = [each["$all"] for each in rows if each["case"] in PLAIN]
+    readme = re.search(r"A million runs: \$(\S+) to \$(\S+), with logs", (ROOT / "README.md").read_text())
+    assert readme is not None
+    assert [float(each) for each in readme.groups()] == pytest.approx([min(plain), max(plain)], abs=0.05)
+    ratios = re.search(r"A plain run costs (\S+) to (\S+) times", PAGE.read_text())
+    assert ratios is not None
+    assert [float(each) for each in ratios.groups()] == pytest.approx(
+        [each / (direct() * MILLION) for each in (min(plain), max(plain))], abs=0.06
+    )
+
+
+@pytest.mark.check
+def test_the_bytes_of_log_are_those_that_the_functions_write() -> None:
+    found = measured()
+    assert found.keys() == LOG_BYTES.keys()
+    for what, size in LOG_BYTES.items():
+        assert found[what] == pytest.approx(size, rel=0.05, abs=3), f"{what}: write {found} into LOG_BYTES"
 
 
 def test_more_calls_take_longer() -> None:
