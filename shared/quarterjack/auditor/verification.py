@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -11,6 +11,7 @@ from quarterjack.auditor.closing import document_of
 from quarterjack.domain.audit import DayClose, anchor_key, anchors_of, closes_at, date_of, root_of
 from quarterjack.domain.times import HOUR
 from quarterjack.ports.audit import StoredClose, StoredLine
+from quarterjack.ports.history.archive import OriginalObject
 from quarterjack.ports.services import Services
 
 PATIENCE = 3 * HOUR  # ms beyond which a day that may be closed should be: auditors come once an hour
@@ -67,9 +68,12 @@ def verify(
     With a ``limit`` of lines the newest days come first, each whole: a day is verified by all of its lines or not at all.
     """
     verdict, audit = AuditVerdict(), services.audit
+    # The anchors first: a close is in the table before its anchor is in the bucket, so that an anchor without one tells of a removal,
+    # and not of a day that was closed meanwhile.
+    originals = _originals(tenant, services)
     stored = audit.closes(tenant)
     _check_chain(stored, verdict)
-    _check_anchors(tenant, stored, services, verdict)
+    _check_anchors(tenant, stored, originals, verdict)
     closes = {each.close.day: each.close for each in stored if each.close is not None}
     shut = audit.shut_days(tenant, first, last)
     for day, text in shut.damaged.items():
@@ -122,14 +126,20 @@ def _check_chain(stored: Sequence[StoredClose], verdict: AuditVerdict) -> None:
         days.add(close.day)
 
 
-def _check_anchors(tenant: str, stored: Sequence[StoredClose], services: Services, verdict: AuditVerdict) -> None:
+def _originals(tenant: str, services: Services) -> Mapping[str, OriginalObject]:
+    """The anchors in the bucket as they were put first, by their keys; none without a bucket."""
+    if not services.archive.is_on:
+        return {}
+    return {each.key: each for each in services.archive.originals(anchors_of(tenant))}
+
+
+def _check_anchors(
+    tenant: str, stored: Sequence[StoredClose], originals: Mapping[str, OriginalObject], verdict: AuditVerdict
+) -> None:
     """Compare closes with their objects in the bucket, as they were put first: a lock keeps that version, whatever is put over it.
 
     A close that was made while there was no bucket has none.
     """
-    if not services.archive.is_on:
-        return
-    originals = {each.key: each for each in services.archive.originals(anchors_of(tenant))}
     found = {key: document_of(each.content or b"") for key, each in originals.items()}
     for each in stored:
         close = each.close

@@ -15,7 +15,8 @@ from quarterjack.domain.times import DAY, HOUR, MINUTE
 from quarterjack.dynamodb.audit import close_of, close_row, line_row
 from quarterjack.dynamodb.tables import AUDIT, RowWrite
 from quarterjack.errors import InvalidInput, Unavailable
-from quarterjack.testing import Crash
+from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.testing.memory.latency import READS
 
 from tests.support.builders import a_line
 from tests.support.scenes.world import START, Faults, World, crash, fails
@@ -96,6 +97,31 @@ def test_a_whole_audit_verifies() -> None:
     assert (found.lines, found.days, found.closes, found.anchored, found.erased) == (6, 4, 4, 4, 0)
     assert found.problems == []
     assert story.other.verify_audit().problems == []
+
+
+@pytest.mark.parametrize("read", range(10))
+def test_a_day_that_is_closed_while_it_is_verified_is_no_finding(read: int) -> None:
+    """Reads are slow, and an auditor closes the third day between two of them, whichever these are."""
+    story = Story()
+    story.pass_time(0.5)
+    assert story.close() == 3
+    story.pass_time(1)
+
+    class Meanwhile(Hook):
+        reads = 0
+
+        def after_call(self, operation: str, detail: Detail) -> None:
+            if operation in READS:
+                story.world.clock.advance(timedelta(milliseconds=150))
+                self.reads += 1
+                if self.reads == read + 1:
+                    assert story.close() == 1
+
+    hook = Meanwhile()
+    verdict = type(story.owner)("acme", services=story.world.process(hook), clock=story.world.clock).verify_audit()
+    assert hook.reads > 10, "more reads than the test tries"
+    assert (verdict.lines, kinds(verdict)) == (6, [])
+    assert kinds(story.verify()) == []
 
 
 def test_no_line_comes_into_a_closed_day() -> None:
