@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from quarterjack.local.cloud import LOOPBACK
+from quarterjack.local.loopback import LOOPBACK
 
 OF_ONE_HOP = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from quarterjack.local.cloud import LOOPBACK
+from quarterjack.local.loopback import LOOPBACK
 
 ATTEMPTS = 3
 START_TIMEOUT = 120.0  # seconds; 2 to 6 are usual

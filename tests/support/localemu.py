@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from quarterjack.local.cloud import LOOPBACK
+from quarterjack.local.loopback import LOOPBACK
 
 from tests.support.emulator_process import running
 

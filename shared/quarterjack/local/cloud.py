@@ -6,7 +6,6 @@ It implements the protocols of DynamoDB, SQS, S3, Lambda, CloudFormation and mor
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import shutil
 import socket
@@ -19,76 +18,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import boto3
 
 from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
 from quarterjack.extras import install_remedy
+from quarterjack.local.data_directory import DataDirectory, new_keys
 from quarterjack.local.engine import NOT_WRITTEN, UNREADABLE, UNSAVED, authorization
-from quarterjack.local.kept import keep, kept_keys, kept_port
+from quarterjack.local.loopback import LOOPBACK
 from quarterjack.local.processes import LocalProcess, changed_environ, inherited
-from quarterjack.local.snapshots import STATUS, newest
-from quarterjack.posix import check_posix, fcntl
+from quarterjack.local.snapshots import STATUS
+from quarterjack.posix import check_posix
 
-LOOPBACK = "127.0.0.1"
 START_TIMEOUT = 30.0  # seconds; 0.2 to 1 is usual
 STOP_TIMEOUT = 20.0  # seconds; the cloud writes its snapshot at SIGTERM
 PORT_ATTEMPTS = 5  # another process may take a free port before the cloud binds it
 _POLL = 0.02  # seconds between health requests to a cloud that is starting
 
-_QUEUE_PORT = re.compile(rf"(http://{re.escape(LOOPBACK)}:)\d+(/\d{{12}}/)")  # in a queue's URL: its account follows
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
-
-
-class DataDirectory:
-    """The directory of a local cloud, with its last snapshot; one cloud at a time may lock it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._port = path / "port"
-        self._lock: IO[str] | None = None
-
-    def open(self) -> None:
-        """Create it, and lock it for this process. Raises Misconfigured if another cloud uses it."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (self.path / "lock").open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            raise Misconfigured(
-                f"data={str(self.path)!r} is in use by another local cloud; stop it or use another"
-            ) from None
-        self._lock = lock
-
-    def close(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-    def port(self) -> int:
-        """The port of the last start; 0 before the first. Raises Misconfigured if its file is damaged."""
-        return kept_port(self._port)
-
-    def keys(self) -> dict[str, str]:
-        """The access key of all starts. Raises Misconfigured if its file is damaged."""
-        return kept_keys(self.path / "keys.json", _new_keys)
-
-    def move_to(self, port: int) -> None:
-        """Record the port of the next start, and rewrite the URLs of queues. MiniStack finds a queue by its URL, port included.
-
-        The URLs first: their ports are replaced whatever they are, so that a start that was cut off between the two is made good.
-        """
-        snapshot = newest(self.path / "state")
-        queues = None if snapshot is None else snapshot / "sqs.json"
-        if queues is not None and queues.exists():
-            state = queues.read_text(errors="surrogateescape")
-            moved = _QUEUE_PORT.sub(rf"\g<1>{port}\g<2>", state)
-            if moved != state:
-                keep(queues, moved)
-        if self.port() != port:
-            keep(self._port, str(port))
 
 
 class StateNotSaved(QuarterjackError):
@@ -124,7 +72,7 @@ class LocalCloud:
         self._child: LocalProcess | None = None
         self._is_lost = False  # ended by itself: then its log stays
         self.port = 0
-        self.credentials = _new_keys()  # the access key as environment variables; every other key is refused
+        self.credentials = new_keys()  # the access key as environment variables; every other key is refused
 
     @property
     def endpoint(self) -> str:
@@ -151,7 +99,7 @@ class LocalCloud:
         self._is_lost = False
         self._data.open()
         try:
-            self.credentials = self._data.keys() if self._is_kept else _new_keys()
+            self.credentials = self._data.keys() if self._is_kept else new_keys()
             for _ in range(PORT_ATTEMPTS):
                 if self._attempt(self._choose_port()):
                     return self
@@ -299,14 +247,6 @@ def reached_by_this_process(variables: Mapping[str, str]) -> Iterator[None]:
             yield
         finally:
             boto3.DEFAULT_SESSION = before
-
-
-def _new_keys() -> dict[str, str]:
-    """Credentials of one cloud, so that no other user of this machine and no web page can use the cloud."""
-    return {
-        "AWS_ACCESS_KEY_ID": f"LOCAL{secrets.token_hex(12).upper()}",
-        "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(30),
-    }
 
 
 def _answers(endpoint: str, key: str, token: str) -> bool:

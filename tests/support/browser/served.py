@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from quarterjack.local.cloud import LOOPBACK
+from quarterjack.local.loopback import LOOPBACK
 from uvicorn import Config, Server
 
 START_TIMEOUT = 30.0  # seconds; 0.1 are usual

@@ -18,8 +18,9 @@ import pytest
 from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.extras import install_remedy
 from quarterjack.local import cloud as cloud_module
-from quarterjack.local.cloud import LOOPBACK, LocalCloud, reached_by_this_process
+from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.local.installation import provision
+from quarterjack.local.loopback import LOOPBACK
 from quarterjack.local.snapshots import newest
 from quarterjack.settings import Settings
 from quarterjack.testing.cloud import running_cloud

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from quarterjack.domain.policies import StartWord
 from quarterjack.errors import AlreadyExists
-from quarterjack.local.cloud import LOOPBACK
+from quarterjack.local.loopback import LOOPBACK
 from quarterjack.local.session import demo_jobs
 from quarterjack.local.session.verifier import WatchedSchedule
 from quarterjack.sdk.scheduler import Scheduler
