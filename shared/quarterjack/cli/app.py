@@ -98,7 +98,7 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Installation": {
         "doctor": CommandEntry(
             "Check the installation from this machine: print each problem with its remedy. Writes nothing.",
-            "installation.processes",
+            "installation.doctor",
         ),
         "jobs": CommandEntry("Show the jobs that workers know.", "installation.jobs"),
         "workers": CommandEntry("Show the worker processes and functions.", "installation.workers"),

@@ -1,4 +1,4 @@
-"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``, all of it (``local``), and the ``doctor``.
+"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``, and all of it (``local``).
 
 The roles run until SIGTERM or Ctrl-C, and log to standard error: JSON lines, at a terminal lines for people below a banner.
 """
@@ -9,9 +9,8 @@ import logging
 import os
 import sys
 import threading
-from collections import Counter
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +20,8 @@ import typer
 from quarterjack.cli.exits import ExitCode
 from quarterjack.cli.installation.banner import configure_logs, names_of, show_banner
 from quarterjack.cli.installation.metric_lines import metric_lines
-from quarterjack.cli.parameters import find_here, load_jobs
-from quarterjack.cli.shell import Shell, console, print_json, stop_on_signals
+from quarterjack.cli.parameters import load_jobs
+from quarterjack.cli.shell import Shell, console, stop_on_signals
 from quarterjack.cli.typed import Duration
 from quarterjack.daemon.health import HealthServer
 from quarterjack.daemon.roles import (
@@ -42,8 +41,6 @@ from quarterjack.settings import Settings
 from quarterjack.signals.instruments import PrometheusFigures
 from quarterjack.signals.sinks import Sink
 from quarterjack.terminal import span
-
-_COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 def worker(
@@ -285,35 +282,3 @@ def _show_variables(shell: Shell) -> None:
     """The variables of the local installation that ``--local`` chose, or of the only one."""
     one = chosen(shell.local or "")
     shell.answer(dict(one.variables), export_line(one.variables))
-
-
-def doctor(
-    shell: Shell,
-    jobs: Annotated[
-        list[str] | None, typer.Option(help="A package whose jobs should be importable here; may be repeated.")
-    ] = None,
-    sample: Annotated[int, typer.Option(min=1, max=1000, help="Number of schedules whose chains are checked.")] = 50,
-) -> None:
-    """Check the installation from this machine: print each problem with its remedy. Writes nothing.
-
-    It checks configuration, access, tables, queues, bucket, permissions, clock, ticker, chains, incidents, backlog, and with --jobs the
-    jobs and the process that isolated jobs start from. The exit code is 1 if something does not work.
-    """
-    from quarterjack.doctor import Severity, run_checks  # noqa: PLC0415 (as for local)
-
-    seen = Counter[Severity]()
-    find_here(jobs or ())
-    for finding in run_checks(shell.settings, jobs=jobs or (), sample=sample):
-        seen[finding.verdict] += 1
-        if shell.as_json:
-            print_json(asdict(finding))
-            continue
-        shell.say(f"{finding.verdict:<5}", style=_COLOURS[finding.verdict], end=" ")
-        shell.say(f"{finding.check:<14}", style="bold", end="")
-        shell.say(finding.what)
-        if finding.remedy is not None:
-            shell.say(f"{'':<20}→ {shell.words.text(finding.remedy)}")
-    if not shell.as_json:
-        shell.say(f"{seen[Severity.OK]} ok, {seen[Severity.WARN]} to look at, {seen[Severity.FAIL]} wrong")
-    if seen[Severity.FAIL]:
-        raise typer.Exit(ExitCode.FAILED)
