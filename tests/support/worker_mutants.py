@@ -12,7 +12,7 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a record for each batch of a resting environment",
         "daemon/worker_record.py",
-        "self._write_beside(PERIOD if last is not None and last.at_hand else RESTING)",
+        "self._write_beside(PERIOD if is_news else RESTING)",
         "self._write_beside(PERIOD)",
     ),
     (

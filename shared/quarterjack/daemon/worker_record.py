@@ -3,7 +3,8 @@
 While runs begin that take more than two seconds, one write in 5 s: what runs is found by the records.
 
 A process writes when it starts, every 20 s, and when it has left. A Lambda environment writes every 20 s while a batch goes on, and when
-a batch is done and its messages are acknowledged, if its last record names runs or is five minutes old. An idle one writes nothing.
+a batch is done and its messages are acknowledged, if its last record names runs or is five minutes old, or a message was of a job that
+it does not know. An idle one writes nothing.
 
 Beside its record it publishes which jobs it knows (owner/catalogue.py), which is a read an hour, and a write if nobody else has made it.
 """
@@ -34,6 +35,7 @@ from quarterjack.state.worker_record import (
     SETTLED,
     JobNames,
     RunAtHand,
+    UnknownJobs,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -42,7 +44,8 @@ from quarterjack.state.worker_record import (
     record_body,
 )
 from quarterjack.version import VERSION
-from quarterjack.worker.context import KnownJobs
+from quarterjack.worker.admission.admit import UNKNOWN
+from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import Heartbeat
 
 log = logging.getLogger(__name__)
@@ -71,7 +74,8 @@ class RecordKeeper:
         self._version = 0  # of the record as it is stored
         self._heartbeat: Heartbeat | None = None
         self._invocation: str | None = None
-        self.handled = 0  # messages; the shell counts them
+        self._handled = 0  # messages
+        self._unknown = UnknownJobs()  # of them
 
     def begin(self, heartbeat: Heartbeat, *, name: str) -> None:
         """The runs at hand are those of ``heartbeat`` from now on, in whose rows the worker has this name. A process writes at once."""
@@ -80,6 +84,15 @@ class RecordKeeper:
             self._write_beside(PERIOD)
         else:
             self._invocation = name
+
+    def count(self, done: Sequence[Done]) -> None:
+        """Messages that are done. One caller at a time."""
+        self._handled += len(done)
+        strange = [
+            received.spec.job for received, outcome in done if outcome.why == UNKNOWN and received.spec is not None
+        ]
+        if strange:
+            self._unknown = self._unknown.plus(strange, self._clock())
 
     def beat(self) -> None:
         """Write it, if 20 s are over since the last time."""
@@ -96,7 +109,8 @@ class RecordKeeper:
         """The batch of a function is done, or a process has left, which it writes. A write gets a second, and then goes on by itself."""
         if self._kind is WorkerKind.FUNCTION:
             last = self._written
-            self._write_beside(PERIOD if last is not None and last.at_hand else RESTING)
+            is_news = last is not None and (last.at_hand > 0 or last.unknown.count < self._unknown.count)
+            self._write_beside(PERIOD if is_news else RESTING)
         if self._writing.acquire(timeout=_PATIENCE):
             try:
                 if self._kind is WorkerKind.PROCESS:
@@ -140,7 +154,8 @@ class RecordKeeper:
         return WorkerRow(
             identity=self._identity,
             seen_at=now,
-            handled=self.handled,
+            handled=self._handled,
+            unknown=self._unknown,
             at_hand=len(runs),
             runs=fitting(runs),
             invocation=self._invocation,

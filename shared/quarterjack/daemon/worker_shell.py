@@ -91,7 +91,7 @@ class WorkerShell:
         with self._changed:
             self._busy -= len(done)
             if self._keeper is not None:
-                self._keeper.handled += len(done)
+                self._keeper.count(done)
             self._changed.notify_all()
 
     def at_hand(self) -> int:

@@ -25,6 +25,7 @@ _THEN: tuple[Check, ...] = (
     flow.ticker,
     flow.quarantined,
     flow.backpressure,
+    flow.shared_queues,
     schedules.chains,
     schedules.incidents,
     flow.backlog,

@@ -36,7 +36,12 @@ MOST_RUNS = 50  # runs listed
 _RUNS_TEXT = 8_000  # characters of JSON for them
 _JOBS_TEXT = 2_000  # characters of names of jobs; of the others there are hashes
 _HASH = 8  # characters of the hash of a name
+_MOST_UNKNOWN = 5  # names of jobs that a worker was given and does not know
 _MOST_HASHES = 250
+OWN_QUEUE = (  # the remedy of two applications whose workers get each other's messages
+    'give each application a queue of its own (Queue("shop"), @job(…, queue="shop"), `quarterjack worker --queue shop`), '
+    "or an installation of its own (QUARTERJACK_PREFIX)"
+)
 _SHARDS = (
     16  # of the records: 10,000 workers write 31 records a second and shard, of a few KB; a partition takes 1,000 KB
 )
@@ -100,6 +105,20 @@ def _hash(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnknownJobs:
+    """The messages that a worker gave back because it does not know their jobs: another application uses its queue, too."""
+
+    count: int = 0  # messages since the worker started; a run that comes again counts again
+    names: Sequence[str] = ()  # of the jobs of the last of them, the newest last, at most five
+    last_at: int = 0  # UTC ms of the last one; 0: there was none
+
+    def plus(self, jobs: Sequence[str], now: int) -> UnknownJobs:
+        """With further messages, of these ``jobs``; at least one."""
+        names = tuple(dict.fromkeys(reversed((*self.names, *jobs))))[:_MOST_UNKNOWN][::-1]
+        return UnknownJobs(count=self.count + len(jobs), names=names, last_at=now)
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerIdentity:
     """What does not change while a worker lives."""
 
@@ -123,6 +142,7 @@ class WorkerRow:
     handled: int = 0  # messages since it started
     at_hand: int = 0  # runs
     runs: Sequence[RunAtHand] = ()  # the oldest of these, as many as fit
+    unknown: UnknownJobs = field(default_factory=UnknownJobs)  # that it was given
     invocation: str | None = None  # of a Lambda environment: the request that it worked on, as in the rows of its runs
     stopped_at: int | None = None  # UTC ms
 
@@ -198,7 +218,12 @@ def record_body(row: WorkerRow) -> dict[str, Any]:
     """The body of the record, as JSON values."""
     given = {name: value for name, value in vars(row.identity).items() if value is not None}
     own = {name: value for name, value in vars(row).items() if value is not None and name != "identity"}
-    return given | own | {"jobs": vars(row.identity.jobs), "runs": [_run_body(run) for run in row.runs]}
+    nested = {
+        "jobs": vars(row.identity.jobs),
+        "runs": [_run_body(run) for run in row.runs],
+        "unknown": vars(row.unknown),
+    }
+    return given | own | nested
 
 
 def _run_body(run: RunAtHand) -> dict[str, Any]:
@@ -224,7 +249,13 @@ def parse_record(body: Mapping[str, Any]) -> WorkerRow:
         jobs_version=body.get("jobs_version"),
     )
     given = {name: body[name] for name in _OWN if name in body}
-    return WorkerRow(identity=identity, runs=tuple(map(_parse_run, body["runs"])), **given)
+    runs, unknown = tuple(map(_parse_run, body["runs"])), _parse_unknown(body.get("unknown", {}))
+    return WorkerRow(identity=identity, runs=runs, unknown=unknown, **given)
+
+
+def _parse_unknown(body: Mapping[str, Any]) -> UnknownJobs:
+    names = tuple(str(name) for name in body.get("names", ()))
+    return UnknownJobs(count=int(body.get("count", 0)), names=names, last_at=int(body.get("last_at", 0)))
 
 
 def _parse_run(body: Mapping[str, Any]) -> RunAtHand:

@@ -22,7 +22,7 @@ from quarterjack.why.no_run import held_now, resumed_from_pause
 from quarterjack.why.suspension import broken_between, suspended_between
 from quarterjack.why.timeline import by
 from quarterjack.why.words import clock, count, exact, show, span
-from quarterjack.why.workers import of_queue
+from quarterjack.why.workers import given_back, of_queue
 
 LATE = 5 * SECOND  # a run that starts so long after its time is in time: queues deliver to the second, workers wait two
 _THAW = 5 * MINUTE  # runs that a freeze held start within that after its end
@@ -129,16 +129,35 @@ def start_delay(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
     ready = max(run.due, run.created_at)
     if until - ready <= LATE:
         return
-    known = [
+    known = _holds(facts, run, ready, until)
+    yield from known
+    if not _has_cause(known):
+        yield from _by_queue(facts, run, ready, until)
+    yield from _beyond_catch_up(facts, run)
+
+
+def _holds(facts: Facts, run: RunRow, ready: int, until: int) -> Sequence[Sentence]:
+    """What held a run that was ready."""
+    return [
         *_by_freeze(facts, ready, until),
         *suspended_between(facts, ready, until),
         *broken_between(facts, ready, until),
         *_by_overlap(facts, run, until),
     ]
-    yield from known
-    if not any(sentence.cause for sentence in known):
-        yield from _by_queue(facts, run, ready, until)
-    yield from _beyond_catch_up(facts, run)
+
+
+def _has_cause(sentences: Sequence[Sentence]) -> bool:
+    return any(sentence.cause for sentence in sentences)
+
+
+def was_sent_again(facts: Facts, run: RunRow) -> bool:
+    """Whether a run started late, by a message that was sent late, and nothing that was read held it: an earlier message may have met a
+    worker that does not know the job.
+    """
+    ready, sent, began = max(run.due, run.created_at), _first_message(run), run.started_at
+    if began is None or began - ready <= LATE or (sent is not None and sent - ready <= LATE):
+        return False
+    return not _has_cause(_holds(facts, run, ready, began))
 
 
 def _beyond_catch_up(facts: Facts, run: RunRow) -> Iterator[Sentence]:
@@ -245,13 +264,15 @@ def _by_queue(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[Sen
         yield from _depths(facts)
     yield from _meanwhile(facts, run, ready, until)
     if run.started_at is not None or run.is_terminal or not facts.workers:
-        yield from _message(run, ready)
+        yield from _message(facts, run, ready)
 
 
-def _message(run: RunRow, ready: int) -> Iterator[Sentence]:
+def _message(facts: Facts, run: RunRow, ready: int) -> Iterator[Sentence]:
     """When the message was sent by which the run was leased first, and what that does not tell."""
-    sent = _first_message(run)
-    if sent is None:
+    sent, back = _first_message(run), given_back(facts, run, ready)
+    if back is not None:
+        yield back
+    elif sent is None:
         yield not_known(
             "Whether its message was sent late or came late, all workers were busy, none was there, or none knew the job, is "
             "not recorded: see the queue's metrics and the workers' logs of that time."

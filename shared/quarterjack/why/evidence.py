@@ -33,11 +33,18 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.overlap import SLOT, Slot
 from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
-from quarterjack.state.worker_record import KEY, WorkerRow, owner_of, parse_record
-from quarterjack.why.delay import LATE
+from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record
+from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import Chain, Facts
 from quarterjack.why.freezes import may_have_held, waited
-from quarterjack.why.needs import gaps, in_that_second, is_exclusive, needs_agenda, times_of_acts, was_late
+from quarterjack.why.needs import (
+    gaps,
+    in_that_second,
+    is_exclusive,
+    needs_agenda,
+    times_of_acts,
+    was_late,
+)
 from quarterjack.why.suspension import may_have_been_suspended
 from quarterjack.why.timeline import ACTS, AROUND
 
@@ -242,7 +249,9 @@ class EvidenceReader:
             holds = tried("log of held queues", lambda: read_hold_log(self._services).of(part))
         if run is not None and run.state in WAITING and run.not_before <= facts.now:
             depth = tried("queue", lambda: self._services.work.load([part]).get(part))
-        workers = tried("workers", lambda: self._workers(facts)) if run is not None else None
+        workers = (
+            tried("workers", lambda: self._workers(replace(facts, tenant_acts=acts or ()))) if run is not None else None
+        )
         waits = run is not None and run.state in WAITING
         asks = waits or (governance is not None and governance.profile.jobs is not None)
         catalogue = tried("jobs of the workers", lambda: read_catalogue(self._services, facts.now)) if asks else None
@@ -262,11 +271,15 @@ class EvidenceReader:
         )
 
     def _workers(self, facts: Facts) -> Sequence[WorkerRow] | None:
-        """The records of all workers for a run that has waited, that of the run's worker if that is silent; a query for each partition."""
+        """The records of all workers, a query for each partition, for a run that has waited, or whose message was sent again before its
+        start; that of the run's worker if that is silent.
+        """
         run, now = facts.run, facts.now
         if run is None:
             return None
         if run.state in WAITING and now - max(run.not_before, run.created_at) > LATE:
+            return list(islice(read_workers(self._services, now), _WORKERS))
+        if was_sent_again(facts, run) and now - (run.started_at or 0) < KEPT:
             return list(islice(read_workers(self._services, now), _WORKERS))
         if run.state is RunState.RUNNING and not has_live_lease(run, now):
             record = self._services.records.read(owner_of(run.worker or ""), f"{KEY}{run.worker}")

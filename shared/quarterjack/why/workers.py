@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from quarterjack.domain.job_catalogue import nearest
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunRow
-from quarterjack.state.worker_record import WorkerKind, WorkerRow, WorkerState
+from quarterjack.state.worker_record import OWN_QUEUE, WorkerKind, WorkerRow, WorkerState
 from quarterjack.why.answer import Cause, Sentence
 from quarterjack.why.facts import Facts, not_known
 from quarterjack.why.words import count, show
 
 _SOURCE = "records of the workers"
+_SHOWN = 3  # workers that one sentence names
 _THERE = (WorkerState.BUSY, WorkerState.IDLE)
 
 
@@ -46,6 +47,7 @@ def of_queue(facts: Facts, run: RunRow) -> Iterator[Sentence]:
         text = f"Of {who} none knows job {run.job!r}: it is DEAD once it has waited for 15 minutes."
         yield Sentence(text=text, source=_SOURCE, cause=Cause.UNKNOWN_JOB)
         return
+    yield from _of_strangers(there, run, queue)
     taken, slots = sum(row.at_hand for row in there), [row.identity.concurrency for row in there]
     if None in slots:
         yield Sentence(text=f"{who} had {count(taken, 'run')} at hand.", source=_SOURCE)
@@ -54,6 +56,39 @@ def of_queue(facts: Facts, run: RunRow) -> Iterator[Sentence]:
         yield Sentence(text=text, source=_SOURCE, cause=Cause.BUSY)
     else:
         yield Sentence(text=f"{who} had {taken} of {count(room, 'slot')} taken.", source=_SOURCE)
+
+
+def _of_strangers(there: Sequence[WorkerRow], run: RunRow, queue: str) -> Iterator[Sentence]:
+    """That some of the queue's workers do not know the job."""
+    strangers = [row for row in there if row.identity.jobs.knows(run.job) is False]
+    if strangers:
+        text = (
+            f"{len(strangers)} of {count(len(there), 'worker')} of queue {queue!r} do not know job {run.job!r} ({_named(strangers)}): "
+            f"each time one of them gets the run, it waits 30 s for another. Where two applications share the queue, {OWN_QUEUE}."
+        )
+        yield Sentence(text=text, source=_SOURCE, cause=Cause.SHARED_QUEUE)
+
+
+def given_back(facts: Facts, run: RunRow, since: int) -> Sentence | None:
+    """That workers of the queue gave messages of the job back since then (UTC ms), as they do not know it; None: no record says so."""
+    queue = facts.queue or DEFAULT_QUEUE
+    found = [
+        row
+        for row in facts.workers or ()
+        if queue in row.identity.queues and row.unknown.last_at >= since and run.job in row.unknown.names
+    ]
+    if not found:
+        return None
+    text = (
+        f"{count(len(found), 'worker')} of queue {queue!r} ({_named(found)}) got messages of job {run.job!r}, which they do not know, and "
+        f"gave them back: each time it waited 30 s for another worker. Where two applications share the queue, {OWN_QUEUE}."
+    )
+    return Sentence(text=text, source=_SOURCE, cause=Cause.SHARED_QUEUE)
+
+
+def _named(rows: Sequence[WorkerRow]) -> str:
+    names = [row.identity.name for row in rows[:_SHOWN]]
+    return ", ".join([*names, *(["…"] if len(rows) > len(names) else [])])
 
 
 def _nobody(rows: Sequence[WorkerRow], queue: str) -> Sentence:

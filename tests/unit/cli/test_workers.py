@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from quarterjack.local.installation import provision
 from quarterjack.services import connect
 from quarterjack.state.worker_record import WorkerIdentity, WorkerKind
 from quarterjack.testing.process import Hand, make_worker
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.pipeline import run_batch
 
 from tests.support.command_line import Say
 
@@ -31,6 +35,9 @@ def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings:
         return process_identity("w1", services, jobs, queue="default", concurrency=3, now=now)
 
     keeper = RecordKeeper(services, WorkerKind.PROCESS, identify, system_clock)
+    Scheduler(settings=local_settings).submit("shop.mail")
+    deliveries = services.work.receive(most=1, wait=1, visibility=HIDDEN)
+    run_batch(replace(worker, report=keeper.count), receive(worker, deliveries))
     keeper.begin(worker.heartbeat, name="w1")
     keeper.end()
     assert "no worker matches; those that have left in order are listed with --stopped" in said("workers", "list").err
@@ -42,7 +49,8 @@ def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings:
         {"default": 1},
     )
     (line,) = said("workers", "list", "--stopped").out.splitlines()[1:]
-    assert re.search(r"^w1 +STOPPED .* (now|\d+ s ago) +\S+$", line)
+    assert re.search(r"^w1 +STOPPED .* (now|\d+ s ago) +1: shop.mail +\S+$", line)
+    assert "QUARTERJACK_PREFIX" in said("workers", "list", "--stopped").err
 
 
 def test_what_runs_now_is_listed_without_a_schedule(said: Say, local_settings: Settings) -> None:

@@ -17,7 +17,16 @@ from quarterjack.fires.backpressure import OWNER
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.ports.records import Record
 from quarterjack.state.backpressure import HoldLog, QueueHolds
-from quarterjack.state.worker_record import KEY, JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
+from quarterjack.state.worker_record import (
+    KEY,
+    JobNames,
+    UnknownJobs,
+    WorkerIdentity,
+    WorkerKind,
+    WorkerRow,
+    owner_of,
+    record_body,
+)
 
 from tests.support.api import NOON
 from tests.support.console import Browser, post_form
@@ -40,7 +49,8 @@ def worker(browser: Browser, name: str = "w-1", **identity: Any) -> None:
     """A worker says something of itself."""
     given: dict[str, Any] = {"kind": WorkerKind.PROCESS, "host": "host-1", "version": "1", "started_at": AT - MINUTE}
     given |= {"queues": {"default": 1}, "jobs": JobNames.of(["greet"])} | identity
-    row = WorkerRow(identity=WorkerIdentity(name=name, **given), seen_at=AT, at_hand=0, runs=(), stopped_at=None)
+    unknown = given.pop("unknown", UnknownJobs())
+    row = WorkerRow(identity=WorkerIdentity(name=name, **given), seen_at=AT, unknown=unknown)
     record = Record(owner=owner_of(name), key=KEY + name, version=1, body=record_body(row), expires=row.expires)
     assert browser.harness.memory.connect().records.write(record)
 
@@ -85,6 +95,17 @@ def test_workers_are_found_by_queue_and_job() -> None:
     assert "slow (2 stripes)" in page
     assert "w-1" not in browser.get("workers?job=fail")
     assert "is not a queue of this installation" in browser.get("workers?queue=none", status=422)
+
+
+def test_a_worker_that_gets_messages_of_jobs_that_it_does_not_know_is_shown_with_the_remedy() -> None:
+    browser = Browser()
+    worker(browser)
+    assert "does not know" not in browser.get("workers")
+    worker(browser, "w-2", unknown=UnknownJobs(count=3, names=("shop.mail",), last_at=AT))
+    page = browser.get("workers")
+    assert "gave 3 messages back" in page
+    assert "it does not know shop.mail" in page
+    assert "QUARTERJACK_PREFIX" in page
 
 
 def test_a_vanished_worker_is_shown_as_such() -> None:

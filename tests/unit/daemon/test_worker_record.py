@@ -31,6 +31,7 @@ from quarterjack.state.worker_record import (
     WATCH,
     JobNames,
     RunAtHand,
+    UnknownJobs,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -42,8 +43,11 @@ from quarterjack.state.worker_record import (
     record_body,
 )
 from quarterjack.testing import Crash
+from quarterjack.worker.admission.admit import UNKNOWN_DELAY
 from quarterjack.worker.context import WorkerContext
-from quarterjack.worker.delivery.visibility import Heartbeat
+from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.visibility import HIDDEN, Heartbeat
+from quarterjack.worker.pipeline import run_batch
 
 from tests.support.scenes.world import NOON, Faults, World, crash, fails
 
@@ -181,6 +185,13 @@ def writes(faults: Faults) -> int:
     return faults.verbs().count("write_record")
 
 
+def deliver(world: World, worker: WorkerContext, keeper: RecordKeeper) -> None:
+    """A worker takes what is visible, and its keeper counts what is done, as the shell has it."""
+    deliveries = world.services.work.receive(most=10, wait=0, visibility=HIDDEN)
+    for received in receive(worker, deliveries):
+        run_batch(replace(worker, report=keeper.count), [received])
+
+
 def test_a_process_writes_once_in_twenty_seconds_whatever_it_handles(world: World) -> None:
     faults = Faults()
     worker = world.worker(faults)
@@ -188,8 +199,7 @@ def test_a_process_writes_once_in_twenty_seconds_whatever_it_handles(world: Worl
     before = NOON
     for number in range(1_000):
         world.scheduler.submit("note", idempotency_key=f"k{number}")
-        world.work(worker, together=True)
-        keeper.handled += 1
+        deliver(world, worker, keeper)
         wait(world, 237)
         if world.clock() - before >= PERIOD:
             before = world.clock()
@@ -281,6 +291,43 @@ def test_an_idle_environment_writes_nothing_and_a_busy_one_once_in_five_minutes(
     assert states(world) == [WorkerState.IDLE], "it may be frozen, or gone"
     wait(world, 6 * MINUTE)
     assert rows(world) == []
+
+
+def test_a_process_says_how_many_messages_it_gave_back_because_it_does_not_know_their_jobs(world: World) -> None:
+    worker = world.worker(name="w1", jobs=Registry())
+    keeper = keeper_of(world, worker)
+    (row,) = rows(world)
+    assert row.unknown == UnknownJobs()
+    world.scheduler.submit("note")
+    deliver(world, worker, keeper)
+    wait(world, UNKNOWN_DELAY)
+    deliver(world, worker, keeper)
+    keeper.beat()
+    (row,) = rows(world)
+    assert row.unknown == UnknownJobs(count=2, names=("note",), last_at=NOON + UNKNOWN_DELAY)
+    deliver(world, world.worker(name="w2"), keeper_of(world, world.worker(name="w2")))
+    assert {each.identity.name: each.unknown.count for each in rows(world)} == {"w1": 2, "w2": 0}
+
+
+def test_an_environment_tells_of_unknown_jobs_at_once_and_not_more_often_than_in_twenty_seconds(world: World) -> None:
+    faults = Faults()
+    worker = world.worker(faults, name="request-1", jobs=Registry())
+    keeper = keeper_of(world, worker, WorkerKind.FUNCTION)
+    keeper.end()
+    assert writes(faults) == 1
+    for number in range(12):
+        world.scheduler.submit("note", idempotency_key=f"k{number}")
+        deliver(world, worker, keeper)
+        keeper.end()
+        wait(world, PERIOD // 4)
+    assert 2 <= writes(faults) <= 4, "60 s"
+
+
+def test_the_names_of_unknown_jobs_are_few_and_the_newest() -> None:
+    known = UnknownJobs().plus([f"job-{number}" for number in range(9)], NOON).plus(["job-6", "new"], NOON + 1)
+    assert known == UnknownJobs(count=11, names=("job-5", "job-7", "job-8", "job-6", "new"), last_at=NOON + 1)
+    row = replace(a_row(), unknown=known)
+    assert parse_record(json.loads(json.dumps(record_body(row)))).unknown == known
 
 
 def test_an_environment_at_a_long_run_writes_every_twenty_seconds_and_clears_it_at_the_end(world: World) -> None:

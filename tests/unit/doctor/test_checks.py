@@ -19,7 +19,8 @@ from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile
 from quarterjack.domain.times import HOUR, MINUTE, SECOND, to_ms
 from quarterjack.errors import InvalidInput
-from quarterjack.fires.backpressure import KEY, OWNER
+from quarterjack.fires.backpressure import KEY as HOLDS
+from quarterjack.fires.backpressure import OWNER
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.marks import StreamGap, StreamPosition, set_aside, write_gap, write_position
 from quarterjack.local.installation import create_queues
@@ -28,6 +29,15 @@ from quarterjack.ports.records import Record
 from quarterjack.ports.schedules import IncidentChange
 from quarterjack.services import connect, system_clock
 from quarterjack.state.backpressure import HoldLog, QueueHolds
+from quarterjack.state.worker_record import (
+    KEY,
+    UnknownJobs,
+    WorkerIdentity,
+    WorkerKind,
+    WorkerRow,
+    owner_of,
+    record_body,
+)
 from quarterjack.ticker.tick import tick
 
 from tests.support.builders import a_run
@@ -223,7 +233,7 @@ def test_a_ticker_that_comes_leaves_nothing_late(used: Settings) -> None:
 def test_a_queue_that_is_held_back_is_not_the_tickers_fault(used: Settings) -> None:
     services, later = connect(used), system_clock() + 30 * MINUTE
     full = QueueHolds().begun(later - 25 * MINUTE, "depth", 51_000, None)
-    services.records.write(Record(owner=OWNER, key=KEY, version=1, body=HoldLog(queues={None: full}).body()))
+    services.records.write(Record(owner=OWNER, key=HOLDS, version=1, body=HoldLog(queues={None: full}).body()))
     found = seen(used, clock=lambda: later)
     assert "backpressure" in bad(found)
     finding = the(found, "backpressure", WARN)
@@ -231,7 +241,7 @@ def test_a_queue_that_is_held_back_is_not_the_tickers_fault(used: Settings) -> N
     assert "51,000 messages" in finding.what
     assert "ticker" not in bad(found)
     over = full.ended(later)
-    services.records.write(Record(owner=OWNER, key=KEY, version=2, body=HoldLog(queues={None: over}).body()))
+    services.records.write(Record(owner=OWNER, key=HOLDS, version=2, body=HoldLog(queues={None: over}).body()))
     assert the(seen(used, clock=lambda: later), "backpressure", OK).what == "no queue is held back"
 
 
@@ -313,6 +323,31 @@ def test_messages_that_nobody_takes(used: Settings) -> None:
     ] * 2
     connect(used).work.receive(most=1, wait=1, visibility=60)
     assert len(bad(seen(used))["backlog"]) == 1, "a worker has it now"
+
+
+def test_workers_that_get_messages_of_another_application(used: Settings) -> None:
+    services, now = connect(used), system_clock()
+
+    def tell(name: str, queue: str, ago: int, *jobs: str) -> None:
+        identity = WorkerIdentity(
+            name=name, kind=WorkerKind.PROCESS, host="h", version="1", queues={queue: 1}, started_at=0
+        )
+        row = WorkerRow(
+            identity=identity, seen_at=now, unknown=UnknownJobs().plus(jobs, now - ago) if jobs else UnknownJobs()
+        )
+        assert services.records.write(
+            Record(owner=owner_of(name), key=f"{KEY}{name}", version=1, body=record_body(row))
+        )
+
+    tell("shop", "default", 0)
+    tell("mail", "mail", 2 * HOUR, "long.ago")
+    assert "2 workers know the jobs" in the(seen(used), "shared_queues", OK).what
+    tell("blog", "default", MINUTE, *[f"job-{number}" for number in range(9)])
+    found = the(seen(used), "shared_queues", WARN)
+    assert found.what.startswith(
+        "workers of queue default (blog) gave back 9 messages of jobs that they do not know: job-4, job-5"
+    )
+    assert 'Queue("shop")' in str(found.remedy)
 
 
 # Jobs.

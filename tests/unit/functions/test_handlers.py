@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from quarterjack import Registry, Retry, RunState, Scheduler
 from quarterjack.concurrency.pools import ThreadCache
+from quarterjack.daemon import worker_record
 from quarterjack.domain.history.archive_keys import INBOX, hour_prefix
-from quarterjack.errors import InvalidInput, JobError, Unavailable
+from quarterjack.errors import InvalidInput, JobError, Unavailable, UnknownJobWarning
 from quarterjack.historian.archive import archive
 from quarterjack.owner.workers import read_workers
+from quarterjack.state.worker_record import UnknownJobs
 from quarterjack.testing import ManualClock
 from quarterjack.worker.delivery.visibility import HIDDEN
 
@@ -42,6 +44,31 @@ def test_the_jobs_are_published_after_the_first_batch(monkeypatch: pytest.Monkey
     (row,) = stack.services.records.listed("~quarterjack/~jobs", "~jobs~")
     assert row.version == 1
     assert len(list(read_workers(stack.services, stack.clock()))) == (history == "on")
+
+
+def test_an_environment_says_that_it_gets_messages_of_jobs_that_it_does_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stack = Stack(monkeypatch)
+    keeper = __import__("functions.worker.handler", fromlist=["_keeper"])._keeper
+    keeper.cache_clear()
+    monkeypatch.setattr(worker_record, "PERIOD", 0)  # ms between two writes
+    stack.registry.job("good")(lambda ctx, payload: None)
+
+    def batch(*jobs: str) -> UnknownJobs:
+        for job in jobs:
+            stack.scheduler.submit(job)
+        invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
+        (row,) = read_workers(stack.services, stack.clock())
+        return row.unknown
+
+    assert batch("good") == UnknownJobs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownJobWarning)
+        first = batch("shop.mail", "good", "shop.bill")
+        assert (first.count, sorted(first.names)) == (2, ["shop.bill", "shop.mail"])
+        assert batch("shop.mail").count == 3
+    keeper.cache_clear()
 
 
 def test_a_batch_runs_and_what_fails_for_good_is_buried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from quarterjack import Context, Scheduler, Settings
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.times import DAY, HOUR, MINUTE
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.fires.backpressure import KEY as HOLDS
 from quarterjack.fires.backpressure import OWNER
@@ -19,6 +19,7 @@ from quarterjack.state.worker_record import (
     KEY,
     JobNames,
     RunAtHand,
+    UnknownJobs,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -36,7 +37,14 @@ def world() -> World:
 
 
 def tell(
-    world: World, name: str = "w", *, runs: Any = (), seen: int = NOON, stopped: bool = False, **identity: Any
+    world: World,
+    name: str = "w",
+    *,
+    runs: Any = (),
+    seen: int = NOON,
+    stopped: bool = False,
+    unknown: UnknownJobs | None = None,
+    **identity: Any,
 ) -> None:
     """A worker says this of itself."""
     given: dict[str, Any] = {"kind": WorkerKind.PROCESS, "host": "h", "version": "1", "started_at": NOON - MINUTE}
@@ -46,6 +54,7 @@ def tell(
         seen_at=seen,
         at_hand=len(runs),
         runs=tuple(runs),
+        unknown=unknown or UnknownJobs(),
         stopped_at=seen if stopped else None,
     )
     record = Record(owner=owner_of(name), key=KEY + name, version=1, body=record_body(row), expires=row.expires)
@@ -64,6 +73,13 @@ def names(world: World, **conditions: Any) -> list[str]:
 # Workers.
 
 
+def test_a_worker_says_which_messages_it_gave_back(world: World) -> None:
+    tell(world, unknown=UnknownJobs(count=7, names=("shop.mail", "shop.bill"), last_at=NOON - 5 * SECOND))
+    (worker,) = world.scheduler.workers().items
+    assert (worker.given_back, worker.given_back_at) == (7, at(-5))
+    assert worker.unknown_jobs == ("shop.mail", "shop.bill")
+
+
 def test_a_worker_is_shown_with_all_it_says(world: World) -> None:
     tell(world, runs=[at_hand("acme/a#1")], jobs_version="2.1", concurrency=4)
     (worker,) = world.scheduler.workers().items
@@ -71,6 +87,7 @@ def test_a_worker_is_shown_with_all_it_says(world: World) -> None:
     assert (worker.queues, worker.concurrency, worker.jobs, worker.more_jobs) == ({"default": 1}, 4, ("note",), 0)
     assert (worker.version, worker.jobs_version) == ("1", "2.1")
     assert (worker.started_at, worker.last_seen_at) == (at(-60), START)
+    assert (worker.given_back, worker.given_back_at, worker.unknown_jobs) == (0, None, ())
     assert [(run.id, run.job, run.started_at) for run in worker.runs] == [("acme/a#1", "note", START)]
 
 

@@ -11,7 +11,16 @@ from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import UnknownJobWarning
 from quarterjack.ports.records import Record
-from quarterjack.state.worker_record import KEY, JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
+from quarterjack.state.worker_record import (
+    KEY,
+    JobNames,
+    UnknownJobs,
+    WorkerIdentity,
+    WorkerKind,
+    WorkerRow,
+    owner_of,
+    record_body,
+)
 from quarterjack.testing import Harness
 
 from tests.support.scenes.world import Faults
@@ -33,7 +42,7 @@ def harness() -> Harness:
 
 def keep(harness: Harness, name: str, *, silent: int = 0, **given: Any) -> None:
     """Write the record of a worker, last seen so many seconds ago."""
-    row = {"at_hand": given.pop("at_hand", 0)}
+    row = {"at_hand": given.pop("at_hand", 0), "unknown": given.pop("unknown", UnknownJobs())}
     identity: dict[str, Any] = {
         "kind": WorkerKind.PROCESS,
         "host": "h1",
@@ -82,6 +91,72 @@ def test_nobody_knows_the_job(harness: Harness) -> None:
     causes, text = why(harness)
     assert causes == (Cause.QUEUE, Cause.UNKNOWN_JOB)
     assert "Of 1 worker of queue 'default' none knows job 'ok'" in text
+
+
+def test_a_worker_of_another_application_on_the_same_queue(harness: Harness) -> None:
+    keep(harness, "shop")
+    keep(harness, "blog", jobs=JobNames.of(["post"]))
+    keep(harness, "mail", jobs=JobNames.of(["send"]), queues={"mail": 1})
+    causes, text = why(harness)
+    assert causes == (Cause.QUEUE, Cause.SHARED_QUEUE)
+    assert (
+        "1 of 2 workers of queue 'default' do not know job 'ok' (blog): each time one of them gets the run, it waits 30 s"
+        in text
+    )
+    assert 'Queue("shop")' in text
+    assert "QUARTERJACK_PREFIX" in text
+
+
+def started_late(harness: Harness, *, sent_after: int) -> str:
+    """A run that was ready, and whose first message led to nothing; it started by one that was sent so many ms after its time."""
+    run = harness.scheduler.submit("ok")
+    ref = parse_run_id(run.id)
+    row = harness.memory.row(ref)
+    assert row is not None
+    sent = harness.clock() + sent_after
+    began = {"state": "SUCCEEDED", "fence": 1, "attempt": 1, "worker": "shop", "published_at": sent, "max_attempts": 3}
+    began |= {"leased_at": sent + 200, "started_at": sent + 200, "ended_at": sent + 300}
+    harness.memory.put_row(ref, row | began)
+    harness.clock.advance(timedelta(minutes=2))
+    return run.id
+
+
+def test_a_run_that_another_application_gave_back_before_it_started(harness: Harness) -> None:
+    run = started_late(harness, sent_after=60 * SECOND)
+    keep(harness, "shop")
+    known = UnknownJobs(count=7, names=("ok",), last_at=harness.clock() - 90 * SECOND)
+    keep(harness, "blog", jobs=JobNames.of(["post"]), unknown=known)
+    answer = harness.scheduler.why_run(run)
+    assert (answer.verdict, tuple(answer.causes)) == (Verdict.RAN_LATE, (Cause.QUEUE, Cause.SHARED_QUEUE))
+    assert (
+        "1 worker of queue 'default' (blog) got messages of job 'ok', which they do not know, and gave them back"
+        in str(answer)
+    )
+    assert "is not recorded" not in str(answer)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"unknown": UnknownJobs(count=7, names=("other",), last_at=2_000_000_000_000)},
+        {"unknown": UnknownJobs(count=7, names=("ok",), last_at=1)},
+        {"unknown": UnknownJobs(count=7, names=("ok",), last_at=2_000_000_000_000), "queues": {"mail": 1}},
+    ],
+    ids=["other job", "before it was ready", "other queue"],
+)
+def test_a_record_that_says_nothing_of_the_run_is_no_cause(harness: Harness, record: dict[str, Any]) -> None:
+    run = started_late(harness, sent_after=60 * SECOND)
+    keep(harness, "blog", jobs=JobNames.of(["post"]), **record)
+    answer = harness.scheduler.why_run(run)
+    assert tuple(answer.causes) == (Cause.QUEUE,)
+    assert "Why no earlier message led to a start is not recorded" in str(answer)
+
+
+def test_the_workers_are_not_read_for_a_run_that_lay_in_its_queue(harness: Harness) -> None:
+    run, faults = started_late(harness, sent_after=0), Faults()
+    asker = type(harness.scheduler)("acme", services=harness.memory.connect(faults), clock=harness.clock)
+    asker.why_run(run)
+    assert "records" not in faults.verbs()
 
 
 def test_all_slots_are_taken(harness: Harness) -> None:

@@ -52,6 +52,11 @@ class Worker:
     more_jobs: int = 0  # number of those that are not
     runs: Sequence[WorkerRun] = ()  # the tenant's runs at hand, as far as they are listed, the oldest first
     unlisted: int = 0  # number of runs at hand, of any tenant, that are not
+    given_back: int = (
+        0  # messages since it started, because it does not know their jobs; each waits 30 s for another worker
+    )
+    given_back_at: datetime | None = None  # UTC: the last of them; it is in the record up to 20 s later
+    unknown_jobs: Sequence[str] = ()  # names of the jobs of the last of them, the newest last, at most five
     invocation: str | None = None  # of an environment: its last invocation, as in ``Run.worker``
     started_at: datetime  # UTC
     last_seen_at: datetime  # UTC
@@ -150,9 +155,11 @@ def is_wanted(row: WorkerRow, queue: str | None, job: str | None, *, stopped: bo
     return job is None or row.identity.jobs.knows(job) is not False
 
 
-def worker_view(row: WorkerRow, state: WorkerState, runs: Iterable[RunAtHand], jobs: Sequence[str]) -> Worker:
-    """A worker as a caller sees it, with those of its runs and its jobs that the caller may see."""
-    identity = row.identity
+def worker_view(
+    row: WorkerRow, state: WorkerState, runs: Iterable[RunAtHand], jobs: Sequence[str], unknown: Sequence[str]
+) -> Worker:
+    """A worker as a caller sees it, with those of its runs and its known and unknown jobs that the caller may see."""
+    identity, last = row.identity, row.unknown.last_at
     return view_of(
         Worker,
         identity,
@@ -161,6 +168,9 @@ def worker_view(row: WorkerRow, state: WorkerState, runs: Iterable[RunAtHand], j
         more_jobs=identity.jobs.count - len(identity.jobs.names),
         runs=[_run(run) for run in runs],
         unlisted=row.at_hand - len(row.runs),
+        given_back=row.unknown.count,
+        given_back_at=from_ms(last) if last else None,
+        unknown_jobs=tuple(unknown),
         invocation=row.invocation,
         last_seen_at=from_ms(row.seen_at),
         stopped_at=None if row.stopped_at is None else from_ms(row.stopped_at),

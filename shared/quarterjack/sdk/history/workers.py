@@ -64,10 +64,14 @@ class InstallationMethods(SchedulerBase):
         shown = [[run for run in row.runs if self._may_see(run, all_tenants=all_tenants)] for row in found]
         states = reading.with_states(found, self._services, now)
         views = [
-            worker_view(row, state, runs, self._visible(row.identity.jobs.names, Verb.READ_INSTALLATION, str))
+            worker_view(row, state, runs, self._named(row.identity.jobs.names), self._named(row.unknown.names))
             for row, state, runs in zip(found, states, shown, strict=True)
         ]
         return Page(items=sorted(views, key=lambda view: view.name), cursor=listing.next(more))
+
+    def _named(self, jobs: Sequence[str]) -> Sequence[str]:
+        """The names that this caller may see."""
+        return self._visible(jobs, Verb.READ_INSTALLATION, str)
 
     def _may_see(self, run: RunAtHand, *, all_tenants: bool) -> bool:
         is_wanted = all_tenants or run.ref.tenant == self.tenant

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 FRESH = 5 * SECOND  # how long a worker believes what it read; a batch has started by then, mostly
 PATIENCE = 15 * MINUTE  # how long a run waits for a worker that knows its job
+UNKNOWN = "unknown_job"  # why a message goes back whose job this worker does not know
 UNKNOWN_DELAY = 30 * SECOND  # before it is offered again
 _LATER = 60 * SECOND  # before a message comes back that this release cannot read
 _QUARANTINE_TAKEN = 10 * SECOND  # before a message comes back whose run found another suspect in the quarantine
@@ -202,7 +203,7 @@ def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Messa
     if now - since < PATIENCE:
         log.warning("job.unknown", extra={"job": spec.job, "run_id": str(message.run)})
         order = replace(message, unknown_since=since)
-        return Outcome.postponed(message, "unknown_job", order=order, at=again, otherwise=again)
+        return Outcome.postponed(message, UNKNOWN, order=order, at=again, otherwise=again)
     text = f"no worker knew job {spec.job!r} for {PATIENCE // MINUTE} minutes"
     return given_up(worker, received, message, "unknown job", Failure(kind="UnknownJob", message=text))
 

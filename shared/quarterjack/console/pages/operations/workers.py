@@ -9,6 +9,7 @@ from starlette.responses import Response
 from quarterjack.console.calls import PageCall
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.views import Page
+from quarterjack.state.worker_record import OWN_QUEUE
 from quarterjack.web.urls import cursor_in_url, cursor_of_url
 
 _ROWS = 50
@@ -34,6 +35,7 @@ def show(call: PageCall) -> Response:
         address=call.address("workers", **here, cursor=call.param("cursor")),
         more=None if more is None else call.address("workers", **here, cursor=more),
         now=call.now,
+        own_queue=OWN_QUEUE,
     )
 
 
