@@ -80,6 +80,7 @@ class Forbidden(QuarterjackError):
     """The caller may not do this, or nobody may at present; nothing was done.
 
     For want of a grant: ``principal`` lacks ``verb`` for ``tenant``, and for ``job`` (None: for all jobs, or its name is not said).
+    ``command`` is what an operator of the installation runs to allow it, if there is such a command: the message is for the caller.
     """
 
     def __init__(
@@ -90,9 +91,10 @@ class Forbidden(QuarterjackError):
         verb: str | None = None,
         tenant: str | None = None,
         job: str | None = None,
+        command: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.principal, self.verb, self.tenant, self.job = principal, verb, tenant, job
+        self.principal, self.verb, self.tenant, self.job, self.command = principal, verb, tenant, job, command
 
 
 class TenantSuspended(Forbidden):
@@ -102,20 +104,23 @@ class TenantSuspended(Forbidden):
 class JobNotGranted(Forbidden):
     """The tenant may not run this job: its profile does not name it. ``tenant`` and ``job`` are their names."""
 
-    def __init__(self, message: str, *, tenant: str, job: str) -> None:
-        super().__init__(message)
-        self.tenant, self.job = tenant, job
+    def __init__(self, message: str, *, tenant: str, job: str, command: str | None = None) -> None:
+        super().__init__(message, tenant=tenant, job=job, command=command)
 
 
 class LimitExceeded(QuarterjackError):
     """A limit of the tenant refuses this; nothing was done. Repeated, it is refused again, until something is freed or the limit raised.
 
-    ``limit`` is its name, ``tenant`` whose it is, ``value`` what would be, ``most`` what may be, ``remedy`` what to do.
+    ``limit`` is its name, ``tenant`` whose it is, ``value`` what would be, ``most`` what may be, ``remedy`` what the tenant can do,
+    ``command`` what an operator of the installation runs to raise it.
     """
 
-    def __init__(self, message: str, *, tenant: str, limit: str, value: int, most: int, remedy: str) -> None:
+    def __init__(
+        self, message: str, *, tenant: str, limit: str, value: int, most: int, remedy: str, command: str | None = None
+    ) -> None:
         super().__init__(message)
         self.tenant, self.limit, self.value, self.most, self.remedy = tenant, limit, value, most, remedy
+        self.command = command
 
 
 class Throttled(QuarterjackError):

@@ -30,10 +30,10 @@ def test_a_schedule_fires_on_time_and_tells_what_happened(scene: Scene) -> None:
         "tick", "test.note", "rate(2 seconds, from=2026-01-01T00:00:00Z)", payload={"to": scene.to}, start="exact"
     )
     assert until(lambda: len(scene.starts()) >= 4, 60), scene.logs()
-    scene.scheduler.pause_schedule("tick", note="seen enough")
+    scene.scheduler.pause_schedule("tick", reason="seen enough")
     paused_at = to_ms(in_seconds(0), "now") / 1000
     schedule = scene.scheduler.get_schedule("tick")
-    assert (schedule.state, schedule.note, list(schedule.next_fires)) == (ScheduleState.PAUSED, "seen enough", [])
+    assert (schedule.state, schedule.reason, list(schedule.next_fires)) == (ScheduleState.PAUSED, "seen enough", [])
     assert not until(lambda: any(start.at > paused_at for start in scene.starts()), 3), "it was paused"
     starts = scene.starts()
     assert not duplicates(scene.counts())

@@ -95,7 +95,7 @@ def test_a_note_that_is_refused_writes_nothing(services: Services, why: str) -> 
 def test_a_pause_is_part_of_the_note(services: Services) -> None:
     armed(services)
     ended = replace(REVISION, failing=1, active_until=NOON, closed_by=ClosedBy.PAUSED)
-    paused = replace(FAILING, state=ScheduleState.PAUSED, note="three in a row", updated_at=NOON)
+    paused = replace(FAILING, state=ScheduleState.PAUSED, reason="three in a row", updated_at=NOON)
     assert services.schedules.note(a_note(head=paused, revision=ended, closes=True))
     head, revision, *_ = there(services)
     assert (head, revision) == (paused, ended)

@@ -104,7 +104,7 @@ def test_a_completion_keeps_them(stored: Engine) -> None:
 def test_a_second_freeze_keeps_them_and_removes_a_note_that_is_gone(stored: Engine) -> None:
     owner, number = freeze_key("acme")
     key = {"owner": {"S": owner}, "number": {"N": str(number)}}
-    stored.services.schedules.freeze(Freeze(tenant="acme", until=NOON, note="why", created_at=1), a_line("acme"))
+    stored.services.schedules.freeze(Freeze(tenant="acme", until=NOON, reason="why", created_at=1), a_line("acme"))
     extend(stored, "revisions", key)
     stored.services.schedules.freeze(Freeze(tenant="acme", until=NOON + MINUTE, created_at=2), a_line("acme"))
     assert later(stored, "revisions", key) == LATER

@@ -55,7 +55,7 @@ def test_the_first_entry_names_the_queue_of_its_messages(services: Services) -> 
 
 def test_a_rich_schedule_comes_back_whole(services: Services) -> None:
     head = a_head(
-        description="Über alles", tags={"team": "α", "empty": ""}, note="why", state=ScheduleState.PAUSED, version=1
+        description="Über alles", tags={"team": "α", "empty": ""}, reason="why", state=ScheduleState.PAUSED, version=1
     )
     definition = a_definition(
         "0 9 * * MON-FRI",
@@ -132,7 +132,7 @@ def test_a_closed_revision_is_not_closed_again(services: Services) -> None:
 
 def test_closing_moves_the_head_and_ends_the_revision(services: Services) -> None:
     _, first = armed(services)
-    paused = a_head(2, state=ScheduleState.PAUSED, note="holidays", updated_at=T0)
+    paused = a_head(2, state=ScheduleState.PAUSED, reason="holidays", updated_at=T0)
     assert services.schedules.close(paused, expected=1, revision=closed(first, ClosedBy.PAUSED))
     assert services.schedules.head("acme", "report") == paused
     assert revision_of(services, 1) == closed(first, ClosedBy.PAUSED)

@@ -21,8 +21,8 @@ FULL = TenantProfile(
         Grant(to="iam:*", can=("viewer",)),
     ),
     queue="bulk",
-    note="Ümlaut Ltd.",
-    suspension_note="unpaid",
+    description="Ümlaut Ltd.",
+    suspension_reason="unpaid",
     created_at=NOON,
     updated_at=NOON + 1,
 )

@@ -317,11 +317,11 @@ def test_who_governs_changes_profiles_and_nothing_else(
     tenants, owner = Tenants(settings=local_settings), Scheduler("acme", jobs=jobs, settings=local_settings)
     with enforced(grants.governing, local_settings) as needed:
         tenants.create("acme", jobs=["j"])
-        tenants.set("acme", note="x")
+        tenants.set("acme", description="x")
         tenants.create("~gold", limits={"schedules": 3})
         tenants.set("acme", tier="gold", limits={"weight": 2, "agenda_shards": 1})
         tenants.suspend("acme")
-        tenants.suspend("acme", note="why")
+        tenants.suspend("acme", reason="why")
         tenants.resume("acme")
         tenants.grant("acme", "iam:*", "admin")
         tenants.grant("acme", "app:alice", "viewer", jobs=["j"])

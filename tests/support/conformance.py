@@ -40,14 +40,7 @@ def checks() -> list[Any]:
     words = ("status_code", "content_type", "response_headers", "response_schema")
     conformance = [getattr(found, f"{word}_conformance") for word in words]
     server_error = import_module("schemathesis.checks").not_a_server_error
-
-    def negative_data_rejection(context: Any, response: Any, case: Any) -> Any:
-        """A precondition that does not hold refuses a request before its body is read: 412, where the request has one."""
-        if response.status_code == 412 and "If-Match" in (case.headers or {}):
-            return None
-        return found.negative_data_rejection(context, response, case)
-
-    return [server_error, *conformance, negative_data_rejection, found.ignored_auth]
+    return [server_error, *conformance, found.negative_data_rejection, found.ignored_auth]
 
 
 def lists_for_texts(case: Any, document: dict[str, Any]) -> set[str]:

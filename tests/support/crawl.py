@@ -29,7 +29,7 @@ TYPED = {
     "hours": "2",
     "job": "greet",
     "name": "typed",
-    "note": "because",
+    "description": "because",
     "payload": '{"to": "Ada"}',
     "reason": "because",
     "start": "2026-05-04T09:00",

@@ -70,8 +70,8 @@ PROFILE = TenantProfile(
         job_caps={"work": 1},
         highest_priority=Priority.HIGH,
     ),
-    note="Acme Ltd.",
-    suspension_note="unpaid",
+    description="Acme Ltd.",
+    suspension_reason="unpaid",
     created_at=1,
     updated_at=2,
 )
@@ -144,7 +144,7 @@ class Story:
         )
         owner.update_schedule("daily", expression="*/2 * * * *")
         owner.create_schedule("stops", "work", "0 18 * * *", priority="high", expect_success_within=7_200.0)
-        owner.pause_schedule("stops", note="why", until=START + timedelta(days=30))
+        owner.pause_schedule("stops", reason="why", until=START + timedelta(days=30))
         owner.create_schedule("late", "work", "* * * * *", catch_up="latest", catch_up_window=60)
         owner.trigger("daily", idempotency_key="k1")
         owner.submit("fails", {"text": "x" * 500})
@@ -157,7 +157,7 @@ class Story:
         self.clock.advance(timedelta(minutes=30))
         self.live(minutes=1)
         owner.skip_next("daily")
-        owner.freeze(START + timedelta(days=1), note="quiet")
+        owner.freeze(START + timedelta(days=1), reason="quiet")
         self.services.tenants.put(PROFILE, expected=0)
         limits = TenantProfile(tenant="delta", limits=PROFILE.limits)
         self.services.tenants.put(limits, expected=0)

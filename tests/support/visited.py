@@ -29,7 +29,7 @@ def furnished(actor: Actor | None = None) -> Browser:
             "team/bad", now - timedelta(minutes=20), now, current=True, dry_run=False, concurrency=1
         )
     scheduler.pause_backfill("team/bad", held.id or "")
-    browser.harness.tenants.create("default", note="Acme")
+    browser.harness.tenants.create("default", description="Acme")
     browser.harness.tenants.grant("default", "iam:*", "admin")
     browser.harness.tenants.grant("default", "app:boss@acme", "admin")
     browser.harness.tenants.grant("~installation", "iam:*", "admin")

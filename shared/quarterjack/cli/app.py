@@ -321,9 +321,9 @@ def _check_text(words: Sequence[str]) -> None:
 
 
 _TOLD: Mapping[type[QuarterjackError], Sequence[str]] = {  # what these errors know beside their message
-    Forbidden: ("principal", "verb", "tenant", "job"),
+    Forbidden: ("principal", "verb", "tenant", "job", "command"),
     Throttled: ("tenant", "limit", "per_second", "burst", "most", "seconds"),
-    LimitExceeded: ("tenant", "limit", "value", "most", "remedy"),
+    LimitExceeded: ("tenant", "limit", "value", "most", "remedy", "command"),
 }
 
 
@@ -332,6 +332,9 @@ def _failed(problem: QuarterjackError, *, as_json: bool) -> ExitCode:
     code = code_of(problem)
     if not as_json:
         sys.stderr.write(f"error: {printable(str(problem))}\n")
+        command_of_operator = getattr(problem, "command", None)
+        if command_of_operator is not None:
+            sys.stderr.write(f"operators: {printable(command_of_operator)}\n")
         return code
     described: dict[str, Any] = {"error": type(problem).__name__, "message": str(problem), "exit_code": code}
     if isinstance(problem, InvalidInput):

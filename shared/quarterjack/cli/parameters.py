@@ -34,6 +34,10 @@ RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, as sub
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
 Payload = Annotated[str | None, typer.Option(help="Payload of the job: JSON, or - to read it from standard input.")]
+Reason = Annotated[
+    str | None,
+    typer.Option(help="Why: in the audit, and wherever the effect is shown. Default: --reason before the command."),
+]
 Drain = Annotated[bool, typer.Option("--drain", help="Runs that are already due still start.")]
 ExpectedRevision = Annotated[int | None, typer.Option(help="Refuse if another revision is current.")]
 ClientToken = Annotated[str | None, typer.Option(help="Any text: repeating the call with it changes nothing.")]

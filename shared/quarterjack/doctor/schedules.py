@@ -140,7 +140,7 @@ def grants(context: DoctorContext) -> Iterator[Finding]:
         some = "; ".join(f"{job!r} (schedule {wanted[job].name})" for job in denied[:_NAMED])
         yield warn(
             f"active schedules name jobs that tenant {tenant!r} may not run: {some}: their runs end DEAD",
-            f"{command_for(tenant, denied[0])}; or pause the schedules, and redrive with --error-type {KIND} afterwards",
+            f"`{command_for(tenant, denied[0])}` gives it; or pause the schedules, and redrive with --error-type {KIND} afterwards",
         )
     else:
         yield ok(f"tenant {tenant} may run all {len(wanted)} jobs of the active schedules looked at")

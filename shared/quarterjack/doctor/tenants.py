@@ -26,7 +26,7 @@ def tenant(context: DoctorContext) -> Iterator[Finding]:
     if profile.is_erased:
         yield warn(f"tenant {name} is {profile.state}: nothing is accepted or started", "use another tenant's name")
     elif not profile.accepts:
-        why = f": {profile.suspension_note}" if profile.suspension_note else ""
+        why = f": {profile.suspension_reason}" if profile.suspension_reason else ""
         yield warn(
             f"tenant {name} is suspended{why}: nothing is accepted or started",
             f"`quarterjack tenants resume {name}` ends it",

@@ -138,7 +138,7 @@ class Head:
     counts_from: int | None = None  # UTC ms from which its rates and ``max_fires`` count
     description: str = ""  # free text
     tags: Mapping[str, str] = field(default_factory=dict)  # labels to filter by
-    note: str | None = None  # the reason of a pause
+    reason: str | None = None  # the reason of a pause
     resume_at: int | None = None  # UTC ms at which a pause ends
     paused_at: int | None = None  # UTC ms at which the present pause began
     paused_by: str | None = None  # who began it
@@ -211,7 +211,7 @@ class Freeze:
 
     tenant: str
     until: int  # UTC ms at which it ends
-    note: str | None = None  # the owner's reason
+    reason: str | None = None  # the owner's reason
     created_at: int = 0  # UTC ms
     actor: str | None = None  # who set or ended it
 

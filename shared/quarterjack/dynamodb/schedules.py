@@ -301,7 +301,7 @@ def freeze_row(freeze: Freeze) -> Row:
     """A freeze as a row among the revisions, so that workers read both in one batch."""
     return _key(*freeze_key(freeze.tenant)) | {
         "until": freeze.until,
-        "note": freeze.note,
+        "reason": freeze.reason,
         "created_at": freeze.created_at,
         "actor": freeze.actor,
     }
@@ -313,7 +313,7 @@ def freeze_of(row: Mapping[str, Any]) -> Freeze:
     return Freeze(
         tenant=row["owner"].partition("/")[0],
         until=int(row["until"]),
-        note=row.get("note"),
+        reason=row.get("reason"),
         created_at=int(row["created_at"]),
         actor=row.get("actor"),
     )

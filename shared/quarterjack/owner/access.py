@@ -27,7 +27,9 @@ from quarterjack.domain.tenants.access import (
     principals_of,
     scoped,
 )
+from quarterjack.domain.tenants.job_grants import command_for as giving_of
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
+from quarterjack.domain.tenants.suspension import command_for as resuming_of
 from quarterjack.domain.tenants.suspension import forbids
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Forbidden, JobNotGranted, QuarterjackError, TenantSuspended, Unavailable
@@ -169,26 +171,28 @@ class AccessGate:
 
     def _check_state(self, tenant: str, verb: Verb) -> None:
         """Only to a caller who has the verb: the state of a tenant is nobody else's matter."""
-        why = forbids(self.governance(tenant), verb)
+        governance = self.governance(tenant)
+        why = forbids(governance, verb)
         if why is not None:
-            raise TenantSuspended(f"{why}; nothing was done")
+            raise TenantSuspended(f"{why}; nothing was done", tenant=tenant, command=resuming_of(governance))
 
     def refusal(self, caller: Caller, lacking: MissingGrant, about: str, what: str | None = None) -> Forbidden:
         """The error, after a line in the audit if it is this one's turn, and the caller has asked for it."""
         self._audit(lacking.tenant, caller, lacking.principal, lacking.verb, lacking.job, what)
         return Forbidden(
             f"{lacking.principal!r} may not {lacking.verb} for {_named(lacking.tenant)}{about}; nothing was done. "
-            f"The role {' or '.join(lacking.roles)} may: {_remedy(caller, lacking)}, by somebody who may {Verb.GRANT} there",
+            f"The role {' or '.join(lacking.roles)} may: ask somebody who may {Verb.GRANT} there for it",
             principal=lacking.principal,
             verb=lacking.verb,
             tenant=lacking.tenant,
             job=lacking.job,
+            command=_command(caller, lacking),
         )
 
     def job_refusal(self, tenant: str, caller: Caller, job: str, problem: str) -> JobNotGranted:
         """The error about a job that the tenant may not run, whoever asks; after a line in the audit, likewise."""
         self._audit(tenant, caller, caller.actor or TENANT, RUN_JOB, job)
-        return JobNotGranted(problem, tenant=tenant, job=job)
+        return JobNotGranted(problem, tenant=tenant, job=job, command=giving_of(tenant, job))
 
     def _audit(
         self, tenant: str, caller: Caller, principal: str, verb: str, job: str | None, what: str | None = None
@@ -213,14 +217,14 @@ class AccessGate:
             log.warning("access.denial_not_written", extra={"tenant": tenant, "error": str(problem)})
 
 
-def _remedy(caller: Caller, lacking: MissingGrant) -> str:
-    """The command that gives what is missing. What a key may do is said when it is made."""
+def _command(caller: Caller, lacking: MissingGrant) -> str:
+    """What gives what is missing. What a key may do is said when it is made."""
     gives = f"--can {lacking.roles[0]}" + ("" if lacking.job is None else f" --jobs {lacking.job!r}")
     if caller.scope is not None:
         name = lacking.principal.partition(":")[2]
-        return f"`quarterjack --tenant {lacking.tenant} keys create {name} {gives}` makes a key that does"
+        return f"quarterjack --tenant {lacking.tenant} keys create {name} {gives}"
     holder = INSTALLATION if lacking.verb in OF_INSTALLATION else lacking.tenant
-    return f"`quarterjack tenants grant {holder} --to {lacking.principal!r} {gives}`"
+    return f"quarterjack tenants grant {holder} --to {lacking.principal!r} {gives}"
 
 
 def _needed(job: str | None) -> str:

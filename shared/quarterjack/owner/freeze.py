@@ -12,11 +12,14 @@ from quarterjack.fires.acts import actor_of, line_of
 from quarterjack.fires.context import FAR, FireContext
 
 
-def freeze(tenant: str, until: int, note: str | None, context: FireContext) -> None:
-    """Start no run of a tenant before ``until`` (UTC ms). Replaces another freeze. Raises Unavailable."""
-    present = _stored(tenant, context)
-    if present is None or (present.until, present.note) != (until, note):
-        wanted = Freeze(tenant=tenant, until=until, note=note, created_at=context.clock())
+def freeze(tenant: str, until: int, reason: str | None, context: FireContext) -> None:
+    """Start no run of a tenant before ``until`` (UTC ms). Replaces another freeze. Raises Unavailable.
+
+    Without a reason the caller's counts.
+    """
+    present, reason = _stored(tenant, context), reason or context.caller.reason
+    if present is None or (present.until, present.reason) != (until, reason):
+        wanted = Freeze(tenant=tenant, until=until, reason=reason, created_at=context.clock())
         _write(wanted, AuditAct.FREEZE, present, context)
 
 
@@ -42,5 +45,5 @@ def _write(wanted: Freeze, act: AuditAct, present: Freeze | None, context: FireC
     detail: dict[str, Any] = {"until": wanted.until}
     if present is not None and 0 < present.created_at < wanted.created_at < present.until:
         detail["since"] = present.created_at
-    line = line_of(act, wanted.tenant, context, reason=wanted.note, **detail)
+    line = line_of(act, wanted.tenant, context, reason=wanted.reason, **detail)
     context.services.schedules.freeze(replace(wanted, actor=actor_of(context)), line)

@@ -174,7 +174,7 @@ def _check(change: UsageChange, count: ScheduleCount) -> None:
 
 def exceeded(tenant: str, limit: str, value: int, most: int, what: str) -> LimitExceeded:
     """The error that says ``what`` frees something."""
-    remedy = f"{what}, or ask an operator for more: `quarterjack tenants set {tenant} --limit {limit}={value}`"
+    remedy = f"{what}, or ask an operator of the installation for more"
     return LimitExceeded(
         f"{limit}={value:,}: tenant {tenant!r} may have {most:,}; nothing was done; {remedy}",
         tenant=tenant,
@@ -182,4 +182,5 @@ def exceeded(tenant: str, limit: str, value: int, most: int, what: str) -> Limit
         value=value,
         most=most,
         remedy=remedy,
+        command=f"quarterjack tenants set {tenant} --limit {limit}={value}",
     )

@@ -16,7 +16,7 @@ from quarterjack.fires.acts import line_of
 from quarterjack.fires.context import FireContext
 
 _RACES = 5  # changes that others may make meanwhile
-_TOLD = ("jobs", "tier", "queue", "note", "limits")  # fields whose values the audit's line has
+_TOLD = ("jobs", "tier", "queue", "description", "limits")  # fields whose values the audit's line has
 
 Edit = Callable[[TenantProfile], TenantProfile]
 
@@ -76,23 +76,27 @@ def change(
     raise _raced(tenant)
 
 
-def suspend(tenant: str, note: str | None, context: FireContext) -> TenantProfile:
-    """Accept and start nothing of a tenant. Raises InvalidInput for the installation, Conflict, Unavailable."""
+def suspend(tenant: str, reason: str | None, context: FireContext) -> TenantProfile:
+    """Accept and start nothing of a tenant. Without a reason the caller's counts.
+
+    Raises InvalidInput for the installation, Conflict, Unavailable.
+    """
     if tenant.startswith(SHARED):
         remedy = "suspend single tenants, or stop the workers"
         raise InvalidInput("tenant", tenant, "cannot be suspended", remedy)
+    why = reason or context.caller.reason
 
     def edit(profile: TenantProfile) -> TenantProfile:
-        return replace(profile, state=TenantState.SUSPENDED, suspension_note=note or profile.suspension_note)
+        return replace(profile, state=TenantState.SUSPENDED, suspension_reason=why or profile.suspension_reason)
 
-    return change(tenant, AuditAct.SUSPEND_TENANT, edit, context, reason=note)
+    return change(tenant, AuditAct.SUSPEND_TENANT, edit, context, reason=reason)
 
 
 def resume(tenant: str, context: FireContext) -> TenantProfile:
     """End the suspension of a tenant, if it is suspended. Raises Conflict, Unavailable."""
 
     def edit(profile: TenantProfile) -> TenantProfile:
-        return profile if profile.accepts else replace(profile, state=TenantState.ACTIVE, suspension_note=None)
+        return profile if profile.accepts else replace(profile, state=TenantState.ACTIVE, suspension_reason=None)
 
     return change(tenant, AuditAct.RESUME_TENANT, edit, context)
 

@@ -279,7 +279,7 @@ class SchedulerBase(Lookups, Connected):
             known = self._jobs.get(job)
             if given is not None or (known is not None and known.queue is not None):
                 raise
-            remedy = f"an operator changes it: `quarterjack tenants set {self.tenant} --queue …`; {problem.remedy}"
+            remedy = f"name another, or ask an operator of the installation to change the profile; {problem.remedy}"
             what = f"is the queue of the profile of tenant {self.tenant!r}, its tier or the installation, and is not declared"
             raise InvalidInput("queue", name, what, remedy) from None
 

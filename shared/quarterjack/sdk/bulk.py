@@ -51,7 +51,7 @@ OnProgress = Callable[["BulkProgress"], object]
 
 BulkAction = Literal["pause", "resume", "delete", "retag", "trigger"]
 ACTIONS: Mapping[str, tuple[str, ...]] = {  # which arguments an action takes
-    "pause": ("note", "until", "drain"),
+    "pause": ("reason", "until", "drain"),
     "resume": (),
     "delete": ("drain",),
     "retag": ("tags",),
@@ -103,7 +103,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         failing: bool | None = None,
         managed_by: str | None = None,
         names: Sequence[str] | None = None,
-        note: str | None = None,
+        reason: str | None = None,
         until: datetime | None = None,
         drain: bool = False,
         tags: Tags | None = None,
@@ -117,7 +117,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
     ) -> BulkResult:
         """Pause, resume, delete, retag or trigger every schedule that meets all conditions of ``list_schedules``; at least one is needed.
 
-        ``names`` (1 to 1,000): only these schedules, as far as they exist. ``note``, ``until`` and ``drain`` are as in
+        ``names`` (1 to 1,000): only these schedules, as far as they exist. ``reason``, ``until`` and ``drain`` are as in
         pause_schedule and delete_schedule. A tag in ``tags`` is set, or removed if its value is None. ``payload`` replaces each
         schedule's own for triggered runs; with a ``client_token`` a second call triggers none twice; with other conditions it is refused.
         At most ``rate`` schedules a second, eight at a time. A failed schedule does not stop the others: ``failed`` has its error.
@@ -136,14 +136,16 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         if conditions == Filter():
             remedy = "say which schedules: names, prefix, contains, state, job, tag, failing or managed_by"
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
-        words = {"note": note, "until": until, "drain": drain, "tags": tags, "payload": payload}
+        words = {"reason": reason, "until": until, "drain": drain, "tags": tags, "payload": payload}
         _check_arguments(action, {**words, "client_token": client_token})
         end = end_time(until, self._clock())  # refused before the first is paused
-        act = self._act_of(action, note=note, until=until, drain=check_flag("drain", drain), tags=tags, payload=payload)
+        act = self._act_of(
+            action, reason=reason, until=until, drain=check_flag("drain", drain), tags=tags, payload=payload
+        )
         check_flag("dry_run", dry_run)
         digest = None if payload is UNSET else payload_text(payload)  # refused before the first is triggered
         token = token_of(client_token, self.tenant, "bulk", action, conditions, digest)
-        listing = Listing("bulk", self.tenant, action, conditions, note, end, drain, tags, digest, client_token)
+        listing = Listing("bulk", self.tenant, action, conditions, reason, end, drain, tags, digest, client_token)
         name, _, key = (listing.position(cursor) or "").partition("~")
         if action == "trigger":
             key = client_token or key or f"bulk-{uuid.uuid4().hex}"
@@ -204,12 +206,12 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
 
     @staticmethod
     def _act_of(
-        action: str, *, note: str | None, until: datetime | None, drain: bool, tags: Tags | None, payload: Any
+        action: str, *, reason: str | None, until: datetime | None, drain: bool, tags: Tags | None, payload: Any
     ) -> Act:
         match action:
             case "pause":
-                text = None if note is None else checked_text("note", note, MAX_DESCRIPTION)
-                return lambda owner, head, key: owner.pause_schedule(head.name, note=text, until=until, drain=drain)
+                text = None if reason is None else checked_text("reason", reason, MAX_DESCRIPTION)
+                return lambda owner, head, key: owner.pause_schedule(head.name, reason=text, until=until, drain=drain)
             case "resume":
                 return lambda owner, head, key: owner.resume_schedule(head.name)
             case "delete":

@@ -30,7 +30,7 @@ class Schedule:
     payload: Any = None  # of the job
     description: str = ""  # free text
     tags: Mapping[str, str]  # free key-value pairs
-    note: str | None = None  # why it was paused
+    reason: str | None = None  # why it was paused
     resume_at: datetime | None = None  # UTC: when its pause ends by itself
     paused_at: datetime | None = None  # UTC: when its pause began; None unless PAUSED
     paused_by: str | None = None  # who began it: as ``actor``

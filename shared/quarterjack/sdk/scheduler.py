@@ -60,12 +60,13 @@ class Scheduler(
     Its calls block: coroutines use ``AsyncScheduler``.
     """
 
-    def freeze(self, until: datetime, *, note: str | None = None) -> None:
+    def freeze(self, until: datetime, *, reason: str | None = None) -> None:
         """Start no run of this tenant before ``until`` (aware, at most 400 days ahead), neither of schedules nor one-offs.
 
         Running attempts continue; retries wait, too. A run that starts more than 5 s after this call has returned means that its
         worker process stalled. Runs that become due during the freeze start afterwards, late, unless their deadline has passed; to
-        skip the fires of a schedule, pause it instead. A second freeze replaces the first. Raises InvalidInput, Unavailable (call
+        skip the fires of a schedule, pause it instead. ``reason`` is shown wherever runs wait for the freeze, and in the audit; left
+        out, that of ``acting_as`` counts. A second freeze replaces the first. Raises InvalidInput, Unavailable (call
         again: nothing is guaranteed until the call returns).
         """
         self._permit(Verb.FREEZE)
@@ -74,8 +75,8 @@ class Scheduler(
             raise InvalidInput(
                 "until", until, "is not ahead, or too far", f"give a moment within the next {LONGEST_FREEZE} days"
             )
-        note = None if note is None else self._text("note", note)
-        freezing.freeze(self.tenant, end, note, self._context)
+        reason = None if reason is None else self._text("reason", reason)
+        freezing.freeze(self.tenant, end, reason, self._context)
 
     def thaw(self) -> None:
         """End the freeze now, if there is one. Runs that it delayed start within five minutes. Raises Unavailable."""

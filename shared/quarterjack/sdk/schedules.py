@@ -254,7 +254,7 @@ class ScheduleMethods(SchedulerBase):
         self,
         name: str,
         *,
-        note: str | None = None,
+        reason: str | None = None,
         until: datetime | None = None,
         drain: bool = False,
         expected_revision: int | Schedule | None = None,
@@ -262,16 +262,17 @@ class ScheduleMethods(SchedulerBase):
     ) -> Schedule:
         """Stop a schedule. After the return none of its runs starts; with ``drain=True``, runs that are already due still start.
 
-        With ``until`` (aware) the schedule resumes at that time; pausing again replaces ``until``.
+        With ``until`` (aware) the schedule resumes at that time; pausing again replaces ``until``. ``reason`` is shown with the
+        schedule and in the audit; left out, that of ``acting_as`` counts.
         Running attempts continue. Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable (then call again to
         finish). Without ``drain`` it reads the schedule's ledger, one query for each 1 MB.
         """
         permit = self._permit_head(Verb.PAUSE, name)
         check_flag("drain", drain)
-        text = None if note is None else self._text("note", note)
+        text = None if reason is None else self._text("reason", reason)
         end = end_time(until, self._clock())
         call = self._call("pause_schedule", permit, name, expected_revision, client_token, text, end, drain)
-        return schedule_view(closing.pause(call, self._context, note=text, until=end, drain=drain))
+        return schedule_view(closing.pause(call, self._context, reason=text, until=end, drain=drain))
 
     def resume_schedule(
         self, name: str, *, expected_revision: int | Schedule | None = None, client_token: str | None = None

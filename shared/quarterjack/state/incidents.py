@@ -143,8 +143,8 @@ def _failed(head: Head, dead: DeadRunRow, most: int | None) -> IncidentDecision:
         after = replace(after, incident=f"{NoticeKind.FAILURE}-{dead.ended_at}")
         kinds.append(NoticeKind.FAILURE)
     if most is not None and after.failing >= most and head.state is ScheduleState.ACTIVE:
-        note = f"paused by itself: {after.failing} in a row failed for good, at last {dead.run}"
-        after = replace(after, state=ScheduleState.PAUSED, note=note, resume_at=None)
+        reason = f"paused by itself: {after.failing} in a row failed for good, at last {dead.run}"
+        after = replace(after, state=ScheduleState.PAUSED, reason=reason, resume_at=None)
         kinds.append(NoticeKind.PAUSED)
     events = (IncidentEvent(kind, after.incident or "", dead.ended_at, after.failing) for kind in kinds)
     return IncidentDecision(after, tuple(events))

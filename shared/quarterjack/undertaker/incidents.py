@@ -93,7 +93,7 @@ def _failure_change(head: Head, revision: Revision, dead: DeadRunRow, context: F
         return change
     actor = actor_of(context)
     after = replace(change.head, actor=actor, paused_at=now, paused_by=actor)
-    line = line_of(AuditAct.PAUSE, head.owner, context, before=head, after=after, reason=after.note)
+    line = line_of(AuditAct.PAUSE, head.owner, context, before=head, after=after, reason=after.reason)
     return replace(change, head=after, line=line)
 
 
@@ -173,7 +173,7 @@ def _after_change(before: Head, change: IncidentChange, context: FireContext) ->
 
 def _finish_pause(head: Head, revision: Revision, dead: DeadRunRow, context: FireContext) -> None:
     """Withdraw again: the undertaker that paused the schedule for this run may have died before it could."""
-    by_this_run = head.state is ScheduleState.PAUSED and (head.note or "").endswith(str(dead.run))
+    by_this_run = head.state is ScheduleState.PAUSED and (head.reason or "").endswith(str(dead.run))
     if by_this_run and revision.closed_by is ClosedBy.PAUSED:
         withdraw(revision, context)
 

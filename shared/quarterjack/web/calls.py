@@ -110,7 +110,7 @@ def _not_let_in(request: Request) -> RefusedRequest:
         return RefusedRequest(
             401,
             "the key or token in the request is not valid: it is wrong, was revoked, or has expired",
-            "send a valid one, the whole of it; `quarterjack keys list` shows which API keys there are",
+            "send a valid one, the whole of it, or ask for a new one where you got it",
             field="Authorization",
             kind=INVALID_CREDENTIALS,
             WWW_Authenticate='Bearer realm="quarterjack", error="invalid_token", '

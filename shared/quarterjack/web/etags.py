@@ -37,19 +37,18 @@ def match(if_match: str | None, read: Callable[[], Schedule], act: Callable[[int
     """Carry out ``act`` with what it has to expect: a revision, the schedule that was read, or None for whichever is current.
 
     ``"r5"`` is for revision 5, whatever its tags; ``*`` means that the schedule exists; of several tags one has to be current.
-    Raises RefusedRequest if another one is current, and what ``read`` and ``act`` raise.
+    A precondition that does not hold refuses only what would have been done without it (RFC 9110, 13.2.1): ``act`` checks its
+    arguments first, and meets a version that no schedule has. Raises RefusedRequest 412, and what ``read`` and ``act`` raise.
     """
-    tags = tags_of(if_match)
-    if not tags:
+    if if_match is None:
         return act(None)
+    tags = tags_of(if_match)
     if tags == ["*"]:
         read()
         return act(None)
-    given = tags[0] if len(tags) == 1 else _current_of(tags, read())
+    given = _current_of(tags, read()) if len(tags) > 1 else "".join(tags)
     found = _OURS.fullmatch(given)
-    if found is None:
-        raise no_tag("schedule", if_match, 'send the ETag of a GET, e.g. "r5"')
-    if found[2] is None:
+    if found is not None and found[2] is None:
         return act(int(found[1]))
     current = ""
 
@@ -57,16 +56,24 @@ def match(if_match: str | None, read: Callable[[], Schedule], act: Callable[[int
         nonlocal current
         present = read()
         current = etag_of(schedule_document(present))
-        return present if current == given else replace(present, revision=int(found[1]), version=_NEVER)
+        seen = present.revision if found is None else int(found[1])
+        return present if current == given else replace(present, revision=seen, version=_NEVER)
 
     try:
         return persist(matching, act)
     except Conflict:
         if current == given:
             raise
+        if found is None:
+            raise no_tag("schedule", if_match) from None
         raise RefusedRequest(
             412, f"you saw {given}, but {current} is current", "read it again", field="If-Match", value=given
         ) from None
+
+
+def as_seen(revision: int | None, present: Schedule) -> Schedule:
+    """The schedule for a change of whichever revision is current, or of a certain one: if it is not current, the change is refused."""
+    return present if revision in (None, present.revision) else replace(present, revision=revision or 0, version=_NEVER)
 
 
 def guard_of(lines: Sequence[str], header: str) -> str | None:
@@ -90,25 +97,18 @@ def has_tag(if_none_match: str, tag: str) -> bool:
     return if_none_match == "*" or tag in [found[0].removeprefix("W/") for found in _TAG.finditer(if_none_match)]
 
 
-def tags_of(if_match: str | None) -> list[str]:
-    """The tags of the header, without those that are weak, which match nothing; ``["*"]`` for any. None given: empty.
-
-    Raises RefusedRequest for what is no list of tags.
-    """
-    given = "" if if_match is None else if_match.strip()
-    if given in ("", "*"):
-        return [given] if given else []
-    if _LIST.fullmatch(given) is None:
-        raise no_tag("resource", given, 'send the ETag of a GET, e.g. "r5"')
-    tags = [found[0] for found in _TAG.finditer(given) if not found[0].startswith("W/")]
-    if not tags:
-        raise no_tag("resource", given, "send a strong ETag, without W/")
-    return tags
+def tags_of(if_match: str) -> list[str]:
+    """The tags of a header that ``guard_of`` has checked, without those that are weak, which match nothing; ``["*"]`` for any."""
+    if if_match == "*":
+        return [if_match]
+    return [found[0] for found in _TAG.finditer(if_match) if not found[0].startswith("W/")]
 
 
-def no_tag(what: str, if_match: str | None, remedy: str) -> RefusedRequest:
-    """The refusal of a header that has no tag of ours."""
-    said = f"If-Match: {str(if_match)[:80]!r} is not the tag of a {what}"
+def no_tag(what: str, if_match: str) -> RefusedRequest:
+    """The refusal of a header that has no strong tag of ours."""
+    said = f"If-Match: {if_match[:80]!r} is not the tag of a {what}"
+    is_weak = not tags_of(if_match)
+    remedy = "send a strong ETag, without W/" if is_weak else "send the ETag of a GET"
     return RefusedRequest(412, said, remedy, field="If-Match", value=if_match)
 
 

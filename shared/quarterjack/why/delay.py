@@ -179,8 +179,8 @@ def _by_freeze(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
         return
     source = f"freeze of {facts.tenant}"
     if freeze.created_at < freeze.until and freeze.until > ready:
-        note = f" ({freeze.note})" if freeze.note else ""
-        text = f"The tenant was frozen{by(freeze)} from {show(freeze.created_at)} until {show(freeze.until)}{note}: no run started."
+        reason = f" ({freeze.reason})" if freeze.reason else ""
+        text = f"The tenant was frozen{by(freeze)} from {show(freeze.created_at)} until {show(freeze.until)}{reason}: no run started."
         yield Sentence(text=text, source=source, cause=Cause.FREEZE)
     elif _is_thaw(freeze) and ready < freeze.until and until - freeze.until <= _THAW:
         text = (

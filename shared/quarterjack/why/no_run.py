@@ -265,7 +265,7 @@ def freeze_ahead(facts: Facts) -> Iterator[Sentence]:
     yield from in_line(facts)
     freeze = facts.freeze
     if freeze is not None and freeze.until > max(facts.now, facts.at):
-        note = f" ({freeze.note})" if freeze.note else ""
+        note = f" ({freeze.reason})" if freeze.reason else ""
         text = f"The tenant is frozen until {show(freeze.until)}{by(freeze)}{note}: until then no run starts."
         yield Sentence(text=text, source=f"freeze of {facts.tenant}", cause=Cause.FREEZE)
 

@@ -23,7 +23,7 @@ def suspended_now(facts: Facts) -> Iterator[Sentence]:
         return
     source, note = (
         f"profile of tenant {facts.tenant}",
-        f" ({profile.suspension_note})" if profile.suspension_note else "",
+        f" ({profile.suspension_reason})" if profile.suspension_reason else "",
     )
     if profile.is_erased:
         text = f"The tenant is {profile.state}: nothing of it starts any more."

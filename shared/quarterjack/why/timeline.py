@@ -158,8 +158,8 @@ def stop_sentences(facts: Facts, stop: Stop) -> Iterator[Sentence]:
         return
     yield of_revision(revision, text, cause)
     if head is not None and stop.until is None and stop.verdict is Verdict.PAUSED:
-        if head.note:
-            yield of_head(head, f"The note of the pause says: {head.note}")
+        if head.reason:
+            yield of_head(head, f"The reason of the pause: {head.reason}")
         if head.resume_at is not None:
             yield of_head(head, f"The pause ends by itself at {show(head.resume_at)}.")
     if stop.doubt is not None:

@@ -47,7 +47,7 @@ COMMANDS = [
     ("schedules", "update", "s", "--expression", "0 9 * * *", "--description", "text"),
     ("schedules", "list", "--limit", "5", "--prefix", "s", "--state", "ACTIVE", "--cursor", "s"),
     ("schedules", "show", "s"),
-    ("schedules", "pause", "s", "--note", "why", "--until", "2099-01-01T00:00:00Z"),
+    ("schedules", "pause", "s", "--reason", "why", "--until", "2099-01-01T00:00:00Z"),
     ("schedules", "resume", "s"),
     ("schedules", "backfill", "s", "-3d", "now", "--zone", "Europe/Berlin", "--dry-run"),
     ("schedules", "preview", "s", "--after", "2d", "--count", "3"),

@@ -88,10 +88,10 @@ def _made() -> Browser:
 
 def _tenants(browser: Browser) -> None:
     tenants = browser.harness.tenants
-    tenants.create("acme", note="the first customer")
+    tenants.create("acme", description="the first customer")
     tenants.grant("acme", "iam:*", "admin")
     tenants.grant("acme", "app:bob@acme", "operator")
-    tenants.create("globex", note="on trial")
+    tenants.create("globex", description="on trial")
     tenants.create_key("default", "crm", "submit")
 
 

@@ -220,7 +220,7 @@ class Governed(Rich):
             elif act == "reset":
                 operator.reset_breaker(self.dice.choice(("full", "moved")))
             elif act == "suspend":
-                operator.suspend("moved", note="a matter of money")
+                operator.suspend("moved", reason="a matter of money")
             else:
                 operator.resume("moved")
         except QuarterjackError as problem:

@@ -48,7 +48,7 @@ class Granted(Rich):
         self.stage.tell(process, f"wants: {act} {jobs}")
         try:
             if act == "suspend":
-                operator.suspend("acme", note="a matter of money")
+                operator.suspend("acme", reason="a matter of money")
             elif act == "resume":
                 operator.resume("acme")
             else:

@@ -183,7 +183,7 @@ FINE: dict[str, Values] = {
     "client_token": among(None, "t1"),
     "managed_by": among(None, "acme.jobs"),
     "expected_revision": among(None, 1, 2),
-    "note": among(None, "because"),
+    "reason": among(None, "because"),
     "until": among(FUTURE, PAST),
     "since": among(None, PAST),
     "after": among(None, PAST),

@@ -89,7 +89,7 @@ class ErasingScene:
         for tenant in (ERASED, NEIGHBOUR):
             scheduler = self.scheduler(tenant)
             scheduler.delete_schedule("gone")
-            scheduler.pause_schedule("paused", note=SECRET if tenant == ERASED else "why not")
+            scheduler.pause_schedule("paused", reason=SECRET if tenant == ERASED else "why not")
             scheduler.redrive(scheduler.list_dead().items[0].id)
         self._furnish_installation()
         compact_archive(self.services.archive, clock=self.clock, budget=MINUTE)
@@ -108,7 +108,7 @@ class ErasingScene:
         scheduler.submit("note", text * (_LARGE // len(text)))
         scheduler.submit("note", text, run_at=from_ms(self.clock() + 300 * DAY))
         scheduler.trigger("s", payload=text * (_LARGE // len(text)))
-        scheduler.freeze(self.clock.now() + timedelta(minutes=1), note=text)
+        scheduler.freeze(self.clock.now() + timedelta(minutes=1), reason=text)
         scheduler.thaw()
         waiting = next(run for run in self.memory.runs() if run.ref.tenant == tenant)
         cap = ConcurrencyCap(tenant=tenant, job="note", most=1)

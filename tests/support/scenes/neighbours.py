@@ -83,13 +83,13 @@ class Neighbours:
         it.update_schedule("s", payload={"n": MARK})
         it.create_schedule("large", "note", NEVER, payload=LARGE, **words)
         it.create_schedule("hidden", "note", NEVER, payload=MARK, **words)
-        it.pause_schedule("hidden", note=MARK, until=START + timedelta(days=300))
+        it.pause_schedule("hidden", reason=MARK, until=START + timedelta(days=300))
         it.create_schedule("h", "note", "0 * * * *", payload=MARK, **words)
         it.create_schedule("gone", "note", NEVER, payload=MARK, **words)
         it.trigger("gone")
         self.harness.advance(hours=2, minutes=5)
         it.delete_schedule("gone")
-        it.pause_schedule("h", note=MARK)
+        it.pause_schedule("h", reason=MARK)
         backfill = it.backfill(
             "h", START - timedelta(hours=3), START, current=True, payload=LARGE, dry_run=False, client_token="backfill"
         )
@@ -107,7 +107,7 @@ class Neighbours:
             it.submit("note", LARGE, delay=9 * 86_400),
         ]
         runs += [it.replay_run(runs[0].id, idempotency_key="again"), it.skip_next("s")]
-        it.freeze(START + timedelta(days=200), note=MARK)
+        it.freeze(START + timedelta(days=200), reason=MARK)
         self.harness.advance(hours=2)
         ids = [run.id for run in self.harness.runs()]
         self.stolen = {
@@ -191,7 +191,6 @@ _ANY: Mapping[str, Sequence[Any]] = {
     "delay": [0, 60],
     "rate": [10_000.0],
     "limit": [1, 100],
-    "note": ["mine"],
     "description": ["mine"],
     "reason": ["mine"],
     "expected_revision": [1, 2],

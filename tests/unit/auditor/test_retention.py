@@ -34,7 +34,7 @@ def a_deleted_schedule(world: World, *, payload: object = "marker-payload") -> N
     owner.upsert_schedule("s", "note", "0 * * * *", payload=payload, **words)
     owner.update_schedule("s", expression="*/30 * * * *")
     world.live(3_600)
-    owner.pause_schedule("s", note=TEXTS[3])
+    owner.pause_schedule("s", reason=TEXTS[3])
     owner.delete_schedule("s")
 
 

@@ -20,7 +20,7 @@ DAILY = ("daily", "report", "0 9 * * *")
 
 def test_who_did_what_is_listed_newest_first(said: Say) -> None:
     said("--actor", "alice@acme", "--reason", "INC-1", "schedules", "create", *DAILY)
-    said("schedules", "pause", "daily", "--note", "move")
+    said("schedules", "pause", "daily", "--reason", "move")
     listed = said("audit", "list", "--json").json
     assert [(line["act"], line["via"], line["reason"]) for line in listed] == [
         ("pause", "cli", "move"),

@@ -35,11 +35,11 @@ def test_it_says_how_many_asks_and_does(said: Say) -> None:
     refused = said("schedules", "bulk", "pause", "--tag", "team=a")
     assert (refused.code, set(states(said).values())) == (8, {"ACTIVE"})
     assert "Pause 6 schedules" in refused.err
-    done = said("schedules", "bulk", "pause", "--tag", "team=a", "--note", "moving", "--yes")
+    done = said("schedules", "bulk", "pause", "--tag", "team=a", "--reason", "moving", "--yes")
     assert (done.code, done.out) == (0, "")
     assert "pause: 6 done, 0 failed" in done.err
     assert states(said) == dict.fromkeys(NAMES, "PAUSED") | {"b": "ACTIVE"}
-    assert said("--json", "schedules", "get", "a-0").json[0]["note"] == "moving"
+    assert said("--json", "schedules", "get", "a-0").json[0]["reason"] == "moving"
 
 
 def test_a_pause_may_have_an_end(said: Say) -> None:
@@ -72,7 +72,7 @@ def test_every_action_for_programs(said: Say) -> None:
     [
         (("pause",), "--prefix"),
         (("stop", "--prefix", "a"), "ACTION"),
-        (("resume", "--prefix", "a", "--note", "x"), "--note"),
+        (("resume", "--prefix", "a", "--reason", "x"), "--reason"),
         (("retag", "--prefix", "a"), "--set"),
     ],
 )

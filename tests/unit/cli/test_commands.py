@@ -84,7 +84,7 @@ class TestSchedules:
 
     def test_its_life(self, say: Say) -> None:
         say(*CREATE)
-        assert told(say, "schedules", "pause", "nightly", "--note", "holidays")[0]["note"] == "holidays"
+        assert told(say, "schedules", "pause", "nightly", "--reason", "holidays")[0]["reason"] == "holidays"
         assert told(say, "schedules", "list", "--state", "PAUSED")[0]["name"] == "nightly"
         assert told(say, "schedules", "resume", "nightly")[0]["state"] == "ACTIVE"
         changed = told(say, "schedules", "update", "nightly", "--expression", "0 3 * * *", "--payload", "[2]")[0]

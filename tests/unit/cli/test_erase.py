@@ -34,7 +34,7 @@ def test_it_counts_first_and_then_erases_with_a_certificate(said: Say) -> None:
     assert "point-in-time recovery" in done.out
     (again,) = said("--json", "tenants", "erase", "acme", "--confirm", "acme").json
     assert (again["reason"], again["removed"]["runs"]) == ("INC-7", 1)
-    assert said("tenants", "set", "acme", "--note", "x").code == ExitCode.CONFLICT
+    assert said("tenants", "set", "acme", "--description", "x").code == ExitCode.CONFLICT
     refused = said("--tenant", "acme", "submit", "note")
     assert refused.code != 0
     assert "ERASED" in refused.err

@@ -20,13 +20,13 @@ def schedule(said: Say) -> None:
 
 def test_a_pause_with_an_end_says_when(said: Say) -> None:
     end = (datetime.now(UTC) + timedelta(days=2)).replace(microsecond=0)
-    (paused,) = said("--json", "schedules", "pause", "s", "--until", end.isoformat(), "--note", "moving").json
-    assert (paused["state"], paused["resume_at"], paused["note"]) == ("PAUSED", end.isoformat(), "moving")
+    (paused,) = said("--json", "schedules", "pause", "s", "--until", end.isoformat(), "--reason", "moving").json
+    assert (paused["state"], paused["resume_at"], paused["reason"]) == ("PAUSED", end.isoformat(), "moving")
     assert "resume at" in said("schedules", "get", "s").out
     (again,) = said("--json", "schedules", "pause", "s").json
     assert (again["state"], again["resume_at"]) == ("PAUSED", None), "pausing again decides anew"
     (resumed,) = said("--json", "schedules", "resume", "s").json
-    assert (resumed["state"], resumed["note"]) == ("ACTIVE", None)
+    assert (resumed["state"], resumed["reason"]) == ("ACTIVE", None)
 
 
 @pytest.mark.parametrize(("until", "problem"), [("soon", "is not a date and time"), ("2020-01-01T00:00:00Z", "until=")])

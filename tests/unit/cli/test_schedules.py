@@ -97,7 +97,7 @@ def test_upsert_says_what_it_did(said: Say) -> None:
 def test_found_by_what_they_are(said: Say) -> None:
     said("schedules", "create", "a", "j", "0 9 * * *", "--tag", "team=data")
     said("schedules", "create", "b", "k", "0 9 * * *", "--tag", "team=web")
-    said("schedules", "pause", "b", "--note", "n")
+    said("schedules", "pause", "b", "--reason", "n")
 
     def names(*filters: str) -> list[str]:
         return [one["name"] for one in said("--json", "schedules", "list", *filters).json]

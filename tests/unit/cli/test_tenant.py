@@ -16,7 +16,7 @@ END = (datetime.now(UTC) + timedelta(hours=3)).replace(microsecond=0).isoformat(
 def test_frozen_and_thawed(said: Say) -> None:
     assert said("frozen").out == "not frozen\n"
     assert said("--json", "frozen").json == [{"frozen_until": None}]
-    assert said("--json", "freeze", END, "--note", "audit", "--yes").json == [{"frozen_until": END}]
+    assert said("--json", "freeze", END, "--reason", "audit", "--yes").json == [{"frozen_until": END}]
     assert said("frozen").out.startswith("frozen until ")
     assert said("--json", "frozen").json == [{"frozen_until": END}]
     assert said("--json", "thaw").json == [{"frozen_until": None}]

@@ -21,11 +21,13 @@ def test_from_the_first_profile_to_the_last_grant(said: Say) -> None:
     assert (empty.code, empty.out) == (0, "")
     assert "no tenant has a profile" in empty.err
     (made,) = said(
-        "--json", "tenants", "create", "acme", "--jobs", "report.*", "--queue", "bulk", "--note", "Acme"
+        "--json", "tenants", "create", "acme", "--jobs", "report.*", "--queue", "bulk", "--description", "Acme"
     ).json
     assert (made["state"], made["jobs"], made["queue"], made["version"]) == ("ACTIVE", ["report.*"], "bulk", 1)
-    (changed,) = said("--json", "tenants", "set", "acme", "--add-job", "http.get", "--no-note", "--default-queue").json
-    assert (changed["jobs"], changed["note"], changed["queue"]) == (["report.*", "http.get"], None, None)
+    (changed,) = said(
+        "--json", "tenants", "set", "acme", "--add-job", "http.get", "--no-description", "--default-queue"
+    ).json
+    assert (changed["jobs"], changed["description"], changed["queue"]) == (["report.*", "http.get"], None, None)
     assert said("--json", "tenants", "set", "acme", "--remove-job", "http.get").json[0]["jobs"] == ["report.*"]
     said("tenants", "grant", "~installation", "--to", "iam:*", "--can", "admin")  # a tenant's grants leave an admin
     said("tenants", "grant", "acme", "--to", ALICE, "--can", "operator", "--can", "submit", "--jobs", "report.*")
@@ -62,8 +64,8 @@ def test_suspend_asks_first(said: Say) -> None:
     refused = said("tenants", "suspend", "acme")
     assert refused.code == 8
     assert "Stop all work of tenant acme" in refused.err
-    (found,) = said("--json", "tenants", "suspend", "acme", "--note", "unpaid", "--yes").json
-    assert (found["state"], found["suspension_note"]) == ("SUSPENDED", "unpaid")
+    (found,) = said("--json", "tenants", "suspend", "acme", "--reason", "unpaid", "--yes").json
+    assert (found["state"], found["suspension_reason"]) == ("SUSPENDED", "unpaid")
     assert said("--json", "tenants", "resume", "acme").json[0]["state"] == "ACTIVE"
 
 
@@ -80,7 +82,7 @@ def test_the_installations_defaults_are_a_profile(said: Say) -> None:
         (("set", "acme", "--add-job", "a"), "--add-job"),
         (("set", "acme", "--jobs", "a", "--no-jobs"), "--jobs"),
         (("set", "acme", "--queue", "a", "--default-queue"), "--queue"),
-        (("set", "acme", "--note", "a", "--no-note"), "--note"),
+        (("set", "acme", "--description", "a", "--no-description"), "--description"),
         (("set", "acme", "--jobs", "a", "--add-job", "b"), "--jobs"),
         (("grant", "acme", "--to", "iam:nobody", "--can", "admin"), "--to"),
         (("grant", "acme", "--to", "alice", "--can", "operator"), "--to"),
@@ -127,9 +129,9 @@ def test_who_has_no_grant_is_told_the_command_that_gives_it(said: Say) -> None:
 
 
 def test_a_reason_is_what_was_given_and_not_the_profiles_note(said: Say) -> None:
-    said("tenants", "create", "default", "--note", "contract 17")
+    said("tenants", "create", "default", "--description", "contract 17")
     said("--reason", "ticket 5", "tenants", "set", "default", "--jobs", "report.*")
-    said("tenants", "suspend", "default", "--note", "unpaid", "--yes")
+    said("tenants", "suspend", "default", "--reason", "unpaid", "--yes")
     lines = said("audit", "list", "--json").json
     assert [(line["act"], line["reason"]) for line in lines] == [
         ("suspend-tenant", "unpaid"),

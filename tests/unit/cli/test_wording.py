@@ -85,7 +85,7 @@ REFUSED = [
     ("why", "x#y", "NAME|RUN"),
     ("why", "s", "NAME|RUN"),
     ("schedules list", "--tag =x", "--tag"),
-    ("schedules bulk", "trigger --prefix a --note x", "--note"),
+    ("schedules bulk", "trigger --prefix a --reason x", "--reason"),
     ("import crontab", "no-such-file", "FILE"),
     ("runs list", "a,b", "NAME"),
     ("runs show", "x", "RUN"),

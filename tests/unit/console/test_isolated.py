@@ -62,9 +62,9 @@ def hostile() -> Browser:
             name, job, "*/5 * * * *", payload={TURN: TURN}, description=f"about {TURN}it", tags={"team": f"a{TURN}b"}
         )
     browser.harness.advance(timedelta(minutes=11))
-    scheduler.pause_schedule("good", note=f"moves {TURN}away")
-    scheduler.freeze(browser.harness.clock.now() + timedelta(hours=1), note=f"the base {TURN}moves")
-    browser.harness.tenants.create("default", note=f"Acme {TURN}Ltd")
+    scheduler.pause_schedule("good", reason=f"moves {TURN}away")
+    scheduler.freeze(browser.harness.clock.now() + timedelta(hours=1), reason=f"the base {TURN}moves")
+    browser.harness.tenants.create("default", description=f"Acme {TURN}Ltd")
     return browser
 
 

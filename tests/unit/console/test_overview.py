@@ -162,7 +162,7 @@ def test_a_ticker_that_stopped_is_seen(minutes: int, said: str) -> None:
 
 def test_a_freeze_says_why_and_by_whom() -> None:
     browser = Browser()
-    browser.scheduler.acting_as("bob@acme").freeze(NOON + timedelta(hours=4), note="the <database> moves")
+    browser.scheduler.acting_as("bob@acme").freeze(NOON + timedelta(hours=4), reason="the <database> moves")
     page = browser.get("")
     assert "the &lt;database&gt; moves" in page
     assert "By app:bob@acme" in page
@@ -170,7 +170,7 @@ def test_a_freeze_says_why_and_by_whom() -> None:
 
 def test_a_suspension_says_why() -> None:
     browser = Browser()
-    browser.harness.tenants.suspend("default", note="unpaid since March")
+    browser.harness.tenants.suspend("default", reason="unpaid since March")
     assert "unpaid since March" in browser.get("")
 
 

@@ -25,7 +25,7 @@ def test_a_profile_is_made_changed_and_listed() -> None:
     browser = Browser()
     assert "No profile yet" in browser.get("tenants")
     made = browser.confirm(
-        "tenants/new", tenant="acme", limited="yes", jobs="report.* greet", note="<us>", reason="new"
+        "tenants/new", tenant="acme", limited="yes", jobs="report.* greet", description="<us>", reason="new"
     )
     assert made.headers["location"] == "/console/t/default/tenant/acme?done=create"
     assert browser.harness.tenants.get("acme").jobs == ("report.*", "greet")
@@ -33,18 +33,18 @@ def test_a_profile_is_made_changed_and_listed() -> None:
     page = browser.get("tenants")
     assert "report.*, greet" in page
     assert "&lt;us&gt;" in page
-    assert browser.confirm("tenant/acme/edit", limited="", jobs="", queue="", note="theirs").status_code == 303
+    assert browser.confirm("tenant/acme/edit", limited="", jobs="", queue="", description="theirs").status_code == 303
     found = browser.harness.tenants.get("acme")
-    assert (found.jobs, found.note) == (None, "theirs")
+    assert (found.jobs, found.description) == (None, "theirs")
 
 
 def test_a_form_about_an_old_version_of_a_profile_is_refused() -> None:
     browser = Browser()
-    browser.harness.tenants.create("acme", note="a")
+    browser.harness.tenants.create("acme", description="a")
     action, hidden = post_form(browser.get("tenant/acme/edit"))
-    browser.harness.tenants.set("acme", note="b")
-    assert browser.send(action, {**hidden, "note": "c"}).status_code == 409
-    assert browser.harness.tenants.get("acme").note == "b"
+    browser.harness.tenants.set("acme", description="b")
+    assert browser.send(action, {**hidden, "description": "c"}).status_code == 409
+    assert browser.harness.tenants.get("acme").description == "b"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_last_use_of_a_key_is_shown() -> None:
 
 def test_who_is_no_operator_sees_the_tenants_that_he_may_name_and_no_profile() -> None:
     browser = Browser(actor=Actor(name="alice@acme", tenants={"default", "acme"}))
-    browser.harness.tenants.create("globex", note="a secret of theirs")
+    browser.harness.tenants.create("globex", description="a secret of theirs")
     page = browser.get("tenants")
     assert "/console/t/acme/" in page
     assert "globex" not in page

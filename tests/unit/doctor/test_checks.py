@@ -425,7 +425,7 @@ def test_jobs_that_no_worker_has_named_for_a_week(used: Settings) -> None:
 def test_a_suspended_tenant_is_told(used: Settings) -> None:
     tenants = Tenants(settings=used)
     assert "has no profile" in the(seen(used), "tenant", OK).what
-    tenants.suspend(used.tenant, note="unpaid")
+    tenants.suspend(used.tenant, reason="unpaid")
     found = the(seen(used), "tenant", WARN)
     assert "suspended: unpaid" in found.what
     assert found.remedy is not None
@@ -438,9 +438,7 @@ def test_a_queue_of_a_profile_that_does_not_exist_is_told(used: Settings) -> Non
     Tenants(settings=used).set(INSTALLATION, queue="typo")
     found = the(seen(used), "tenant", FAIL)
     assert "queue='typo' of the profile" in found.what
-    with pytest.raises(
-        InvalidInput, match=r"queue='typo': is the queue of the profile of tenant .*tenants set .* --queue"
-    ):
+    with pytest.raises(InvalidInput, match=r"queue='typo': is the queue of the profile of tenant .*ask an operator"):
         Scheduler(used.tenant, settings=used).submit("note")
     Tenants(settings=used).set(used.tenant, queue="default")
     assert "is served" in the(seen(used), "tenant", OK).what

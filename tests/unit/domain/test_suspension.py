@@ -9,7 +9,7 @@ from quarterjack.domain.tenants.suspension import forbids, not_served
 
 
 def in_state(state: TenantState, note: str | None = None) -> Governance:
-    return Governance(tenant="acme", own=TenantProfile(tenant="acme", state=state, suspension_note=note))
+    return Governance(tenant="acme", own=TenantProfile(tenant="acme", state=state, suspension_reason=note))
 
 
 @pytest.mark.parametrize("verb", Verb)
@@ -29,5 +29,5 @@ def test_the_installations_state_is_nobodys() -> None:
 
 def test_the_words_name_the_reason_and_the_remedy() -> None:
     said = not_served(in_state(TenantState.SUSPENDED, "unpaid"))
-    assert said == "tenant 'acme' is suspended (unpaid); `quarterjack tenants resume acme` ends it"
+    assert said == "tenant 'acme' is suspended (unpaid); ask an operator of the installation to resume it"
     assert "not used again" in (not_served(in_state(TenantState.ERASED)) or "")

@@ -27,8 +27,8 @@ FULL = TenantProfile(
     ),
     tier="gold",
     queue="bulk",
-    note="Acme Ltd.",
-    suspension_note="unpaid",
+    description="Acme Ltd.",
+    suspension_reason="unpaid",
     version=3,
     created_at=1,
     updated_at=2,
@@ -88,8 +88,8 @@ def test_put_is_conditional_on_the_version(memory: Memory) -> None:
     assert tenants.put(profile, expected=0)
     assert not tenants.put(profile, expected=0)
     assert not tenants.put(profile, expected=2)
-    assert tenants.put(replace(profile, note="x"), expected=1)
-    assert tenants.profile("acme") == replace(profile, note="x", version=2)
+    assert tenants.put(replace(profile, description="x"), expected=1)
+    assert tenants.profile("acme") == replace(profile, description="x", version=2)
     assert [found.tenant for found in tenants.profiles()] == ["acme"]
 
 

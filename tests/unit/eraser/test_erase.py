@@ -128,12 +128,12 @@ def test_each_call_without_time_gets_further_by_one_step(scene: ErasingScene) ->
 
 
 def test_a_tenant_with_a_profile_loses_its_grants_and_its_note(scene: ErasingScene) -> None:
-    profile = TenantProfile(tenant=ERASED, jobs=("note",), note=f"of {ERASED}", created_at=5)
+    profile = TenantProfile(tenant=ERASED, jobs=("note",), description=f"of {ERASED}", created_at=5)
     assert scene.services.tenants.put(profile, expected=0)
     scene.erase()
     found = scene.services.tenants.profile(ERASED)
     assert found is not None
-    assert (found.jobs, found.note, found.created_at, found.version) == (None, None, 5, 3)
+    assert (found.jobs, found.description, found.created_at, found.version) == (None, None, 5, 3)
 
 
 # The audit.

@@ -29,7 +29,7 @@ def test_every_act_on_a_schedule_has_a_line_with_its_revisions() -> None:
     owner = world.owner()
     owner.create_schedule("s", "note", DAILY)
     owner.update_schedule("s", expression="0 1 * * *")
-    owner.pause_schedule("s", note="why")
+    owner.pause_schedule("s", reason="why")
     owner.resume_schedule("s")
     owner.upsert_schedule("s", "note", "0 2 * * *")
     owner.bulk("retag", prefix="s", tags={"a": "b"})
@@ -266,7 +266,7 @@ def test_a_listing_takes_conditions() -> None:
     world = World()
     world.scheduler.create_schedule("s", "note", DAILY)
     world.scheduler.acting_as("alice").pause_schedule("s")
-    world.scheduler.freeze(at(600), note="move")
+    world.scheduler.freeze(at(600), reason="move")
     who = world.scheduler.audit
     assert [line.act for line in who().items] == ["freeze", "pause", "create"]
     assert [line.act for line in who(actor="alice").items] == ["pause"]

@@ -206,7 +206,7 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
         lambda: owner.upsert_schedule(name, job, other, pause_on_failure=3),
         lambda: owner.update_schedule(name, expression=other, client_token=token),
         lambda: owner.update_schedule(name, description=str(chance.randrange(3))),
-        lambda: owner.pause_schedule(name, note="n", client_token=token),
+        lambda: owner.pause_schedule(name, reason="n", client_token=token),
         lambda: owner.pause_schedule(name, until=soon),
         lambda: owner.resume_schedule(name, client_token=token),
         lambda: owner.resume_schedule(name),
@@ -229,7 +229,7 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
     ]
     if chance.random() < 0.12:
         acts = [
-            lambda: owner.freeze(soon, note="n"),
+            lambda: owner.freeze(soon, reason="n"),
             owner.thaw,
             lambda: owner.purge(job="bad"),
             lambda: owner.delete_schedule(name),

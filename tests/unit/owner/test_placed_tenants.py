@@ -51,7 +51,7 @@ def test_what_concerns_no_layout_reads_and_writes_none() -> None:
     world, faults = World(), Faults()
     on = tenants(world, faults)
     on.create("acme", limits={"schedules": 3})
-    on.set("acme", note="x")
+    on.set("acme", description="x")
     on.set("acme", limits={"weight": 1})
     assert layout(world).places == {}
     assert faults.verbs().count("layout") == 1, "of the last call, which found it as it was wanted"

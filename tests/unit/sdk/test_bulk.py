@@ -65,9 +65,9 @@ class Broken(Hook):
 
 def test_all_that_are_found_are_paused_and_resumed_and_no_other() -> None:
     world = many()
-    paused = world.scheduler.bulk("pause", prefix="team/", note="migration")
+    paused = world.scheduler.bulk("pause", prefix="team/", reason="migration")
     assert (paused.action, paused.done, paused.failed, paused.cursor) == ("pause", NAMES, {}, None)
-    assert {(head.state, head.note) for name, head in heads(world).items() if name in NAMES} == {
+    assert {(head.state, head.reason) for name, head in heads(world).items() if name in NAMES} == {
         (ScheduleState.PAUSED, "migration")
     }
     assert heads(world)["other"].state is ScheduleState.ACTIVE
@@ -291,7 +291,7 @@ def test_a_long_hold_up_is_not_caught_up_with() -> None:
         (lambda owner: owner.bulk([], prefix="a"), "action"),
         (lambda owner: owner.bulk("pause", prefix="b", cursor="a"), "cursor"),
         (lambda owner: owner.bulk("pause", prefix="b", drain=1), "drain"),
-        (lambda owner: owner.bulk("pause", prefix="team", note=7), "note"),
+        (lambda owner: owner.bulk("pause", prefix="team", reason=7), "note"),
         (lambda owner: owner.bulk("resume", prefix="team", note="x"), "note"),
         (lambda owner: owner.bulk("resume", prefix="team", drain=True), "drain"),
         (lambda owner: owner.bulk("pause", prefix="team", tags={"a": "b"}), "tags"),

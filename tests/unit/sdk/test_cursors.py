@@ -74,8 +74,8 @@ LISTINGS: list[tuple[Pager, Mapping[str, Any], list[Mapping[str, Any]]]] = [
     (redrive, {"job": "bad", "since": START}, [{"job": None}, {"until": UNTIL}, {"error_type": "ValueError"}]),
     (
         bulk,
-        {"prefix": "team/", "note": "x"},
-        [{"prefix": "team"}, {"tag": "team"}, {"note": "y"}, {"note": None}, {"action": "resume", "note": None}],
+        {"prefix": "team/", "reason": "x"},
+        [{"prefix": "team"}, {"tag": "team"}, {"reason": "y"}, {"reason": None}, {"action": "resume", "reason": None}],
     ),
     (
         bulk,

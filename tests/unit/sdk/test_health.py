@@ -58,18 +58,18 @@ def test_states_have_the_doctors_bounds() -> None:
 def test_a_freeze_tells_until_when_since_when_why_and_by_whom() -> None:
     made = harness()
     assert not made.scheduler.holds()
-    made.scheduler.acting_as("bob@acme").freeze(NOON + timedelta(hours=4), note="the database moves")
+    made.scheduler.acting_as("bob@acme").freeze(NOON + timedelta(hours=4), reason="the database moves")
     found = made.scheduler.holds()
     assert found
     assert found.freeze is not None
     assert (found.freeze.until, found.freeze.since) == (NOON + timedelta(hours=4), NOON)
-    assert (found.freeze.note, found.freeze.actor) == ("the database moves", "app:bob@acme")
+    assert (found.freeze.reason, found.freeze.actor) == ("the database moves", "app:bob@acme")
     made.scheduler.thaw()
     assert not made.scheduler.holds()
 
 
 def test_a_suspension_tells_why() -> None:
     made = harness()
-    made.tenants.suspend("default", note="unpaid")
+    made.tenants.suspend("default", reason="unpaid")
     suspended: Any = made.scheduler.holds().suspended
     assert "unpaid" in suspended

@@ -25,7 +25,7 @@ def create(owner: Scheduler, **changes: Any) -> Any:
 CHANGES: list[Call] = [
     lambda owner: owner.update_schedule("s", payload=2, client_token="u"),
     lambda owner: owner.upsert_schedule("s", "note", "0 9 * * *", client_token="u"),
-    lambda owner: owner.pause_schedule("s", note="n", client_token="u"),
+    lambda owner: owner.pause_schedule("s", reason="n", client_token="u"),
     lambda owner: owner.delete_schedule("s", client_token="u"),
 ]
 

@@ -120,11 +120,11 @@ def test_who_manages_it_is_kept_unless_it_is_said() -> None:
 def test_a_paused_one_stays_paused_and_a_deleted_one_is_created() -> None:
     world = World()
     upsert(world)
-    world.scheduler.pause_schedule("s", note="holidays")
+    world.scheduler.pause_schedule("s", reason="holidays")
     assert upsert(world) == "unchanged"
     assert upsert(world, payload=1) == "updated"
     head = world.scheduler.get_schedule("s")
-    assert (head.state, head.note, head.revision) == (ScheduleState.PAUSED, "holidays", 2)
+    assert (head.state, head.reason, head.revision) == (ScheduleState.PAUSED, "holidays", 2)
     world.scheduler.delete_schedule("s")
     assert upsert(world, payload=1) == "created"
     assert world.scheduler.get_schedule("s").state is ScheduleState.ACTIVE

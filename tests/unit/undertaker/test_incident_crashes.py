@@ -78,8 +78,8 @@ def paused_after_two(scene: Scene) -> list[str]:
     found = settled(scene)
     (head,) = scene.world.memory.heads()
     rows = [run.state for run in counted(scene.world.memory, OWNER)]
-    if head.state is not ScheduleState.PAUSED or not (head.note or "").startswith("paused by itself: 2 in a row"):
-        found.append(f"it is {head.state}: {head.note}, after {rows}")
+    if head.state is not ScheduleState.PAUSED or not (head.reason or "").startswith("paused by itself: 2 in a row"):
+        found.append(f"it is {head.state}: {head.reason}, after {rows}")
     unstarted = [run.ref.key for run in scene.world.memory.runs(OWNER) if run.state is RunState.QUEUED]
     return [*found, *(f"still waits: {key}" for key in unstarted)]
 

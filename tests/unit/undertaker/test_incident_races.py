@@ -38,7 +38,7 @@ def bury_while(scene: Scene, verb: str, meanwhile: Callable[[], object]) -> None
 
 
 ACTS: dict[str, Callable[[Scene], object]] = {
-    "pause": lambda scene: scene.scheduler.pause_schedule("s", note="mine"),
+    "pause": lambda scene: scene.scheduler.pause_schedule("s", reason="mine"),
     "update": lambda scene: scene.scheduler.update_schedule("s", payload={"n": 2}),
     "delete": lambda scene: scene.scheduler.delete_schedule("s"),
     "another undertaker": lambda scene: scene.bury(),
@@ -57,15 +57,15 @@ def test_an_owner_who_comes_between_loses_nothing(act: str, verb: str) -> None:
         "delete": ScheduleState.DELETED,
     }.get(act, ScheduleState.ACTIVE)
     if act == "pause":
-        assert (scene.head.note, scene.head.failing) == ("mine", 2)
+        assert (scene.head.reason, scene.head.failing) == ("mine", 2)
 
 
 @pytest.mark.parametrize("verb", ["head", "revisions", "succeeded", "note"])
 def test_a_pause_by_the_owner_and_one_by_failure_are_one_pause(verb: str) -> None:
     scene = a_death(pause_on_failure=2)
-    bury_while(scene, verb, lambda: scene.scheduler.pause_schedule("s", note="mine"))
+    bury_while(scene, verb, lambda: scene.scheduler.pause_schedule("s", reason="mine"))
     scene.live(600)
-    assert (scene.head.state, scene.head.note) == (ScheduleState.PAUSED, "mine")
+    assert (scene.head.state, scene.head.reason) == (ScheduleState.PAUSED, "mine")
     assert scene.kinds == ["failure"]
 
 

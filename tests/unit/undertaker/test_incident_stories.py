@@ -120,7 +120,7 @@ def test_so_many_dead_runs_in_a_row_pause_the_schedule() -> None:
     assert scene.began() == [60, 120, 180]
     paused = scene.now_is
     assert (paused.state, paused.failing) == ("PAUSED", 3)
-    assert paused.note == f"paused by itself: 3 in a row failed for good, at last {scene.run(180).ref}"
+    assert paused.reason == f"paused by itself: 3 in a row failed for good, at last {scene.run(180).ref}"
     assert scene.kinds == ["failure", "paused"]
     assert {run.state for run in scene.memory.runs("acme/s")} == {RunState.DEAD, RunState.CANCELLED}
 
@@ -143,7 +143,7 @@ def test_a_resume_begins_the_count_anew_and_the_incident_goes_on() -> None:
     assert scene.now_is.state == "PAUSED"
     incident = scene.head.incident
     scene.scheduler.resume_schedule("s")
-    assert (scene.head.failing, scene.head.note, scene.head.incident) == (0, None, incident)
+    assert (scene.head.failing, scene.head.reason, scene.head.incident) == (0, None, incident)
     scene.live(61)
     assert (scene.head.failing, scene.now_is.state) == (1, "ACTIVE")
     scene.live(5 * 60)
@@ -158,9 +158,9 @@ def test_a_resume_begins_the_count_anew_and_the_incident_goes_on() -> None:
 def test_a_schedule_whose_owner_paused_it_is_not_paused_again() -> None:
     scene = Scene()
     scene.schedule(pause_on_failure=1)
-    scene.during = lambda ctx: scene.scheduler.pause_schedule("s", note="mine")  # type: ignore[assignment]
+    scene.during = lambda ctx: scene.scheduler.pause_schedule("s", reason="mine")  # type: ignore[assignment]
     scene.live(3 * 60)
-    assert (scene.head.note, scene.head.failing, scene.kinds) == ("mine", 1, ["failure"])
+    assert (scene.head.reason, scene.head.failing, scene.kinds) == ("mine", 1, ["failure"])
 
 
 # A success that is expected.

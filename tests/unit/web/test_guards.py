@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from quarterjack.web import ApiKeyAccess, create_app
+from quarterjack.web import Actor, ApiKeyAccess, create_app
 
 from tests.support.api import KEY, NIGHTLY, Api, AsgiClient
 
 NAME = "/schedules/nightly"
+OPERATOR = Actor(name="root@acme", operator=True)
 
 
 @pytest.fixture
@@ -47,6 +48,39 @@ def test_an_empty_if_match_is_no_guard_and_is_refused(api: Api, method: str, pat
     status, problem = api.problem(method, path, body, If_Match=empty)
     assert (status, problem["code"], problem["field"]) == (400, "malformed", "If-Match")
     assert api.get(NAME) == before
+
+
+WRONG = [
+    ("PUT", NAME, NIGHTLY | {"expression": "61 * * * *"}),
+    ("PUT", NAME, NIGHTLY | {"colour": "red"}),
+    ("PATCH", NAME, {"timezone": "Europe/Nowhere"}),
+    ("PATCH", NAME, {"colour": "red"}),
+    ("DELETE", f"{NAME}?drain=2", None),
+    ("POST", f"{NAME}/pause", {"until": "2020-01-01T00:00:00Z"}),
+    ("POST", f"{NAME}/pause", {"reason": "x" * 1_001}),
+    ("POST", f"{NAME}/runs", {"payload": "x" * 300_000}),
+    ("POST", f"{NAME}/backfills", {"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRONG)
+@pytest.mark.parametrize("stale", ['"r9"', '"r1-0123456789abcdef"', '"abc"', 'W/"r1"', '"r8", "r9"'])
+def test_a_wrong_request_is_told_so_before_its_precondition_is_evaluated(
+    api: Api, method: str, path: str, body: Any, stale: str
+) -> None:
+    """RFC 9110, 13.2.1: preconditions are ignored where the answer without them would be neither a success nor a 412."""
+    before = api.get(NAME)
+    assert api.problem(method, path, body, If_Match=stale)[0] == api.problem(method, path, body)[0] == 422
+    assert api.get(NAME) == before
+
+
+@pytest.mark.parametrize("stale", ['"v9"', '"abc"', 'W/"v1"', '"v8", "v9"'])
+def test_a_wrong_profile_is_told_so_before_its_precondition_is_evaluated(stale: str) -> None:
+    api = Api(actor=OPERATOR)
+    api.ask("POST", "/tenants", {"tenant": "acme"}, tenant=None)
+    for body, status in (({"jobs": ["a b"]}, 422), ({"limits": {"nosuch": 1}}, 422), ({"jobs": ["greet"]}, 412)):
+        assert api.problem("PATCH", "/tenants/acme", body, tenant=None, If_Match=stale)[0] == status, body
+    assert api.get("/tenants/acme", tenant=None)["jobs"] is None
 
 
 def test_several_lines_of_if_match_are_one_list(api: Api) -> None:

@@ -14,7 +14,7 @@ def with_schedules(count: int, **options: Any) -> Api:
 
 def test_an_act_on_many_is_previewed_done_and_told() -> None:
     api = with_schedules(3)
-    body = {"action": "pause", "filter": {"tag": "team=a"}, "note": "the move"}
+    body = {"action": "pause", "filter": {"tag": "team=a"}, "reason": "the move"}
     preview = api.post("/bulk", body | {"dry_run": True})
     assert (preview["done"], preview["dry_run"], preview["cursor"]) == (["s0", "s1", "s2"], True, None)
     assert {one["state"] for one in api.get("/schedules")["items"]} == {"ACTIVE"}
@@ -24,7 +24,8 @@ def test_an_act_on_many_is_previewed_done_and_told() -> None:
     assert len(lines) == 3
     assert len({line["call"] for line in lines}) == 1
     assert (
-        api.problem("POST", "/bulk", {"action": "resume", "filter": {"prefix": "s"}, "note": "x"})[1]["field"] == "note"
+        api.problem("POST", "/bulk", {"action": "resume", "filter": {"prefix": "s"}, "reason": "x"})[1]["field"]
+        == "reason"
     )
 
 
@@ -156,7 +157,7 @@ def test_what_is_of_the_installation() -> None:
 def test_a_tenant_is_frozen_and_thawed() -> None:
     api = Api()
     assert api.get("/freeze") == {"until": None}
-    frozen = api.put("/freeze", {"until": "2026-05-05T00:00:00Z", "note": "the move"})
+    frozen = api.put("/freeze", {"until": "2026-05-05T00:00:00Z", "reason": "the move"})
     assert frozen == api.get("/freeze") == {"until": "2026-05-05T00:00:00+00:00"}
     assert api.ask("DELETE", "/freeze").status_code == 204
     assert api.get("/freeze") == {"until": None}

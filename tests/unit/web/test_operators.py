@@ -42,7 +42,7 @@ def test_a_tenant_is_made_changed_suspended_and_resumed() -> None:
     changed = api.ask("PATCH", "/tenants/acme", {"add_jobs": ["report.*"]}, tenant=None, If_Match='"v1"')
     assert changed.json()["jobs"] == ["greet", "report.*"]
     assert api.problem("PATCH", "/tenants/acme", {"jobs": None}, tenant=None, If_Match='"v1"')[0] == 412
-    assert api.post("/tenants/acme/suspend", {"note": "unpaid"}, tenant=None)["state"] == "SUSPENDED"
+    assert api.post("/tenants/acme/suspend", {"reason": "unpaid"}, tenant=None)["state"] == "SUSPENDED"
     assert api.post("/tenants/acme/resume", tenant=None)["state"] == "ACTIVE"
     assert [one["name"] for one in api.get("/tenants", tenant=None)["items"]] == ["acme"]
     assert api.problem("GET", "/tenants/nobody", tenant=None)[0] == 404
@@ -58,7 +58,7 @@ def test_the_figures_of_a_tenant_are_told() -> None:
 
 def test_a_profile_is_changed_as_several_tags_or_any_say() -> None:
     api = Api(actor=OPERATOR)
-    path, change = "/tenants/acme", {"note": "ours"}
+    path, change = "/tenants/acme", {"description": "ours"}
     assert api.problem("PATCH", path, change, tenant=None, If_Match="*")[0] == 404, "there is none"
     api.ask("POST", "/tenants", {"tenant": "acme"}, tenant=None)
     assert api.problem("PATCH", path, change, tenant=None, If_Match='"v0", "v9"')[0] == 412
@@ -126,7 +126,7 @@ def test_limits_are_set_shown_and_taken_back() -> None:
     assert made["limits"] == {"runs_per_second": 0.5, "schedules": 2}
     changed = api.ask("PATCH", "/tenants/acme", {"limits": {"schedules": None, "runs_burst": 4}}, tenant=None).json()
     assert changed["limits"] == {"runs_per_second": 0.5, "runs_burst": 4}
-    assert api.ask("PATCH", "/tenants/acme", {"note": "x"}, tenant=None).json()["limits"] == changed["limits"]
+    assert api.ask("PATCH", "/tenants/acme", {"description": "x"}, tenant=None).json()["limits"] == changed["limits"]
     status, said = api.problem("PATCH", "/tenants/acme", {"limits": {"shedules": 1}}, tenant=None)
     assert (status, said["field"], said["remedy"]) == (422, "limits", "did you mean 'schedules'?")
     for value in (True, False, [1], {"a": 1}):

@@ -83,7 +83,7 @@ def test_a_put_of_what_was_read_removes_no_payload_that_its_sender_may_not_see()
 
 def test_who_may_change_and_not_read_gets_the_answer_of_the_change() -> None:
     api, _ = granted(to="eve@acme", can=["pause", "create"])
-    assert api.post("/schedules/nightly/pause", {"note": "x"})["state"] == "PAUSED"
+    assert api.post("/schedules/nightly/pause", {"reason": "x"})["state"] == "PAUSED"
     made = api.put("/schedules/other", NIGHTLY, 201)
     assert (made["name"], made["definition"]) == ("other", {})
     assert api.problem("GET", "/schedules/other")[0] == 403

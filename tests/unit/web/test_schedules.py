@@ -76,7 +76,7 @@ def test_a_tag_changes_with_whatever_an_owner_changes_and_with_nothing_else() ->
     tags = [api.ask("PUT", "/schedules/nightly", NIGHTLY | {"expression": "0 * * * *"}).headers["etag"]]
     changes: list[dict[str, Any]] = [{"description": "x"}, {"tags": {"a": "b"}}, {"timezone": "UTC"}]
     tags += [api.ask("PATCH", "/schedules/nightly", change).headers["etag"] for change in changes]
-    tags.append(api.ask("POST", "/schedules/nightly/pause", {"note": "why"}).headers["etag"])
+    tags.append(api.ask("POST", "/schedules/nightly/pause", {"reason": "why"}).headers["etag"])
     tags.append(api.ask("POST", "/schedules/nightly/resume").headers["etag"])
     assert len(set(tags)) == len(tags)
     api.harness.advance(hours=5)
@@ -185,8 +185,12 @@ def test_merging_is_that_of_the_rfc() -> None:
 def test_pause_resume_and_skip() -> None:
     api = Api()
     api.put("/schedules/nightly", NIGHTLY | {"expression": "0 * * * *"}, 201)
-    paused = api.post("/schedules/nightly/pause", {"note": "the move", "until": "2026-05-04T20:00:00+02:00"})
-    assert (paused["state"], paused["note"], paused["resume_at"]) == ("PAUSED", "the move", "2026-05-04T18:00:00+00:00")
+    paused = api.post("/schedules/nightly/pause", {"reason": "the move", "until": "2026-05-04T20:00:00+02:00"})
+    assert (paused["state"], paused["reason"], paused["resume_at"]) == (
+        "PAUSED",
+        "the move",
+        "2026-05-04T18:00:00+00:00",
+    )
     assert api.post("/schedules/nightly/resume")["state"] == "ACTIVE"
     skipped = api.post("/schedules/nightly/skip-next", Idempotency_Key="s")
     assert (skipped["state"], skipped["due"]) == ("SKIPPED", "2026-05-04T13:00:00+00:00")

@@ -132,7 +132,7 @@ def before_it_existed(stage: Stage) -> Answer:
 def paused(stage: Stage) -> Answer:
     stage.create()
     stage.pass_time(12)
-    stage.scheduler.pause_schedule("s", note="the shop moves", until=at("12:00"))
+    stage.scheduler.pause_schedule("s", reason="the shop moves", until=at("12:00"))
     stage.pass_time(20)
     return stage.why("08:20")
 
@@ -275,7 +275,7 @@ def to_come_and_claimed(stage: Stage) -> Answer:
 
 def to_come_in_a_freeze(stage: Stage) -> Answer:
     stage.create()
-    stage.scheduler.freeze(at("10:00"), note="we move the database")
+    stage.scheduler.freeze(at("10:00"), reason="we move the database")
     return stage.why("08:40")
 
 
@@ -328,7 +328,7 @@ def waits_for_a_worker(stage: Stage) -> Answer:
 
 def frozen(stage: Stage) -> Answer:
     stage.create()
-    stage.scheduler.freeze(at("10:00"), note="we move the database")
+    stage.scheduler.freeze(at("10:00"), reason="we move the database")
     stage.pass_time(25)
     return stage.why("08:10")
 
@@ -391,7 +391,7 @@ def after_an_outage(stage: Stage) -> Answer:
 
 def to_come_while_suspended(stage: Stage) -> Answer:
     stage.create("0 9 * * *")
-    stage.harness.tenants.suspend("acme", note="unpaid")
+    stage.harness.tenants.suspend("acme", reason="unpaid")
     return stage.why("09:00")
 
 
@@ -417,14 +417,14 @@ def waits_in_line(stage: Stage) -> Answer:
 
 def suspended(stage: Stage) -> Answer:
     stage.create()
-    stage.harness.tenants.suspend("acme", note="unpaid")
+    stage.harness.tenants.suspend("acme", reason="unpaid")
     stage.pass_time(25)
     return stage.why("08:10")
 
 
 def after_a_suspension(stage: Stage) -> Answer:
     stage.create()
-    stage.harness.tenants.acting_as("boss").suspend("acme", note="unpaid")
+    stage.harness.tenants.acting_as("boss").suspend("acme", reason="unpaid")
     stage.pass_time(120)
     stage.harness.tenants.acting_as("boss").resume("acme")
     stage.pass_time(10)
@@ -460,7 +460,7 @@ def after_a_freeze(stage: Stage) -> Answer:
 
 def after_a_thaw(stage: Stage) -> Answer:
     """The freeze began before the fire was due, and its record is overwritten."""
-    stage.scheduler.freeze(at("20:00"), note="we move")
+    stage.scheduler.freeze(at("20:00"), reason="we move")
     stage.create()
     stage.pass_time(120)
     stage.scheduler.acting_as("bob").thaw()
@@ -481,10 +481,10 @@ def after_a_thaw_of_a_long_freeze(stage: Stage) -> Answer:
 
 def after_a_freeze_in_place_of_another(stage: Stage) -> Answer:
     """The later one began when the run had started."""
-    stage.scheduler.freeze(at("08:30"), note="first")
+    stage.scheduler.freeze(at("08:30"), reason="first")
     stage.create()
     stage.pass_time(120)
-    stage.scheduler.freeze(at("12:00"), note="second")
+    stage.scheduler.freeze(at("12:00"), reason="second")
     return stage.why("08:10")
 
 
@@ -662,7 +662,7 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     after_the_last: (Verdict.NO_FIRE, (Cause.BOUNDS,), "there is none after it"),
     spread: (Verdict.NO_FIRE, (Cause.SPREAD,), "window=600 moves each fire later"),
     before_it_existed: (Verdict.NOT_CREATED, (Cause.NOT_CREATED,), "it was created by app:ada at 2026-05-04 08:00:00Z"),
-    paused: (Verdict.PAUSED, (Cause.PAUSE,), "The note of the pause says: the shop moves"),
+    paused: (Verdict.PAUSED, (Cause.PAUSE,), "The reason of the pause: the shop moves"),
     paused_and_resumed: (Verdict.PAUSED, (Cause.PAUSE,), "at 2026-05-04 08:12:00Z until 2026-05-04 08:32:00Z"),
     deleted: (Verdict.DELETED, (Cause.DELETION,), "The schedule was deleted at 2026-05-04 08:12:00Z; it still is."),
     paused_then_deleted: (
@@ -898,7 +898,7 @@ class Meddling(Hook):
     def after_call(self, operation: str, detail: Detail) -> None:
         if detail.verb == "history" and self.times:
             self.times -= 1
-            self.stage.scheduler.pause_schedule("s", note=f"time {self.times}", until=at(f"12:{self.times:02}"))
+            self.stage.scheduler.pause_schedule("s", reason=f"time {self.times}", until=at(f"12:{self.times:02}"))
             self.stage.harness.clock.advance(timedelta(minutes=10))
 
 

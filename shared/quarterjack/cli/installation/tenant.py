@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quarterjack.cli.parameters import Yes
+from quarterjack.cli.parameters import Reason, Yes
 from quarterjack.cli.shell import Shell, text_of
 from quarterjack.cli.typed import COMING
 
@@ -15,13 +15,13 @@ from quarterjack.cli.typed import COMING
 def freeze(
     shell: Shell,
     until: Annotated[datetime, COMING, typer.Argument(help="E.g. 2h, 'tomorrow 09:00', or 2026-12-24T18:00:00Z.")],
-    note: Annotated[str | None, typer.Option(help="The reason, as text.")] = None,
+    reason: Reason = None,
     *,
     yes: Yes = False,
 ) -> None:
     """Start no run of the tenant until this time. Running attempts continue; due runs start afterwards."""
     shell.confirm(f"Stop all starts of tenant {shell.settings.tenant} until {text_of(until)}", yes=yes)
-    shell.scheduler.freeze(until, note=note)
+    shell.scheduler.freeze(until, reason=reason)
     frozen(shell)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from quarterjack import Tenant
 from quarterjack.cli.installation.erasing import erase
-from quarterjack.cli.parameters import Yes, matching
+from quarterjack.cli.parameters import Reason, Yes, matching
 from quarterjack.cli.shell import Shell
 from quarterjack.cli.tables import Column
 from quarterjack.domain.tenants.limits import typed_limits
@@ -32,7 +32,7 @@ TierOf = Annotated[
     str | None, typer.Option(help="Tier whose jobs, queue and limits count where it has none of its own.")
 ]
 QueueOf = Annotated[str | None, typer.Option(help="Queue of runs for which neither job nor caller names one.")]
-Note = Annotated[str | None, typer.Option(help="Text for people: whose it is.")]
+Description = Annotated[str | None, typer.Option(help="Text for people: whose it is.")]
 Limit = Annotated[
     list[str] | None,
     typer.Option(
@@ -53,7 +53,8 @@ _COLUMNS = (
     Column("grants", drop=3, show=lambda tenant: str(len(tenant.grants))),
     Column("tier", drop=5),
     Column("queue", drop=4),
-    Column("note", drop=1, cut=24, show=lambda tenant: tenant.suspension_note or tenant.note or ""),
+    Column("suspension_reason", drop=1, cut=24),
+    Column("description", drop=2, cut=24),
 )
 
 
@@ -89,12 +90,14 @@ def create(
     jobs: Jobs = None,
     tier: TierOf = None,
     queue: QueueOf = None,
-    note: Note = None,
+    description: Description = None,
     limit: Limit = None,
 ) -> None:
     """Give a tenant a profile. Without --jobs it may run those of the installation, or all."""
     limits = typed_limits(limit or ())
-    _show(shell, shell.tenants.create(tenant, jobs=jobs, tier=tier, queue=queue, note=note, limits=limits))
+    _show(
+        shell, shell.tenants.create(tenant, jobs=jobs, tier=tier, queue=queue, description=description, limits=limits)
+    )
 
 
 @app.command("set")
@@ -104,7 +107,7 @@ def set_(
     jobs: Jobs = None,
     tier: TierOf = None,
     queue: QueueOf = None,
-    note: Note = None,
+    description: Description = None,
     limit: Limit = None,
     add_job: Annotated[list[str] | None, typer.Option(help="One more job that it may run. Repeatable.")] = None,
     remove_job: Annotated[list[str] | None, typer.Option(help="One job less, as it is listed. Repeatable.")] = None,
@@ -116,14 +119,14 @@ def set_(
     no_jobs: Annotated[bool, typer.Option("--no-jobs", help="It may run no job at all.")] = False,
     no_tier: Annotated[bool, typer.Option("--no-tier", help="It is of no tier.")] = False,
     default_queue: Annotated[bool, typer.Option("--default-queue", help="The queue of the installation.")] = False,
-    no_note: Annotated[bool, typer.Option("--no-note", help="Remove the note.")] = False,
+    no_description: Annotated[bool, typer.Option("--no-description", help="Remove the description.")] = False,
 ) -> None:
     """Change the given parts of a tenant's profile; a tenant without one gets one. All processes follow within 5 s."""
     _one_of("jobs", jobs=jobs, default_jobs=default_jobs, no_jobs=no_jobs)
     _one_of("tier", tier=tier, no_tier=no_tier)
     _one_of("queue", queue=queue, default_queue=default_queue)
-    _one_of("note", note=note, no_note=no_note)
-    given: dict[str, Any] = {"jobs": jobs or None, "tier": tier, "queue": queue, "note": note}
+    _one_of("description", description=description, no_description=no_description)
+    given: dict[str, Any] = {"jobs": jobs or None, "tier": tier, "queue": queue, "description": description}
     given = {name: value for name, value in given.items() if value is not None}
     if default_jobs or no_jobs:
         given["jobs"] = [] if no_jobs else None
@@ -131,8 +134,8 @@ def set_(
         given["tier"] = None
     if default_queue:
         given["queue"] = None
-    if no_note:
-        given["note"] = None
+    if no_description:
+        given["description"] = None
     changed = shell.tenants.set(
         tenant,
         add_jobs=add_job or (),
@@ -148,13 +151,13 @@ def set_(
 def suspend(
     shell: Shell,
     tenant: OneTenant,
-    note: Annotated[str | None, typer.Option(help="Why, in refusals and wherever runs wait for it.")] = None,
+    reason: Reason = None,
     *,
     yes: Yes = False,
 ) -> None:
     """Accept no work of a tenant and start none, until it is resumed. Nothing is lost; running attempts continue."""
     shell.confirm(f"Stop all work of tenant {tenant}", yes=yes)
-    _show(shell, shell.tenants.suspend(tenant, note=note))
+    _show(shell, shell.tenants.suspend(tenant, reason=reason))
 
 
 @app.command()

@@ -18,6 +18,7 @@ from quarterjack.cli.parameters import (
     Limit,
     Name,
     Payload,
+    Reason,
     Strict,
     Yes,
     matching,
@@ -165,7 +166,7 @@ app.command("preview")(of_schedule)
 def pause(
     shell: Shell,
     name: Name,
-    note: Annotated[str | None, typer.Option(help="The reason, as text.")] = None,
+    reason: Reason = None,
     until: Until = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
@@ -174,7 +175,7 @@ def pause(
 ) -> None:
     """Pause a schedule: after the return none of its runs starts."""
     given: dict[str, Any] = {"expected_revision": expected_revision, "client_token": client_token, "drain": drain}
-    shell.show(shell.scheduler.pause_schedule(name, note=note, until=until, **given))
+    shell.show(shell.scheduler.pause_schedule(name, reason=reason, until=until, **given))
 
 
 @app.command()
@@ -232,7 +233,7 @@ app.command("backfill")(backfills.start)
 def bulk(
     shell: Shell,
     action: Annotated[str, typer.Argument(help="pause, resume, delete, retag or trigger.")],
-    note: Annotated[str | None, typer.Option(help="pause: the reason, as text.")] = None,
+    reason: Reason = None,
     until: Annotated[
         datetime | None, COMING, typer.Option(help="pause: resume them at this time, e.g. 2h, or 'tomorrow 09:00'.")
     ] = None,
@@ -255,7 +256,7 @@ def bulk(
     schedule does not stop the others; the exit code is then 1.
     """
     conditions |= {
-        "note": note,
+        "reason": reason,
         "until": until,
         "drain": drain,
         "client_token": client_token,

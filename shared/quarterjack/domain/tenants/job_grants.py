@@ -9,7 +9,7 @@ KIND = "JobNotGranted"  # of its failure: what dead runs are found and redriven 
 
 
 def job_problem(governance: Governance, job: str, *, by_name: bool) -> str | None:
-    """Why the tenant may not run a job, and the command that gives it; None: it may.
+    """Why the tenant may not run a job, and its remedy; None: it may.
 
     ``by_name``: the job does whatever its payload says, so that no pattern gives it (``Job.by_name``).
     """
@@ -18,9 +18,9 @@ def job_problem(governance: Governance, job: str, *, by_name: bool) -> str | Non
     why = f"tenant {governance.tenant!r} may not run job {job!r}"
     if by_name and governance.may_run(job, by_name=False):
         why = f"{why}: what it does is for its payload to say, so a pattern such as * does not give it"
-    return f"{why}; {command_for(governance.tenant, job)}"
+    return f"{why}; ask an operator of the installation for it"
 
 
 def command_for(tenant: str, job: str) -> str:
-    """What gives a tenant a job."""
-    return f"`quarterjack tenants set {tenant} --add-job {job}` gives it"
+    """What an operator runs to give a tenant a job."""
+    return f"quarterjack tenants set {tenant} --add-job {job}"

@@ -64,8 +64,8 @@ class TenantProfile:
     tier: str | None = None  # whose jobs, queue and limits count where the tenant has none of its own
     queue: str | None = None  # declared queue of runs for which neither job nor caller names one; None: the default one
     limits: TenantLimits = NO_LIMITS  # its own; the installation's count where it has none
-    note: str | None = None  # whose it is
-    suspension_note: str | None = None  # why it is suspended; None while it is not
+    description: str | None = None  # whose it is
+    suspension_reason: str | None = None  # why it is suspended; None while it is not
     version: int = 0  # of the stored row; 0: not stored
     created_at: int = 0  # UTC ms
     updated_at: int = 0  # UTC ms

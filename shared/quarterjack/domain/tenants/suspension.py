@@ -11,14 +11,19 @@ _OF_ERASED = frozenset(
 
 
 def not_served(governance: Governance) -> str | None:
-    """Why nothing of the tenant starts, and the command that ends it; None: it is served."""
+    """Why nothing of the tenant starts, and the tenant's remedy; None: it is served."""
     profile, tenant = governance.profile, governance.tenant
     if profile.accepts:
         return None
     if profile.is_erased:
         return f"tenant {tenant!r} is {profile.state}: nothing of it is accepted or started any more; its name is not used again"
-    note = f" ({profile.suspension_note})" if profile.suspension_note else ""
-    return f"tenant {tenant!r} is suspended{note}; `quarterjack tenants resume {tenant}` ends it"
+    why = f" ({profile.suspension_reason})" if profile.suspension_reason else ""
+    return f"tenant {tenant!r} is suspended{why}; ask an operator of the installation to resume it"
+
+
+def command_for(governance: Governance) -> str | None:
+    """What an operator runs to end the suspension; None: nothing ends it."""
+    return None if governance.profile.is_erased else f"quarterjack tenants resume {governance.tenant}"
 
 
 def forbids(governance: Governance, verb: Verb) -> str | None:

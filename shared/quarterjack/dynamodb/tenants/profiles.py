@@ -36,7 +36,7 @@ PROFILE = "#profile"
 _ALONG = 2 * SECOND
 _EARLY = 4 * SECOND  # age from which one thread reads it anew while the others go on with what is known
 _MOST = 10_000  # profiles that a process remembers
-_TEXTS = ("tier", "queue", "note", "suspension_note")  # attributes named as the fields
+_TEXTS = ("tier", "queue", "description", "suspension_reason")  # attributes named as the fields
 _NUMBERS = ("version", "created_at", "updated_at")  # likewise
 
 

@@ -229,7 +229,7 @@ def _new_head(
     }
     if kept is None:
         return _labelled(spec, Head(tenant=revision.tenant, name=revision.name, created_at=now, **current))
-    over: dict[str, Any] = {} if stays_paused else dict.fromkeys(("note", "resume_at", "paused_at", "paused_by"))
+    over: dict[str, Any] = {} if stays_paused else dict.fromkeys(("reason", "resume_at", "paused_at", "paused_by"))
     return _labelled(spec, replace(kept, **current, **over))
 
 

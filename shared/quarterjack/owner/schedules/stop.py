@@ -36,14 +36,21 @@ Tags = Mapping[str, str | None]  # None removes one
 
 
 def pause(
-    call: ScheduleCall, context: FireContext, *, note: str | None = None, until: int | None = None, drain: bool = False
+    call: ScheduleCall,
+    context: FireContext,
+    *,
+    reason: str | None = None,
+    until: int | None = None,
+    drain: bool = False,
 ) -> Head:
-    """Stop a schedule until it is resumed, by its owner or at ``until`` (UTC ms).
+    """Stop a schedule until it is resumed, by its owner or at ``until`` (UTC ms). Without a reason the caller's counts.
 
     Pausing again finishes an interrupted pause, and sets its end anew.
     """
     by = ClosedBy.DRAINED if drain else ClosedBy.PAUSED
-    return _close(call, _Stop(state=ScheduleState.PAUSED, by=by, note=note, resume_at=until), context)
+    return _close(
+        call, _Stop(state=ScheduleState.PAUSED, by=by, reason=reason or context.caller.reason, resume_at=until), context
+    )
 
 
 def delete(call: ScheduleCall, context: FireContext, *, drain: bool = False) -> Head:
@@ -58,7 +65,7 @@ class _Stop:
 
     state: ScheduleState  # of the head afterwards
     by: ClosedBy  # the reason of the revision's end
-    note: str | None = None  # None keeps the present note
+    reason: str | None = None  # None keeps the present reason
     resume_at: int | None = None  # UTC ms at which the pause ends
 
     @property
@@ -70,7 +77,7 @@ class _Stop:
         if head.state is self.state and head.resume_at == self.resume_at and not changed:
             return ChangeResult(head=head, change=ChangeKind.UNCHANGED)
         actor = find_actor()
-        over = replace(head, state=self.state, resume_at=self.resume_at, note=self.note or head.note)
+        over = replace(head, state=self.state, resume_at=self.resume_at, reason=self.reason or head.reason)
         if head.state is not self.state:  # whoever sets another end of a pause has not begun it
             began = (now, actor) if self.state is ScheduleState.PAUSED else (None, None)
             over = replace(over, paused_at=began[0], paused_by=began[1])
@@ -91,7 +98,7 @@ def _close(call: ScheduleCall, stop: _Stop, context: FireContext) -> Head:
             written = token is None or services.records.write(token)
         else:
             end, ended = resume_entry(done.head, revision.shard), None if closed == revision else closed
-            line = line_of(stop.act, seen.owner, context, before=seen, after=done.head, reason=stop.note)
+            line = line_of(stop.act, seen.owner, context, before=seen, after=done.head, reason=stop.reason)
             written = services.schedules.close(
                 done.head, expected=seen.version, revision=ended, entry=end, token=remember(done), line=line
             )

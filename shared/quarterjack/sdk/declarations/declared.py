@@ -251,7 +251,7 @@ class DeclarationMethods(ScheduleMethods):
             return
         paused = change.fields.get("paused")
         if paused == (None, True):  # before the update, so that no fire of the new revision starts
-            self.pause_schedule(change.name, note=f"paused by {owner or 'apply'}", expected_revision=change.revision)
+            self.pause_schedule(change.name, reason=f"paused by {owner or 'apply'}", expected_revision=change.revision)
         permit = self._permit_upsert(change.name, change.job)
         call = ScheduleCall(tenant=self.tenant, name=change.name, expected=change.revision, permit=permit)
         done = creating.upsert(call, spec, self._context)

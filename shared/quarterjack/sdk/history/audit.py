@@ -43,7 +43,7 @@ class AuditLine:
         int | None
     )  # number of the schedule's revision before the act; None if it made the schedule or did not change it
     after: int | None  # number of the revision after the act
-    reason: str | None  # as given, such as the note of a pause
+    reason: str | None  # as given, such as that of a pause
     call: str  # id of the call: the acts of a bulk call share it
     # What else tells the act: the replay of a redriven run, the runs of a purge …; instants as ISO 8601.
     detail: Mapping[str, Any]

@@ -32,7 +32,7 @@ class FreezeView:
 
     until: datetime  # UTC
     since: datetime | None  # UTC: when it was made; None: unknown
-    note: str | None  # why
+    reason: str | None  # why
     actor: str | None  # who made it
 
 
@@ -71,6 +71,6 @@ class HealthMethods(SchedulerBase):
         view = None
         if freeze is not None:
             since = from_ms(freeze.created_at) if freeze.created_at else None
-            view = FreezeView(until=from_ms(freeze.until), since=since, note=freeze.note, actor=freeze.actor)
+            view = FreezeView(until=from_ms(freeze.until), since=since, reason=freeze.reason, actor=freeze.actor)
         governance = self._services.tenants.governance(self.tenant, self._clock())
         return Holds(freeze=view, suspended=not_served(governance))

@@ -26,8 +26,8 @@ class Tenant:
         str | None
     )  # of runs for which neither job nor caller names one; None: the installation's, or the default queue
     limits: Mapping[str, LimitValue]  # its own, by name; the installation's count for what is not here
-    note: str | None  # whose it is
-    suspension_note: str | None  # why it is suspended
+    description: str | None  # whose it is
+    suspension_reason: str | None  # why it is suspended
     version: int  # counts the changes
     created_at: datetime  # UTC
     updated_at: datetime  # UTC
@@ -43,8 +43,8 @@ def tenant_view(profile: TenantProfile) -> Tenant:
         tier=profile.tier,
         queue=profile.queue,
         limits=profile.limits.given(),
-        note=profile.note,
-        suspension_note=profile.suspension_note,
+        description=profile.description,
+        suspension_reason=profile.suspension_reason,
         version=profile.version,
         created_at=from_ms(profile.created_at),
         updated_at=from_ms(profile.updated_at),

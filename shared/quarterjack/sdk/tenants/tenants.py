@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from quarterjack.arguments import MAX_DESCRIPTION, checked_text
@@ -95,7 +96,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         jobs: Sequence[str] | None = None,
         tier: str | None = None,
         queue: str | None = None,
-        note: str | None = None,
+        description: str | None = None,
         limits: Mapping[str, LimitValue | None] = _NONE,
     ) -> Tenant:
         """Give a tenant a profile. Work of a tenant without one is accepted too, with the defaults of the installation.
@@ -109,7 +110,11 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """
         holder = checked_holder(tenant)
         profile = TenantProfile(
-            tenant=holder, jobs=_jobs(jobs), tier=_tier(tier), queue=_queue(queue), note=_note(note)
+            tenant=holder,
+            jobs=_jobs(jobs),
+            tier=_tier(tier),
+            queue=_queue(queue),
+            description=_text("description", description),
         )
         profile = replace(profile, limits=with_limits(NO_LIMITS, limits))
         self._permit(Verb.MANAGE_TENANTS, holder)
@@ -124,7 +129,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         remove_jobs: Sequence[str] = (),
         tier: str | None = UNSET,
         queue: str | None = UNSET,
-        note: str | None = UNSET,
+        description: str | None = UNSET,
         limits: Mapping[str, LimitValue | None] = _NONE,
         expected_version: int | None = None,
     ) -> Tenant:
@@ -137,7 +142,13 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """
         holder, expected = checked_holder(tenant), _version(expected_version)
         with_limits(NO_LIMITS, limits)  # refused before anything is read
-        given = {"jobs": (jobs, _jobs), "tier": (tier, _tier), "queue": (queue, _queue), "note": (note, _note)}
+        text = partial(_text, "description")
+        given: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
+            "jobs": (jobs, _jobs),
+            "tier": (tier, _tier),
+            "queue": (queue, _queue),
+            "description": (description, text),
+        }
         new: dict[str, Any] = {name: check(value) for name, (value, check) in given.items() if value is not UNSET}
         more, less = checked_jobs(add_jobs, "add_jobs"), checked_jobs(remove_jobs, "remove_jobs")
         if "jobs" in new and (more or less):
@@ -151,13 +162,14 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
 
         return tenant_view(acts.change(holder, AuditAct.SET_TENANT, edit, self._context, expected=expected))
 
-    def suspend(self, tenant: str, *, note: str | None = None) -> Tenant:
-        """Accept no work of a tenant any more, and start none. ``note`` says why, wherever runs wait for it.
+    def suspend(self, tenant: str, *, reason: str | None = None) -> Tenant:
+        """Accept no work of a tenant any more, and start none. ``reason`` says why, in refusals and wherever runs wait for it; left
+        out, that of ``acting_as`` counts.
 
         Running attempts continue. Nothing is lost: what is due meanwhile starts after ``resume``, late, unless its deadline has passed.
         No run starts more than 5 s after this has returned. Raises InvalidInput, Conflict (it is erased), Forbidden, Unavailable.
         """
-        holder, why = checked_holder(tenant), _note(note)
+        holder, why = checked_holder(tenant), _text("reason", reason)
         self._permit(Verb.MANAGE_TENANTS, holder)
         return tenant_view(acts.suspend(holder, why, self._context))
 
@@ -306,8 +318,8 @@ def _queue(queue: object) -> str | None:
     return None if queue is None else check_queue(queue)
 
 
-def _note(note: object) -> str | None:
-    return None if note is None else checked_text("note", note, MAX_DESCRIPTION)
+def _text(field: str, value: object) -> str | None:
+    return None if value is None else checked_text(field, value, MAX_DESCRIPTION)
 
 
 def _version(version: object) -> int | None:

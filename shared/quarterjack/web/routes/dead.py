@@ -96,7 +96,7 @@ class BulkRequest(ApiBody):
 
     action: Literal["pause", "resume", "delete", "retag", "trigger"] = Field(examples=["pause"])
     filter: ScheduleFilter = Field(examples=[{"tag": "team=billing"}])
-    note: str | None = Field(None, description="of pause")
+    reason: str | None = Field(None, description="of pause")
     until: Moment | None = Field(None, description="of pause")
     drain: Flag = Field(False, description="of pause and delete")
     tags: dict[str, str | None] | None = Field(None, description="of retag: null removes a tag")

@@ -64,7 +64,7 @@ class FreezeRequest(ApiBody):
     """Until when, and why."""
 
     until: Moment = Field(description="at most 400 days ahead", json_schema_extra=_soon)
-    note: str | None = None
+    reason: str | None = None
 
 
 @router.get("/queues", responses=answers(views.items_model(views.QUEUE.model)))
@@ -129,7 +129,7 @@ def get_freeze(call: Call) -> Response:
 @router.put("/freeze", responses=answers(views.Frozen))
 def freeze(call: Call, body: FreezeRequest) -> Response:
     """Start no run of this tenant before a time. Running attempts continue; runs that become due start afterwards."""
-    call.scheduler.freeze(body.until, note=body.note)
+    call.scheduler.freeze(body.until, reason=body.reason)
     return call.answer({"until": body.until.astimezone(UTC)})
 
 

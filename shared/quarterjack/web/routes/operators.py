@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, StrictFloat, StrictInt, StrictStr
 from starlette.responses import Response
 
 from quarterjack.domain.tenants.profile import Grant
+from quarterjack.errors import Conflict
 from quarterjack.sdk.tenants.breaking import BreakerView
 from quarterjack.sdk.tenants.figures import TenantFigures
 from quarterjack.sdk.tenants.keys import KeyView, NewKey
@@ -30,6 +31,7 @@ GRANT = shape(Grant)
 BREAKER = shape(BreakerView)
 FIGURES = shape(TenantFigures)
 KEY, NEW_KEY = shape(KeyView), shape(NewKey)
+_NEVER = 10**15  # a version that no profile has, and no tag names: the change is refused once its values are checked
 _TAG = re.compile(r'"v([0-9]{1,15})"')
 _JOBS: Any = Field(
     None, description="names and patterns of jobs; null: those of the installation", examples=[["report.*"]]
@@ -42,7 +44,7 @@ class ProfileRequest(ApiBody):
     jobs: list[str] | None = _JOBS
     tier: str | None = Field(None, pattern=NAME, description="whose jobs, queue and limits count where it has none")
     queue: str | None = Field(None, pattern=NAME, description="of runs for which neither job nor caller names one")
-    note: str | None = Field(None, description="whose it is")
+    description: str | None = Field(None, description="whose it is")
     limits: dict[str, StrictInt | StrictFloat | StrictStr | None] = Field(
         {},
         description="numbers by name, of highest_priority a word; null: the installation's",
@@ -72,7 +74,7 @@ class FiguresQuery(ApiQuery):
 class SuspendRequest(ApiBody):
     """Why."""
 
-    note: str | None = Field(None, description="wherever runs wait for it", examples=["unpaid since March"])
+    reason: str | None = Field(None, description="wherever runs wait for it", examples=["unpaid since March"])
 
 
 class GrantRequest(ApiBody):
@@ -120,13 +122,19 @@ def tenant_figures(call: Operation, tenant: Holder, query: Annotated[FiguresQuer
 @router.patch("/tenants/{tenant}", responses=answers(TENANT.model))
 def set_tenant(call: Operation, tenant: Holder, body: ProfileChange, if_match: IfMatch = None) -> Response:
     """Change a profile; a tenant without one gets one."""
-    return _answer(call, call.tenants.set(tenant, **body.given(), expected_version=_expected(call, tenant, if_match)))
+    expected = _expected(call, tenant, if_match)
+    try:
+        return _answer(call, call.tenants.set(tenant, **body.given(), expected_version=expected))
+    except Conflict:
+        if if_match is not None and expected == _NEVER:
+            raise no_tag("tenant", if_match) from None
+        raise
 
 
 @router.post("/tenants/{tenant}/suspend", responses=answers(TENANT.model))
 def suspend_tenant(call: Operation, tenant: Holder, body: SuspendRequest | None = None) -> Response:
     """Accept no work of a tenant any more, and start none. Running attempts continue; what is due meanwhile waits."""
-    return _answer(call, call.tenants.suspend(tenant, note=None if body is None else body.note))
+    return _answer(call, call.tenants.suspend(tenant, reason=None if body is None else body.reason))
 
 
 @router.post("/tenants/{tenant}/resume", responses=answers(TENANT.model))
@@ -233,16 +241,16 @@ def _answer(call: LetIn, tenant: Tenant, status: int = 200, **headers: str) -> R
 
 
 def _expected(call: OperatorCall, tenant: str, if_match: str | None) -> int | None:
-    """The version that a change is for: of several tags the one that is current. Raises RefusedRequest."""
-    tags = tags_of(if_match)
-    if not tags:
+    """The version that a change is for: of several tags the one that is current; _NEVER: none of them is a tenant's."""
+    if if_match is None:
         return None
+    tags = tags_of(if_match)
     if tags == ["*"]:
         call.tenants.get(tenant)  # raises NotFound: there is nothing to match
         return None
     versions = [int(found[1]) for tag in tags if (found := _TAG.fullmatch(tag))]
     if not versions:
-        raise no_tag("tenant", if_match, "send the ETag of a GET")
+        return _NEVER
     if len(versions) == 1:
         return versions[0]
     current = call.tenants.get(tenant).version

@@ -21,7 +21,7 @@ router = routes_of("schedules")
 class PauseRequest(ApiBody):
     """How to pause."""
 
-    note: str | None = Field(None, description="why", examples=["the warehouse moves"])
+    reason: str | None = Field(None, description="why", examples=["the warehouse moves"])
     until: Moment | None = Field(None, description="when it resumes by itself")
     drain: Flag = Field(False, description="runs that are already due still start")
 

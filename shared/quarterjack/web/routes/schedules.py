@@ -12,7 +12,7 @@ from starlette.responses import Response
 from quarterjack.apply.fields import read_words
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.domain.tenants.access import Verb
-from quarterjack.errors import Conflict, Forbidden, InvalidInput, NotFound
+from quarterjack.errors import Forbidden, InvalidInput, NotFound
 from quarterjack.sdk.schedule_views import Schedule, Upserted
 from quarterjack.web import views
 from quarterjack.web.calls import (
@@ -25,7 +25,7 @@ from quarterjack.web.calls import (
     ScheduleName,
     header_named,
 )
-from quarterjack.web.etags import Done, etag_of, has_tag, match, persist
+from quarterjack.web.etags import Done, as_seen, etag_of, has_tag, match, persist
 from quarterjack.web.fields import (
     NAME,
     ApiQuery,
@@ -160,15 +160,9 @@ def patch_schedule(call: Call, name: ScheduleName, body: Patch, if_match: IfMatc
     def begin(seen: int | Schedule | None) -> Upserted:
         if isinstance(seen, Schedule):
             return merge(seen)
-        return persist(lambda: _at(seen, call.scheduler.get_schedule(name)), merge)
+        return persist(lambda: as_seen(seen, call.scheduler.get_schedule(name)), merge)
 
     return as_it_is(call, if_matching(call, name, if_match, begin).schedule, 200)
-
-
-def _at(revision: int | None, present: Schedule) -> Schedule:
-    if revision not in (None, present.revision):
-        raise Conflict(f"you saw revision {revision}, but revision {present.revision} is current; read it again")
-    return present
 
 
 @router.delete("/schedules/{name}", status_code=204, response_class=Response)

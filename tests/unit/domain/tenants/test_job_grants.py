@@ -56,7 +56,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert governance == of("job-1*"), "what was asked is no part of the value"
 
 
-@pytest.mark.parametrize("own", [None, TenantProfile(tenant="acme", note="a customer", queue="slow")])
+@pytest.mark.parametrize("own", [None, TenantProfile(tenant="acme", description="a customer", queue="slow")])
 def test_without_a_list_the_installations_holds(own: TenantProfile | None) -> None:
     default = TenantProfile(tenant=INSTALLATION, jobs=("a",), queue="default-of-all", state=TenantState.SUSPENDED)
     governance = Governance(tenant="acme", own=own, installation=default)
@@ -68,7 +68,7 @@ def test_without_a_list_the_installations_holds(own: TenantProfile | None) -> No
 
 def test_the_words_name_tenant_job_and_the_command() -> None:
     assert job_problem(of("a"), "b", by_name=False) == (
-        "tenant 'acme' may not run job 'b'; `quarterjack tenants set acme --add-job b` gives it"
+        "tenant 'acme' may not run job 'b'; ask an operator of the installation for it"
     )
     assert "a pattern such as * does not give it" in str(job_problem(of("*"), "command", by_name=True))
 

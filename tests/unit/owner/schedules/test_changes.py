@@ -149,8 +149,8 @@ def test_a_completed_schedule_may_be_given_a_new_expression() -> None:
 def test_once_pause_has_returned_nothing_starts() -> None:
     world = minutely()
     world.live(60)
-    paused = world.scheduler.pause_schedule("s", note="holidays")
-    assert (paused.state, paused.note) == (ScheduleState.PAUSED, "holidays")
+    paused = world.scheduler.pause_schedule("s", reason="holidays")
+    assert (paused.state, paused.reason) == (ScheduleState.PAUSED, "holidays")
     world.live(600)
     assert world.began() == [60]
     assert {state for second, state in world.states() if second > 60} == {RunState.CANCELLED}
@@ -222,9 +222,9 @@ def test_resuming_what_runs_changes_nothing() -> None:
 
 def test_a_paused_schedule_may_be_updated_and_stays_paused() -> None:
     world = minutely()
-    world.scheduler.pause_schedule("s", note="why")
+    world.scheduler.pause_schedule("s", reason="why")
     changed = world.scheduler.update_schedule("s", expression="rate(10 seconds)")
-    assert (changed.state, changed.note, changed.revision) == (ScheduleState.PAUSED, "why", 2)
+    assert (changed.state, changed.reason, changed.revision) == (ScheduleState.PAUSED, "why", 2)
     world.live(120)
     assert world.began() == []
     world.scheduler.resume_schedule("s")

@@ -91,7 +91,7 @@ def test_a_call_is_let_in_as_the_table_says(case: Case) -> None:
                 else:
                     assert (refused.principal, refused.tenant) == (CALLER, OWN)
                     assert refused.verb in case.needs | {Verb.UPDATE}
-                    assert f"tenants grant {OWN} --to '{CALLER}'" in str(refused)
+                    assert f"tenants grant {OWN} --to '{CALLER}'" in str(refused.command)
                     assert here.rows() == before
 
 

@@ -443,7 +443,7 @@ def test_of_an_erased_tenant_only_the_profile_and_the_audit_are_left(here: Insta
 
 def test_the_state_of_a_tenant_is_told_to_those_who_may(here: Installation) -> None:
     here.services.tenants.put(
-        TenantProfile(tenant="new", state=TenantState.SUSPENDED, suspension_note="unpaid"), expected=0
+        TenantProfile(tenant="new", state=TenantState.SUSPENDED, suspension_reason="unpaid"), expected=0
     )
     here.grant(INSTALLATION, Grant(to=OTHER, can=("admin",)))
     refused = is_refused(lambda: here.caller("new").submit(GRANTED))

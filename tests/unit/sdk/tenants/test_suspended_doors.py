@@ -36,7 +36,7 @@ def prepared(harness: Harness) -> dict[str, str]:
     ids = {"done": on.submit("note").id, "dead": on.submit("fails").id}
     harness.advance(minutes=1)
     ids["ahead"] = on.submit("note", delay=7_200).id
-    harness.tenants.suspend("acme", note="unpaid")
+    harness.tenants.suspend("acme", reason="unpaid")
     return ids
 
 
@@ -73,7 +73,7 @@ def test_what_makes_new_work_is_refused(harness: Harness, door: str) -> None:
     ids = prepared(harness)
     lines, runs, heads = len(harness.memory.audit_lines()), harness.memory.runs(), harness.memory.heads()
     with pytest.raises(
-        TenantSuspended, match=r"'acme' is suspended \(unpaid\); `quarterjack tenants resume acme` ends it"
+        TenantSuspended, match=r"'acme' is suspended \(unpaid\); ask an operator of the installation to resume it"
     ) as refused:
         SHUT[door](harness.scheduler, ids)
     assert isinstance(refused.value, Forbidden)
@@ -89,7 +89,7 @@ def test_what_looks_or_ends_is_not(harness: Harness, door: str) -> None:
 
 def test_a_run_that_waits_says_why(harness: Harness) -> None:
     run = harness.scheduler.submit("note")
-    harness.tenants.suspend("acme", note="unpaid")
+    harness.tenants.suspend("acme", reason="unpaid")
     harness.advance(hours=1)
     found = harness.scheduler.get_run(run.id)
     assert found.state is RunState.QUEUED

@@ -42,13 +42,13 @@ def with_admins(memory: Memory) -> None:
 
 
 def test_a_tenant_is_created_changed_and_shown(tenants: Tenants, clock: ManualClock) -> None:
-    made = tenants.create("acme", jobs=["report.*", "report.*"], queue="bulk", note="Acme Ltd.")
-    assert (made.jobs, made.queue, made.note, made.version) == (("report.*",), "bulk", "Acme Ltd.", 1)
+    made = tenants.create("acme", jobs=["report.*", "report.*"], queue="bulk", description="Acme Ltd.")
+    assert (made.jobs, made.queue, made.description, made.version) == (("report.*",), "bulk", "Acme Ltd.", 1)
     assert made.state is TenantState.ACTIVE
     assert made == tenants.get("acme")
     clock.advance(timedelta(seconds=7))
-    changed = tenants.set("acme", jobs=None, note="x")
-    assert (changed.jobs, changed.queue, changed.note, changed.version) == (None, "bulk", "x", 2)
+    changed = tenants.set("acme", jobs=None, description="x")
+    assert (changed.jobs, changed.queue, changed.description, changed.version) == (None, "bulk", "x", 2)
     assert (changed.created_at, changed.updated_at) == (START, START + timedelta(seconds=7))
     tenants.set(INSTALLATION, jobs=["a"])
     tenants.create("aaa")
@@ -69,10 +69,10 @@ def test_a_tenant_without_a_profile_is_named_as_one(tenants: Tenants) -> None:
 
 def test_what_changes_nothing_writes_nothing(tenants: Tenants, memory: Memory) -> None:
     with_admins(memory)
-    tenants.create("acme", note="x")
+    tenants.create("acme", description="x")
     tenants.grant("acme", ALICE, "operator")
     lines = len(memory.audit_lines())
-    tenants.set("acme", note="x")
+    tenants.set("acme", description="x")
     tenants.grant("acme", ALICE, "operator")
     tenants.resume("acme")
     assert tenants.get("acme").version == 2
@@ -99,18 +99,18 @@ def test_jobs_are_added_to_those_of_the_installation(tenants: Tenants) -> None:
 
 def test_a_tenant_is_suspended_and_resumed(tenants: Tenants) -> None:
     """Also one without a profile: it must be possible at once."""
-    found = tenants.suspend("acme", note="unpaid")
-    assert (found.state, found.suspension_note, found.version) == (TenantState.SUSPENDED, "unpaid", 1)
+    found = tenants.suspend("acme", reason="unpaid")
+    assert (found.state, found.suspension_reason, found.version) == (TenantState.SUSPENDED, "unpaid", 1)
     assert tenants.suspend("acme").version == 1
-    assert tenants.suspend("acme", note="still unpaid").version == 2
+    assert tenants.suspend("acme", reason="still unpaid").version == 2
     resumed = tenants.resume("acme")
-    assert (resumed.state, resumed.suspension_note, resumed.version) == (TenantState.ACTIVE, None, 3)
+    assert (resumed.state, resumed.suspension_reason, resumed.version) == (TenantState.ACTIVE, None, 3)
 
 
 def test_the_note_of_a_suspension_leaves_that_of_the_profile(tenants: Tenants) -> None:
-    tenants.create("acme", note="Acme Ltd.")
-    assert tenants.suspend("acme", note="unpaid").note == "Acme Ltd."
-    assert tenants.resume("acme").note == "Acme Ltd."
+    tenants.create("acme", description="Acme Ltd.")
+    assert tenants.suspend("acme", reason="unpaid").description == "Acme Ltd."
+    assert tenants.resume("acme").description == "Acme Ltd."
 
 
 def test_a_list_of_jobs_and_changes_of_it_exclude_each_other(tenants: Tenants) -> None:
@@ -170,7 +170,7 @@ def test_the_first_grant_of_a_tenant_may_be_another_s_where_the_installation_s_h
         (lambda on: on.create("a", jobs="report.*"), "jobs"),
         (lambda on: on.create("a", jobs=["re port"]), "jobs"),
         (lambda on: on.create("a", queue="Not A Queue"), "queue"),
-        (lambda on: on.create("a", note="x" * 5_000), "note"),
+        (lambda on: on.create("a", description="x" * 5_000), "note"),
         (lambda on: on.set("a", jobs=[f"{n:0199}" for n in range(100)]), "tenant"),
         (lambda on: on.set("a", add_jobs=7), "add_jobs"),
         (lambda on: on.set("a", expected_version=-1), "expected_version"),
@@ -218,8 +218,8 @@ def test_every_act_has_a_line_in_its_transaction(tenants: Tenants, memory: Memor
     with_admins(memory)
     on = tenants.acting_as("boss", reason="because")
     on.create("acme", jobs=["a"])
-    on.set("acme", note="Acme Ltd.")
-    on.suspend("acme", note="unpaid")
+    on.set("acme", description="Acme Ltd.")
+    on.suspend("acme", reason="unpaid")
     on.resume("acme")
     on.grant("acme", ALICE, "operator")
     on.revoke("acme", ALICE)
@@ -263,16 +263,16 @@ def test_two_changes_at_once_both_count(memory: Memory, clock: ManualClock) -> N
 
 def test_who_loses_every_race_is_told(memory: Memory, clock: ManualClock) -> None:
     other, notes = Tenants(services=memory.connect(), clock=clock), iter(range(99))
-    races = Races(lambda: other.set("acme", note=str(next(notes))), 99)
+    races = Races(lambda: other.set("acme", description=str(next(notes))), 99)
     with pytest.raises(Conflict, match="acme"):
         Tenants(services=memory.connect(races), clock=clock).suspend("acme")
 
 
 def test_a_change_of_what_the_caller_did_not_see_is_refused(tenants: Tenants) -> None:
     tenants.create("acme")
-    assert tenants.set("acme", note="x", expected_version=1).version == 2
+    assert tenants.set("acme", description="x", expected_version=1).version == 2
     with pytest.raises(Conflict, match="version 2"):
-        tenants.set("acme", note="y", expected_version=1)
+        tenants.set("acme", description="y", expected_version=1)
 
 
 @pytest.mark.parametrize("state", [TenantState.ERASING, TenantState.ERASED])

@@ -152,7 +152,7 @@ def test_a_tier_without_a_profile_is_as_if_there_were_none() -> None:
 def test_profiles_of_tiers_are_listed_after_that_of_the_installation(tenants: Tenants) -> None:
     tenants.create(GOLD)
     tenants.create("acme", tier="gold")
-    tenants.set(INSTALLATION, note="x")
+    tenants.set(INSTALLATION, description="x")
     assert [(each.name, each.tier) for each in tenants.list()] == [
         (INSTALLATION, None),
         (GOLD, None),

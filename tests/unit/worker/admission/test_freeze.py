@@ -22,7 +22,7 @@ from tests.support.scenes.world import NOON, Faults, World, at, fails
 
 def frozen(seconds: float = 3_600) -> World:
     world = World()
-    world.scheduler.freeze(at(seconds), note="the database is being moved")
+    world.scheduler.freeze(at(seconds), reason="the database is being moved")
     return world
 
 
@@ -218,8 +218,8 @@ def test_a_moment_that_is_none_is_refused(until: Any) -> None:
     world = World()
     with pytest.raises(InvalidInput, match="until"):
         world.scheduler.freeze(until)
-    with pytest.raises(InvalidInput, match="note"):
-        world.scheduler.freeze(at(60), note="x" * 100_000)
+    with pytest.raises(InvalidInput, match="reason"):
+        world.scheduler.freeze(at(60), reason="x" * 100_000)
     assert world.scheduler.frozen() is None
 
 

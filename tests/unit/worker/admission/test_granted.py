@@ -91,9 +91,7 @@ def test_it_is_known_on_each_run_why_and_what_gives_it() -> None:
     world.live(61)
     (run,) = dead_of(world)
     assert run.failure is not None
-    assert run.failure.message == (
-        "tenant 'acme' may not run job 'note'; `quarterjack tenants set acme --add-job note` gives it"
-    )
+    assert run.failure.message == ("tenant 'acme' may not run job 'note'; ask an operator of the installation for it")
     (dead,) = world.scheduler.list_dead(error_type=KIND).items
     assert (dead.id, dead.reason) == (str(run.ref), NOT_GRANTED)
 
@@ -292,7 +290,7 @@ def test_a_tenant_without_jobs_of_its_own_has_those_of_the_installation() -> Non
     world = World()
     run = world.scheduler.submit("note")
     allow(world, "other", tenant=INSTALLATION)
-    assert world.services.tenants.put(TenantProfile(tenant="acme", note="a customer"), expected=0)
+    assert world.services.tenants.put(TenantProfile(tenant="acme", description="a customer"), expected=0)
     world.live(60)
     assert world.scheduler.get_run(run.id).state is RunState.DEAD
     allow(world, "no*", tenant=INSTALLATION)

@@ -21,7 +21,7 @@ from tests.support.scenes.world import Faults, World
 def put(world: World, state: TenantState, tenant: str = "acme") -> None:
     tenants = world.memory.connect().tenants
     present = tenants.profile(tenant) or TenantProfile(tenant=tenant)
-    assert tenants.put(replace(present, state=state, note="unpaid"), expected=present.version)
+    assert tenants.put(replace(present, state=state, suspension_reason="unpaid"), expected=present.version)
 
 
 def suspended() -> World:

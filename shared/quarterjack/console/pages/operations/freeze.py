@@ -54,7 +54,7 @@ def act(call: PageCall) -> Response:
     word = chosen(call.form.get("do"), {"freeze": None, "thaw": None}, "do")
     scheduler = call.acting()
     if word == "freeze":
-        scheduler.freeze(_moment(call.form.get("until", ""), None), note=call.reason)
+        scheduler.freeze(_moment(call.form.get("until", ""), None), reason=call.reason)
     else:
         scheduler.thaw()
     return call.go(call.address("freeze", done=word))

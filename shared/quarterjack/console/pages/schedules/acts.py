@@ -43,7 +43,7 @@ ONE: Mapping[str, Act] = {
         Verb.PAUSE,
         "No further run of it starts until it is resumed. A running attempt continues.",
         lambda scheduler, name, revision, token, reason: scheduler.pause_schedule(
-            name, note=reason, expected_revision=revision, client_token=token
+            name, reason=reason, expected_revision=revision, client_token=token
         ),
         "Paused: no further run of it starts.",
     ),
@@ -179,7 +179,7 @@ def act_on_many(call: PageCall) -> Response:
     """Do it for as long as a request may take; the answer has a button that goes on."""
     form = call.form
     word, text, token = chosen(form.get("do"), MANY, "do"), form.get("q"), form.get("token") or new_token()
-    of_act: Mapping[str, dict[str, Any]] = {"pause": {"note": call.reason}, "trigger": {"client_token": token}}
+    of_act: Mapping[str, dict[str, Any]] = {"pause": {"reason": call.reason}, "trigger": {"client_token": token}}
     with call.in_time() as stop:
         done = call.acting().bulk(
             word,  # type: ignore[arg-type]

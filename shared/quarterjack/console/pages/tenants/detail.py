@@ -83,7 +83,7 @@ def act(call: PageCall) -> Response:
     """Do it."""
     word, holder, tenants = chosen(call.form.get("do"), ACTS, "do"), holder_of(call), operating(call)
     if word == "suspend":
-        tenants.suspend(holder, note=call.reason)
+        tenants.suspend(holder, reason=call.reason)
     else:
         tenants.resume(holder)
     return call.go(of_holder(call, holder, done=word))
@@ -98,7 +98,7 @@ def edit(call: PageCall) -> Response:
     if profile is not None:
         given |= {"limited": "" if profile.jobs is None else "yes", "jobs": "\n".join(profile.jobs or ())}
         given |= {"limits": "\n".join(f"{name}={value}" for name, value in profile.limits.items())}
-        given |= {"tier": profile.tier or "", "queue": profile.queue or "", "note": profile.note or ""}
+        given |= {"tier": profile.tier or "", "queue": profile.queue or "", "description": profile.description or ""}
     return _form(call, holder, given, 0 if profile is None else profile.version, None)
 
 

@@ -61,7 +61,7 @@ def create(call: PageCall) -> Response:
     return call.go(of_holder(call, name, done="create"))
 
 
-FIELDS = ("limited", "jobs", "tier", "queue", "limits", "note", "reason")  # of the form
+FIELDS = ("limited", "jobs", "tier", "queue", "limits", "description", "reason")  # of the form
 
 
 def profile_of(call: PageCall, present: Iterable[str] = ()) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def profile_of(call: PageCall, present: Iterable[str] = ()) -> dict[str, Any]:
         "jobs": words_of(form.get("jobs", "")) if limited else None,
         "tier": form.get("tier", "").strip() or None,
         "queue": form.get("queue", "").strip() or None,
-        "note": form.get("note", "").strip() or None,
+        "description": form.get("description", "").strip() or None,
         "limits": dict.fromkeys((*NAMES, *present)) | typed_limits(words_of(form.get("limits", ""))),
     }
 
