@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,15 +30,16 @@ def payload_text(payload: Any, kind: TypedPayload | None = None) -> str:
     """
     default = jsonable if kind is None else kind.jsonable
     try:
-        text = json_text(
-            parse_json(json_text(payload, default=default)), sort_keys=True
-        )  # sorted as texts: 1 and "1" are one key of JSON
+        text = json_text(payload, default=default)
+        _check_keys(payload)
+        text = json_text(parse_json(text), sort_keys=True)
         too_deep = is_too_deep(text)
     except RecursionError:
         too_deep = True
     except DuplicateKey as error:
-        remedy = "write each key once; keys of JSON are texts, so 1 and '1' are one key"
-        raise InvalidInput("payload", payload, f"is not JSON ({error})", remedy) from None
+        raise InvalidInput("payload", payload, f"is not JSON ({error})", "write each key once") from None
+    except InvalidInput:
+        raise
     except (TypeError, ValueError) as error:
         remedy = "use dicts, lists, text, finite numbers, booleans and None"
         raise InvalidInput("payload", payload, f"is not JSON ({error})", remedy) from None
@@ -51,6 +53,24 @@ def payload_text(payload: Any, kind: TypedPayload | None = None) -> str:
         remedy = f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address"
         raise InvalidInput("payload", payload, f"has {size(text):,} bytes of JSON", remedy)
     return text
+
+
+def _check_keys(payload: Any) -> None:
+    """Raises InvalidInput for a key that is not text in the dicts of a payload, which contains itself nowhere.
+
+    JSON would make a text of it, and the job would get ``"1"`` for ``1``. What a dataclass or model holds is for its type to read back.
+    """
+    left: list[tuple[str, Any]] = [("payload", payload)]
+    while left:
+        place, value = left.pop()
+        if isinstance(value, dict):
+            wrong = next((key for key in value if not isinstance(key, str)), None)
+            if wrong is not None or None in value:
+                remedy = f"write it as text: {json.dumps(json.dumps(wrong))}"
+                raise InvalidInput(place, wrong, "is a key that is not text, and JSON has no other", remedy)
+            left += [(f"{place}.{key}", below) for key, below in value.items()]
+        elif isinstance(value, list | tuple):
+            left += [(f"{place}[{number}]", below) for number, below in enumerate(value)]
 
 
 def rule_of(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rule:

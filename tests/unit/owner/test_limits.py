@@ -185,7 +185,7 @@ def test_refusals_of_a_large_tenant_do_not_read_all_its_schedules_each_time() ->
     )
     owner = world.owner(faults)
     for _ in range(10):
-        with pytest.raises(LimitExceeded, match="schedules=5001"):
+        with pytest.raises(LimitExceeded, match="schedules=5,001"):
             owner.create_schedule("b", "note", "0 9 * * *")
     assert "page" not in faults.verbs()
     world.wait(4)

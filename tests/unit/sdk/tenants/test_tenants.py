@@ -170,7 +170,7 @@ def test_the_first_grant_of_a_tenant_may_be_another_s_where_the_installation_s_h
         (lambda on: on.create("a", jobs="report.*"), "jobs"),
         (lambda on: on.create("a", jobs=["re port"]), "jobs"),
         (lambda on: on.create("a", queue="Not A Queue"), "queue"),
-        (lambda on: on.create("a", description="x" * 5_000), "note"),
+        (lambda on: on.create("a", description="x" * 5_000), "description"),
         (lambda on: on.set("a", jobs=[f"{n:0199}" for n in range(100)]), "tenant"),
         (lambda on: on.set("a", add_jobs=7), "add_jobs"),
         (lambda on: on.set("a", expected_version=-1), "expected_version"),
