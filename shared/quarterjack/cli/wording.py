@@ -20,6 +20,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "within": ("retry_within",),
     "start": ("begin",),
     "end": ("end", "rule_end"),
+    "jobs": ("jobs", "packages"),
     "each": ("count",),
     "between[0]": ("after",),
     "between[1]": ("before",),
@@ -68,6 +69,7 @@ PHRASES: Mapping[str, str] = {
 _CALL = re.compile(r"\b(\w+)\(([^()]*)\)")
 _WORD = re.compile(r"\b([a-z_]+)(=True\b|=)")
 _BEGINNING = re.compile(r"\A([a-z_]+)(?=: )")
+_INDEXED = re.compile(r"([a-z_]+)\[\d+\]")  # one of the values of an option that may be repeated
 _PATH = re.compile(
     r"(payload)([.:].*)|(.*)", re.DOTALL
 )  # a field, with the path in a payload; others may be places in files
@@ -112,6 +114,8 @@ class Wording:
             return self._typed["rule_start"]
         below, path, field = _PATH.fullmatch(problem.field).groups()  # type: ignore[union-attr]  # anything matches
         typed = self._of(below or field)
+        if typed is None and (indexed := _INDEXED.fullmatch(problem.field)):
+            typed = self._of(indexed[1])  # the error says the value, so it needs no number
         return problem.field if typed is None else typed + (path or "")
 
     def _of(self, name: str) -> str | None:

@@ -57,7 +57,8 @@ def declared_queues(packages: Sequence[str], *, within: Path | None = None) -> t
             raise JobError(f"jobs={candidates!r}: the import did not end within {_TIMEOUT:.0f} s") from None
         if done.returncode != 0 or not answer.exists():
             output = done.stderr.strip().splitlines() or ["no output"]
-            raise JobError(f"jobs={candidates!r}: importing failed: {output[-1]}")
+            _, said, text = output[-1].partition("JobError: ")  # of ours, and whole
+            raise JobError(text if said else f"jobs={candidates!r}: importing failed: {output[-1]}")
         return tuple(Queue(**given) for given in json.loads(answer.read_text(encoding="utf-8")))
 
 

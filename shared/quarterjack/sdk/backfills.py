@@ -131,8 +131,10 @@ class BackfillMethods(SchedulerBase):
         With ``dry_run``, the default, nothing is written: ``total`` fires are due, ``there`` of them have a run, and if nothing is to
         be run, ``why_nothing`` says why. Otherwise the workers run the backfill; ``get_backfill`` returns its progress.
         Each fire has the definition of the revision that was active at its time, or was paused then; with ``current=True`` all fires
-        have the current definition, also fires before the schedule existed. ``payload`` replaces their payload. ``order`` is "oldest"
-        or "newest". Fires older than the ledger's retention may have run already: they are refused without ``allow_repeat=True``.
+        have the current definition, also fires before the schedule existed: an instant that it moves to another time than an earlier
+        definition (its expression, ``window`` or ``jitter`` was changed) is another fire. ``payload`` replaces their payload.
+        ``order`` is "oldest" or "newest".
+        Fires older than the ledger's retention may have run already: they are refused without ``allow_repeat=True``.
         An interval has at most 1,000,000 fires. With a ``client_token`` a second call within 24 hours returns what the first one started.
         Raises InvalidInput, NotFound, Conflict (another revision than ``expected_revision`` is current), AlreadyExists, Unavailable.
         """

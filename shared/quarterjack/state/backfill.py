@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal, Self
 
 from quarterjack.domain.names import RunRef, fire_ref
@@ -26,7 +26,7 @@ from quarterjack.domain.policies import Policies
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Head, Revision, ScheduleState
 from quarterjack.domain.times import MINUTE
-from quarterjack.timing import Timetable, fires
+from quarterjack.timing import Rule, Timetable, fires
 
 # Runs of one backfill at the same time: the window lies in the record, which each change writes as a whole.
 MAX_CONCURRENCY = 100
@@ -252,11 +252,21 @@ def own_definitions(history: Sequence[Revision], after: int, upto: int) -> list[
 
 
 def one_definition(revision: Revision, after: int, upto: int) -> list[DefinitionSpan]:
-    """One revision for all of ``(after, upto]``. Before the instant that its rates count from, they count from ``after``."""
-    begun = revision.counts_from
-    earlier = DefinitionSpan(revision.number, after, min(upto, begun), after)
-    later = DefinitionSpan(revision.number, max(after, begun), upto, begun)
-    return [part for part in (earlier, later) if part.after < part.upto]
+    """One revision for all of ``(after, upto]``. Before the instant that its rates count from, they count from ``after``.
+
+    A span ends where the rule took over from an earlier one: see ``spread_of``.
+    """
+    begun, decided = revision.counts_from, revision.definition.rule.decided
+    edges = sorted({after, upto} | {at for at in (begun, decided) if at is not None and after < at < upto})
+    return [
+        DefinitionSpan(revision.number, start, end, after if end <= begun else begun) for start, end in pairwise(edges)
+    ]
+
+
+def spread_of(rule: Rule, span: DefinitionSpan) -> Rule:
+    """The rule for a span: before it took over from an earlier rule, too, it moves all instants but those that are pending."""
+    is_earlier = rule.decided is not None and span.upto <= rule.decided
+    return replace(rule, decided=None) if is_earlier else rule
 
 
 def survey(

@@ -120,6 +120,10 @@ class WorkerContext:
         """When a run that ends now leaves the ledger (UTC ms)."""
         return now + self.services.retention
 
+    def expires_with(self, run: RunRow) -> int:
+        """When what lies beside a run that ends now leaves the ledger (UTC ms): with the run, whose end is not before its start."""
+        return self.expires(run.end_time(self.clock()))
+
     def wait_until(self, instant: int) -> None:
         """Until its own clock says so (UTC ms)."""
         while (left := instant - self.clock()) > 0:

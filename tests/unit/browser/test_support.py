@@ -28,6 +28,7 @@ STYLE = """
 @keyframes turn { to { transform: rotate(1turn); } }
 .turns { animation: turn 0.3s linear infinite; width: 2rem; height: 2rem; background: #27c; }
 .pale { color: #bbb; background: #fff; }
+.bare { color: #226; text-decoration: none; }
 """
 SCRIPT = """
 document.getElementById("says").textContent = "script";
@@ -42,7 +43,10 @@ PAGE = """<!doctype html>
 """
 PAGES = {
     "/right": PAGE.format(more=""),
-    "/wrong": PAGE.format(more='<img src="style.css"><p class="pale">hard to read</p>'),
+    "/wrong": PAGE.format(
+        more='<img src="style.css"><p class="pale">hard to read</p>'
+        '<p>A link in a text that <a class="bare" href="right">nobody sees</a> as one.</p>'
+    ),
     "/inline": PAGE.format(more="<script>document.title = 'broken into'</script>"),
     "/throws": PAGE.format(more='<script src="throws.js"></script>'),
     "/noscript": PAGE.format(more='<noscript><img src="style.css"></noscript>'),
@@ -85,7 +89,8 @@ def test_axe_finds_what_is_wrong(new_page: Pages, site: str, javascript: bool) -
     page = new_page(javascript=javascript)
     page.goto(f"{site}/wrong")
     found = {violation.rule: violation for violation in axe(page)}
-    assert set(found) == {"color-contrast", "image-alt"}
+    assert set(found) == {"color-contrast", "image-alt", "link-in-text-block"}
+    assert found["link-in-text-block"].elements == ('<a class="bare" href="right">nobody sees</a>',)
     assert found["image-alt"].elements == ('<img src="style.css">',)
     assert "hard to read" in str(found["color-contrast"])
 

@@ -39,6 +39,7 @@ from quarterjack.state.backfill import (
     readiness,
     ref_of,
     span_of,
+    spread_of,
     walk,
 )
 from quarterjack.state.before_start import revive
@@ -72,7 +73,8 @@ class BackfillMover:
 
     def table(self, span: DefinitionSpan) -> Timetable:
         """The fires of a span's definition. Raises as ``revision``."""
-        return timetable(self.revision(span.revision).definition.rule, anchor=span.anchor, key=self.owner)
+        rule = spread_of(self.revision(span.revision).definition.rule, span)
+        return timetable(rule, anchor=span.anchor, key=self.owner)
 
     def floor(self, backfill: StoredBackfill) -> int:
         """As ``StoredBackfill.floor``, now; 0 without a bound."""

@@ -13,7 +13,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.schedule import ClosedBy, Revision
 from quarterjack.domain.times import DAY
 from quarterjack.owner.backfill.advance import BackfillMover
-from quarterjack.state.backfill import DefinitionSpan, StoredBackfill, one_definition, own_definitions
+from quarterjack.state.backfill import DefinitionSpan, StoredBackfill, one_definition, own_definitions, spread_of
 from quarterjack.timing import fires, previous, timetable
 from quarterjack.timing.absence import absences
 from quarterjack.timing.timetables import moment
@@ -66,7 +66,9 @@ def _not_created(planned: StoredBackfill, mover: BackfillMover, newest: Revision
             yield f"An earlier schedule of this name was deleted at {deleted}."
             break
     before = one_definition(newest, planned.start - 1, min(planned.end - 1, planned.born))
-    tables = ((timetable(newest.definition.rule, anchor=one.anchor, key=newest.owner), one) for one in before)
+    tables = (
+        (timetable(spread_of(newest.definition.rule, one), anchor=one.anchor, key=newest.owner), one) for one in before
+    )
     found = sum(1 for _ in islice((f for table, one in tables for f in fires(table, one.after, one.upto)), _COUNTED))
     if found:
         number = f"{found} fire{'s' if found > 1 else ''}" if found < _COUNTED else f"{_COUNTED:,} fires or more"
@@ -77,7 +79,7 @@ def _not_created(planned: StoredBackfill, mover: BackfillMover, newest: Revision
 
 def _no_fire(span: DefinitionSpan, revision: Revision) -> Iterator[str]:
     """Why a definition has no fire in its span."""
-    rule, key = revision.definition.rule, revision.owner
+    rule, key = spread_of(revision.definition.rule, span), revision.owner
     texts = " and ".join(repr(text) for text in (rule.expression, *rule.also))
     between = f"between {_show(span.after + 1, rule.timezone)} and {_show(span.upto + 1, rule.timezone)}"
     found = absences(rule, span.after, span.upto, anchor=span.anchor, key=key, most=_MATCHES)

@@ -20,7 +20,7 @@ class RunStore:
     def keep(self, kind: str, name: str, text: str) -> bool:
         """Record it under the lease's fence; False if the lease is lost."""
         worker, run = self._worker, self._leased.run
-        expires, beside = worker.expires(run.end_time(worker.clock())), BesideKind(kind)
+        expires, beside = worker.expires_with(run), BesideKind(kind)
         kept = worker.services.ledger.keep(run.ref, fence=run.fence, kind=beside, name=name, text=text, expires=expires)
         if not kept:
             self._leased.in_flight.lose()
@@ -29,7 +29,7 @@ class RunStore:
     def commit(self, step: str, text: str, items: Sequence[Mapping[str, Any]]) -> CommitResult:
         """Record a step with a job's own items under the lease's fence."""
         worker, run = self._worker, self._leased.run
-        expires = worker.expires(run.end_time(worker.clock()))
+        expires = worker.expires_with(run)
         result = worker.services.ledger.commit(
             run.ref, fence=run.fence, step=step, text=text, expires=expires, items=items
         )

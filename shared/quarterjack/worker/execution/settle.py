@@ -163,7 +163,7 @@ def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Se
     """A large result is stored beside the row, or in the bucket; the row names it only once it is settled."""
     text, note, address, run = returned.result, returned.note, None, leased.run
     if text is not None and len(text) > SMALL_RESULT:
-        expires = worker.expires(run.end_time(worker.clock()))
+        expires = worker.expires_with(run)
         try:
             if len(text) > INLINE_PAYLOAD:
                 address = worker.services.payloads.keep(run.ref.tenant, text)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from quarterjack import Context
+from quarterjack import Context, Rule
 from quarterjack.domain.names import RunRef, fire_ref
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import DAY, SECOND, from_ms
@@ -142,6 +143,31 @@ def test_the_current_definition_reaches_back_before_the_schedule_was_created(sce
     scene.scheduler.create_schedule("s", "note", "0 * * * *")
     assert scene.scheduler.backfill("s", at(-7_200), at(0)).total == 0
     assert scene.scheduler.backfill("s", at(-7_200), at(0), current=True).total == 2
+
+
+@pytest.mark.parametrize("spread", [{"window": 3_000}, {"jitter": 3_000}])
+def test_the_current_definition_reaches_back_before_the_last_change_of_a_spread_rule(
+    scene: Scene, spread: dict[str, Any]
+) -> None:
+    """An exclusion of a day to come moves no instant: the same times are due before and after it, and each once."""
+    rule = Rule(expression="0 * * * *", **spread)
+    scene.scheduler.create_schedule("s", "note", rule)
+    before = scene.scheduler.backfill("s", at(-DAY / SECOND), at(0), current=True)
+    assert before.total == 24
+    scene.wait(3_600 * 5 + 60)
+    scene.scheduler.update_schedule("s", expression=replace(rule, exclude=("2027-01-01",)))
+    scene.wait(3_600 * 3)
+    *_, newest = scene.memory.revisions(OWNER)
+    assert newest.definition.rule.decided is not None
+    after = scene.scheduler.backfill("s", at(-DAY / SECOND), scene.now(), current=True)
+    assert after.total in (24 + 8, 24 + 7), "the last instant may be moved beyond now"
+    assert after.first == before.first
+    started = scene.scheduler.backfill("s", at(-DAY / SECOND), scene.now(), **whole(current=True))
+    ended = scene.until_over(started)
+    assert ended.state is BackfillState.DONE
+    assert ended.total == after.total
+    hours = [run.due // (3_600 * SECOND) for run in scene.memory.runs() if run.ref.is_fire]
+    assert len(hours) == len(set(hours)), "an instant that ran before is not run again"
 
 
 def test_rates_go_on_from_where_they_counted_and_before_that_from_the_start(scene: Scene) -> None:
