@@ -141,12 +141,16 @@ def test_a_reason_is_what_was_given_and_not_the_profiles_note(said: Say) -> None
     assert "jobs=report.*" in said("audit", "list", "--act", "set-tenant").out
 
 
-def test_a_job_that_the_tenant_may_not_run_is_one_line_of_an_error(said: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_the_tenant_may_not_run_is_one_line_of_an_error_and_the_operators_command(
+    said: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said("tenants", "set", "default", "--no-jobs")
     monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as in a process of its own
     refused = said("submit", "report.daily")
     assert refused.code == ExitCode.FORBIDDEN
-    assert refused.err.splitlines()[-1].startswith("error: tenant 'default' may not run job 'report.daily'")
+    error, command = refused.err.splitlines()[-2:]
+    assert error.startswith("error: tenant 'default' may not run job 'report.daily'; ask an operator")
+    assert command == "operators: quarterjack tenants set default --add-job report.daily"
     assert "access.denied" not in refused.err
     assert said("--json", "submit", "report.daily").problem["job"] == "report.daily"
     (denied, *_) = [line for line in said("audit", "list", "--act", "deny").out.splitlines() if "deny" in line]

@@ -193,7 +193,7 @@ def test_what_a_limit_refuses_says_which_and_how_much() -> None:
         2,
         1,
     )
-    assert "--limit schedules=2" in said["remedy"]
+    assert said["remedy"] == "delete some, or ask an operator of the installation for more"
     assert said["tenant"] == "acme"
 
 

@@ -92,6 +92,7 @@ def test_a_call_is_let_in_as_the_table_says(case: Case) -> None:
                     assert (refused.principal, refused.tenant) == (CALLER, OWN)
                     assert refused.verb in case.needs | {Verb.UPDATE}
                     assert f"tenants grant {OWN} --to '{CALLER}'" in str(refused.command)
+                    assert "quarterjack " not in str(refused)
                     assert here.rows() == before
 
 
