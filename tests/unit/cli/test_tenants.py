@@ -141,7 +141,7 @@ def test_a_reason_is_what_was_given_and_not_the_profiles_note(said: Say) -> None
     assert "jobs=report.*" in said("audit", "list", "--act", "set-tenant").out
 
 
-def test_a_job_that_the_tenant_may_not_run_is_one_line_of_an_error_and_the_operators_command(
+def test_a_job_that_the_tenant_may_not_run_is_an_error_and_the_operators_command(
     said: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said("tenants", "set", "default", "--no-jobs")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from quarterjack import Scheduler
+from quarterjack import Scheduler, Tenants
 from quarterjack.domain.names import one_off_ref
 from quarterjack.domain.run import DeadRunRow
 from quarterjack.domain.times import DAY
@@ -316,3 +316,27 @@ def test_another_tenant_sees_nothing_of_it() -> None:
     world.scheduler.create_schedule("s", "note", DAILY)
     other = type(world.scheduler)("other", services=world.process(), clock=world.clock)
     assert other.audit().items == []
+
+
+def test_the_reason_of_the_caller_is_shown_where_an_act_has_an_effect_unless_it_has_its_own() -> None:
+    world = World()
+    owner = world.owner().acting_as(reason="INC-1")
+    for name in ("s", "t"):
+        owner.create_schedule(name, "note", DAILY)
+    assert owner.pause_schedule("s").reason == "INC-1"
+    assert owner.pause_schedule("t", reason="moving").reason == "moving"
+    owner.freeze(at(600))
+    freeze = owner.holds().freeze
+    assert freeze is not None
+    assert freeze.reason == "INC-1"
+    tenants = Tenants(services=world.services, clock=world.clock).acting_as(reason="INC-2")
+    assert tenants.suspend("acme").suspension_reason == "INC-2"
+    assert tenants.suspend("acme", reason="unpaid").suspension_reason == "unpaid"
+    reasons = [(str(line.act), line.reason) for line in world.memory.audit_lines() if line.act != "create"]
+    assert reasons == [
+        ("pause", "INC-1"),
+        ("pause", "INC-1; moving"),
+        ("freeze", "INC-1"),
+        ("suspend-tenant", "INC-2"),
+        ("suspend-tenant", "INC-2; unpaid"),
+    ]

@@ -126,7 +126,7 @@ ACTS: dict[str, tuple[Callable[[Scene], Act], list[str]]] = {
     "redrive": (redriven, ["redrive"]),
     "redrive many": (all_redriven, ["redrive"] * 2),
     "purge": (purged, ["purge"]),
-    "freeze": (of("freeze", at(9_000), note="n"), ["freeze"]),
+    "freeze": (of("freeze", at(9_000), reason="n"), ["freeze"]),
     "thaw": (thawed, ["thaw"]),
     "backfill": (
         of("backfill", "s2", at(-900), at(-600), current=True, dry_run=False, client_token="t"),

@@ -759,7 +759,7 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     of_a_job_that_was_taken_away: (
         Verdict.DEAD,
         (Cause.NOT_GRANTED,),
-        "its tenant might not run job 'ok'. Its last error was JobNotGranted: tenant 'acme' may not run job 'ok'; `quarterjack",
+        "its tenant might not run job 'ok'. Its last error was JobNotGranted: tenant 'acme' may not run job 'ok'; ask an operator",
     ),
     of_a_job_that_was_given_back: (
         Verdict.DEAD,
@@ -767,7 +767,7 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
         "By now the tenant may run job 'ok': `quarterjack",
     ),
     to_come_without_its_job: (Verdict.UPCOMING, (Cause.NOT_GRANTED,), "As things stand it will be DEAD once a worker"),
-    waits_without_its_job: (Verdict.WAITING, (Cause.NOT_GRANTED, Cause.FREEZE), "gives it. [profile of tenant acme]"),
+    waits_without_its_job: (Verdict.WAITING, (Cause.NOT_GRANTED, Cause.FREEZE), "for it. [profile of tenant acme]"),
     to_come_of_a_command: (Verdict.UPCOMING, (Cause.NOT_GRANTED,), "a pattern such as * does not give it"),
     cancelled: (
         Verdict.CANCELLED,
