@@ -243,7 +243,7 @@ def decisions() -> Iterator[str]:
 
 def _decided(name: str, text: str) -> str:
     """The first sentence below the heading Decision. Raises ValueError if there is none."""
-    found = re.search(r"^(?:## Decision|\*\*Decision\.\*\*)[\s-]*(.+?(?:\.|:$))(?:\s|$)", text, re.MULTILINE)
+    found = re.search(r"^## Decision[\s-]*(.+?(?:\.|:$))(?:\s|$)", text, re.MULTILINE)
     if found is None:
         message = f"docs/adr/{name}: it needs a heading '## Decision' with a sentence below it"
         raise ValueError(message)

@@ -1,4 +1,4 @@
-"""Jobs that do what a job should not, in real worker processes under a short lease. docs/how-to/write-a-job.md says what comes of each."""
+"""Jobs that do what a job should not, in real worker processes under a short lease. docs/how-to/long-jobs.md says what comes of each."""
 
 from __future__ import annotations
 

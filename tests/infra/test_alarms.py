@@ -19,7 +19,8 @@ from quarterjack.errors import InvalidInput
 from quarterjack.signals.catalogue import METRICS
 
 from infra import AlarmChange, AlarmSettings, Quarterjack
-from infra.alarms.pages import MOST, page_of, steps_of, with_steps
+from infra.alarms.pages import MOST as MOST_TEXT
+from infra.alarms.pages import page_of, steps_of, with_steps
 from infra.alarms.plan import QueueParts, StackParts, planned
 from infra.alarms.spec import LATE, AlarmSpec, Each, Need, Severity
 from infra.alarms.specs import SPECS
@@ -177,7 +178,7 @@ def test_the_longest_prefix_leaves_room_for_steps() -> None:
     for spec in SPECS:
         begin = f"{spec.severity}. {spec.means} Look first: {spec.look}"
         text = with_steps(begin, spec.id, "x" * 60)
-        assert len(text) <= MOST
+        assert len(text) <= MOST_TEXT
         assert "\nFirst: `" in text, spec.id
 
 

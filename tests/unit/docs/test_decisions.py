@@ -11,25 +11,22 @@ from docs import generate
 from tests.support.doc_pages import ROOT, Page, page, page_at
 
 MOST_WORDS = 300  # everything counted, as ``wc -w`` does
-_TO_BE_SHORTENED = {"0058-alarms.md"}  # of issue 35; no other
 
 records = [page_at(path) for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))]
-short = pytest.mark.parametrize(
-    "one", [one for one in records if one.path.name not in _TO_BE_SHORTENED], ids=lambda one: one.path.name
-)
+each = pytest.mark.parametrize("one", records, ids=lambda one: one.path.name)
 
 
-@short
+@each
 def test_a_record_has_at_most_300_words(one: Page) -> None:
     assert len(one.text.split()) <= MOST_WORDS, "move the mechanism to its page under docs/explanation and link it"
 
 
-@short
+@each
 def test_a_record_has_context_decision_and_consequences(one: Page) -> None:
     assert re.findall(r"^## (.+)$", one.text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
 
 
-@pytest.mark.parametrize("one", records, ids=lambda one: one.path.name)
+@each
 def test_a_title_begins_with_the_number_of_its_file(one: Page) -> None:
     assert one.text.startswith(f"# {one.path.name[:4]}. ")
 
