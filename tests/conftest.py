@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -12,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from functools import cache
-from gc import collect, freeze
 from inspect import CO_VARKEYWORDS
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,10 +78,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.nodeid in kept]
 
 
+def pytest_collection() -> None:
+    """What the imports leave, a million objects, is there to stay: the garbage collector need not look at it again and again."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What the imports have left, a million objects, is there to stay: the garbage collector need not look at it again and again."""
-    collect()
-    freeze()
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores, because a third of the tests' time is waiting; and 2 GB of memory for each."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2_000_000_000
+    return max(min(len(os.sched_getaffinity(0)) + 1, memory), 1)
+
+
+@pytest.fixture(autouse=True)
+def own_cores() -> Iterator[None]:
+    """A history stays on one core; the next test, and what it starts, has all of them."""
+    before = os.sched_getaffinity(0)
+    yield
+    if os.sched_getaffinity(0) != before:
+        os.sched_setaffinity(0, before)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -134,7 +134,7 @@ def results(first: int, seconds: float, processes: int, most: int | None, kind: 
 
 
 def _settle_down() -> None:
-    """A process of the pool stays on one core: its threads take turns, and a baton that changes cores costs twice as much."""
+    """Each process of the pool has a core of its own."""
     logging.disable(logging.CRITICAL)
     cores = sorted(os.sched_getaffinity(0))
     number = multiprocessing.current_process()._identity[0]
