@@ -122,6 +122,7 @@ def test_runs_in_line_are_told_by_limit_as_far_as_they_were_counted(
         change_cap(cap, lambda slots: slots.taken("w", 0, [("r", False)], 1, clock())[0], services, clock)
         for _ in range(4):
             harness.scheduler.submit(job)
+    harness.advance()  # workers receive them, and find no permit
     told = harness.tenants.figures("acme")
     assert told.lines == {"concurrent_runs": 0, "concurrent_runs:plain": 4, "concurrent_runs:fails": 4}
     assert told.lines_longer == []
