@@ -15,6 +15,9 @@ from typing import Any
 from quarterjack.errors import InvalidInput
 
 _SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
+_SCHEDULERS = ("beat_scheduler", "BEAT_SCHEDULER", "CELERY_BEAT_SCHEDULER", "CELERYBEAT_SCHEDULER")
+_OF_CELERY = "celery.beat:PersistentScheduler"
+_DATABASE = "write a module with beat_schedule = {…} of the rows of its tables (PeriodicTask of django_celery_beat), and name that"
 _ZONES = ("CELERY_TIMEZONE", "timezone", "TIMEZONE")
 _UTC = ("CELERY_ENABLE_UTC", "enable_utc", "ENABLE_UTC")
 _OF_DJANGO = "the zone is Django's TIME_ZONE, which Celery takes if it reads these settings and has no zone of its own"
@@ -42,6 +45,8 @@ def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
     module's own code raises.
     """
     found = _at(module, place) if place else _anywhere(module)
+    if not any(beat.entries for beat in found.values()) and (scheduler := _of_a_database(module)):
+        raise InvalidInput("module", _name(module, place), f"leaves the schedule to {scheduler}", _DATABASE)
     if not found:
         remedy = (
             f"name the module of your Celery app, or one with {' or '.join(_SCHEDULES[:3])}; an app, a class of settings or a"
@@ -54,6 +59,13 @@ def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
         remedy = "name one: " + ", ".join(f"{module.__name__}:{name}" for name in full)
         raise InvalidInput("module", module.__name__, f"has {len(full)} beat schedules", remedy)
     return chosen[1]
+
+
+def _of_a_database(module: ModuleType) -> str | None:
+    """The beat scheduler of a module or its apps that keeps the schedule elsewhere, as django_celery_beat does; None: there is none."""
+    confs = (getattr(value, "conf", None) for value in list(vars(module).values()) if hasattr(type(value), "conf"))
+    named = (getattr(one, name, None) for one in (module, *confs) for name in _SCHEDULERS)
+    return next((one for one in named if isinstance(one, str) and one and one != _OF_CELERY), None)
 
 
 def _name(module: ModuleType, place: str | None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from quarterjack.errors import InvalidInput
+from quarterjack.importers.text import starts_another
 
 LONGEST = 100_000  # characters of a line: cron itself takes a thousand
 _BLANKS = re.compile(r"[ \t]+")
@@ -23,12 +24,13 @@ _FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{
 _NAMED = re.compile(r"@[A-Za-z0-9_]+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
 _HEADING = re.compile(r"m\s+h\s+dom\s|user(-?name)?\s+command", re.IGNORECASE)
-_SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|cron\.d/[^/]+)$")
+_SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|([^/]+\.)?cron\.d|cron\.d/[^/]+)$")  # debian/NAME.cron.d, too
 _PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
 # Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
 _ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
 _SERVICES = frozenset({"git", "mysql", "nginx", "postgres", "daemon"})  # accounts that are commands as well
+_SUBCOMMANDS = frozenset({"git", "mysql"})  # of these, that take a bare word: git pull, mysql shop
 _PROGRAM = re.compile(r"(/|\./|cd\b|test\b|\[)")  # the beginning of a command, and hardly that of an argument
 # Commands whose first argument is often a path.
 _OF_PATHS = frozenset(
@@ -160,10 +162,13 @@ def doubtful_user(text: str) -> str | None:
     """
     pairs = _first_words(text)
     words = {first for first, _ in pairs}
-    if len(words) != 1 or not all(_PROGRAM.match(second) for _, second in pairs):
+    if len(words) != 1:
         return None
     (word,) = words
-    usual = word in _SERVICES or (len(pairs) > 1 and word not in _OF_PATHS)
+    bare = word in _SERVICES - _SUBCOMMANDS and all(re.match(r"\w", second) for _, second in pairs)
+    if not bare and not all(_PROGRAM.match(second) for _, second in pairs):
+        return None
+    usual = word in _SERVICES or (len(pairs) > 1 and word not in _OF_PATHS and not starts_another(word))
     return word if usual and _USER.fullmatch(word) else None
 
 

@@ -85,7 +85,11 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
                 zoned = zoned and node.get("spec", "timeZone") is not None
             else:
                 title = f"{_word(node, 'kind') or 'a document without kind'} {_name(node)}".strip()
-                found.setting(node.line, title, Conversion.LEFT, why_not(_word(node, "kind")))
+                timed, why = why_not(node, _word(node, "kind"))
+                if timed:
+                    found.left(node.line, title, why)
+                else:
+                    found.setting(node.line, title, Conversion.LEFT, why)
     if not found.lines:
         raise InvalidInput(source, "", "has no manifest", "give the output of: kubectl get cronjobs -o yaml")
     remarks = _REMARKS if zoned or timezone is not None else (_UNZONED, *_REMARKS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from quarterjack.apply.nodes import YamlNode
 from quarterjack.errors import InvalidInput
 
 _DEPLOYED = (
@@ -42,6 +43,11 @@ _OTHERS = {
     "ScheduledSparkApplication": "it is not read: declare its schedule, with a job that submits the application",
 }
 
+_TIMED = re.compile(r"cron|schedule|expression|rate", re.IGNORECASE)  # the name of a field with an expression
+_EXPRESSION = re.compile(
+    r"\s*(?:@\w+(?:\s+\w+)?|(?:rate|cron|at)\(.+\)|(?:(?:CRON_)?TZ=\S+\s+)?(?:[\d*?][\w*?,/#-]*\s+){3,5}\S+(?:\s+\S+){1,2})\s*"
+)
+
 
 def refuse_template(text: str, source: str) -> None:
     """Raise InvalidInput, with the line, for a template."""
@@ -52,6 +58,15 @@ def refuse_template(text: str, source: str) -> None:
             raise InvalidInput(f"{source}:{line}", text.split("\n")[line - 1].strip()[:60], problem, remedy)
 
 
-def why_not(kind: object) -> str:
-    """Why a manifest that is no CronJob is not converted."""
-    return _OTHERS.get(str(kind), "it is no CronJob: nothing of it is due at a time")
+def why_not(node: YamlNode, kind: object) -> tuple[bool, str]:
+    """Whether a document that is no CronJob is due at a time, and why it is not converted."""
+    if known := _OTHERS.get(str(kind)):
+        return True, known
+    for leaf in node.leaves():
+        word = re.sub(r"\[\d+\]$", "", leaf.path).rpartition(".")[2]
+        if _TIMED.search(word) and _EXPRESSION.fullmatch(str(leaf.value)):
+            path = leaf.path.removeprefix(node.path).lstrip(".")
+            return True, (
+                f"it is no CronJob and is not read, but line {leaf.line}, {path}, has a schedule: declare it, with a job that does the work"
+            )
+    return False, "it is no CronJob: nothing of it is due at a time"

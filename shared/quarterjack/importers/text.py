@@ -30,6 +30,7 @@ _GUARDS = frozenset(
 _WRAPPERS = {
     **dict.fromkeys(("exec", "nohup", "time", "setsid", "chronic", "cronic"), ("", 0)),
     **dict.fromkeys(("nice", "ionice"), ("nNc", 0)),
+    "envdir": ("", 1),
     "systemd-cat": ("tp", 0),
     "chrt": ("", 0),
     "env": ("uC", 0),
@@ -134,6 +135,16 @@ def is_skipped_while_locked(command: str) -> bool:
     return _SKIPPING.search(command) is not None
 
 
+def starts_another(word: str) -> bool:
+    """Whether a word is a shell's own, or a program that runs another one: ``cd``, ``source``, ``nice``, ``php8.2``."""
+    return word in _KEYWORDS | _GUARDS | _WRAPPERS.keys() or _unversioned(word) in _INTERPRETERS
+
+
+def _unversioned(name: str) -> str:
+    """``php`` of ``php8.2``."""
+    return name.rstrip("0123456789.") or name
+
+
 def _program(words: list[str]) -> str | None:
     while words and (
         words[0] in _KEYWORDS
@@ -147,7 +158,7 @@ def _program(words: list[str]) -> str | None:
     if not words or _base(words[0]) in _GUARDS or not re.search(r"\w", words[0]):
         return None
     name = _base(words[0])
-    return _script(words[1:]) if name in _INTERPRETERS else slug(_SUFFIX.sub("", name))
+    return _script(words[1:]) if _unversioned(name) in _INTERPRETERS else slug(_SUFFIX.sub("", name))
 
 
 def _wrapped(words: list[str], valued: str, before: int) -> list[str]:

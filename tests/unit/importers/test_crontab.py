@@ -478,6 +478,12 @@ def test_long_lines_take_no_more_than_their_length(line: str) -> None:
         ("0 3 * * * nginx -s reopen\n0 4 * * * postgres --version", ["nginx -s reopen", "postgres --version"]),
         ("0 3 * * * root -b -q fit.C", ["root -b -q fit.C"]),
         ("0 5 * * * php /srv/a.php\n0 6 * * * php /srv/b.php", ["php /srv/a.php", "php /srv/b.php"]),
+        ("0 5 * * * php8 /srv/a\n0 6 * * * php8 /srv/b", ["php8 /srv/a", "php8 /srv/b"]),
+        ("0 5 * * * cd /srv/app && ./a\n0 6 * * * cd /srv/b && ./b", ["cd /srv/app && ./a", "cd /srv/b && ./b"]),
+        (
+            "0 5 * * * source /srv/env && one\n0 6 * * * source /srv/env && two",
+            ["source /srv/env && one", "source /srv/env && two"],
+        ),
     ],
 )
 def test_a_command_is_not_taken_for_a_user(text: str, commands: list[str]) -> None:
@@ -488,7 +494,12 @@ def test_a_command_is_not_taken_for_a_user(text: str, commands: list[str]) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["*/5 * * * * deploy /srv/app/run.sh\n0 1 * * * deploy /srv/app/nightly.sh", "*/5 * * * * git /srv/hook.sh"],
+    [
+        "*/5 * * * * deploy /srv/app/run.sh\n0 1 * * * deploy /srv/app/nightly.sh",
+        "*/5 * * * * git /srv/hook.sh",
+        "* * * * * daemon client-of-ours",
+        "0 1 * * * postgres pg_dumpall",
+    ],
 )
 def test_a_word_that_may_be_a_user_is_reported_until_the_form_is_given(text: str) -> None:
     found = crontab(text)
@@ -499,7 +510,15 @@ def test_a_word_that_may_be_a_user_is_reported_until_the_form_is_given(text: str
     assert {words["payload"].get("user") for words in crontab(text, form=CrontabForm.SYSTEM).schedules.values()} & {
         "deploy",
         "git",
+        "daemon",
+        "postgres",
     }
+
+
+@pytest.mark.parametrize("place", ["debian/cron.d", "debian/shop.cron.d", "etc/cron.d/shop", "cron.d/shop"])
+def test_the_place_of_a_package_s_crontab_says_that_it_has_users(place: str) -> None:
+    (words,) = crontab("* * * * * shop shop-client --once", place).schedules.values()
+    assert words["payload"] == {"command": "shop-client --once", "user": "shop"}
 
 
 @pytest.mark.parametrize(
@@ -549,6 +568,8 @@ def test_names_stay_when_a_line_is_put_in() -> None:
         ("su app -c /srv/b.sh", "b"),
         ("sudo -u www-data php /srv/c.php", "c"),
         ("timeout -k 5 60 /srv/t.sh", "t"),
+        ("/usr/bin/php8.2 /srv/lib/poll.php", "poll"),
+        ("/usr/bin/envdir /etc/env.d /usr/local/bin/backup.sh", "backup"),
         ("flock -n /tmp/x.lock /usr/bin/php /srv/d.php", "d"),
         ("/usr/bin/flock -xn /tmp/y -c 'php /srv/e.php'", "e"),
     ],

@@ -8,6 +8,7 @@ import pytest
 from quarterjack.errors import InvalidInput
 from quarterjack.importers.eventbridge import read_eventbridge
 from quarterjack.importers.kubernetes import read_kubernetes
+from quarterjack.importers.report import Conversion
 
 CLOUDFORMATION = """AWSTemplateFormatVersion: "2010-09-09"
 Resources:
@@ -79,7 +80,32 @@ NOW = datetime(2026, 5, 4, tzinfo=UTC)
 def test_a_workflow_of_argo_is_not_said_to_be_without_a_time() -> None:
     argo = "apiVersion: argoproj.io/v1alpha1\nkind: CronWorkflow\nmetadata: {name: w}\nspec: {schedule: '* * * * *'}\n"
     found = read_kubernetes(f"{argo}---\nkind: ConfigMap\nmetadata: {{name: c}}\n", "w.yaml")
-    assert ["CronWorkflow of Argo is not read" in found.lines[0].notes[0], found.lines[1].notes] == [
-        True,
+    assert ["CronWorkflow of Argo is not read" in found.lines[0].notes[0], found.lines[0].is_entry] == [True, True]
+    assert [found.lines[1].is_entry, found.lines[1].notes] == [
+        False,
         ("it is no CronJob: nothing of it is due at a time",),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("name: nightly\non:\n  schedule:\n    - cron: '30 5,17 * * *'\n", "line 4, on.schedule[0].cron,"),
+        ("kind: JobConfig\nspec:\n  schedule:\n    cron:\n      expression: '0 */15 * * * * *'\n", "line 5"),
+        ("services:\n  a:\n    labels: {ofelia.job-exec.x.schedule: '@every 5s'}\n", "line 3"),
+        ("kind: List\nitems:\n- kind: Backup\n  spec: {schedule: '@daily'}\n", "line 4, spec.schedule,"),
+        ("kind: Backup\nspec:\n  schedules:\n  - 0 2 * * MON-FRI\n", "line 4, spec.schedules[0],"),
+    ],
+    ids=["a workflow of github", "furiko", "ofelia", "in a list", "a list of texts"],
+)
+def test_a_document_with_a_schedule_is_not_said_to_be_without_a_time(text: str, where: str) -> None:
+    (line,) = read_kubernetes(text, "w.yaml").lines
+    assert (line.fit, line.is_entry) == (Conversion.LEFT, True)  # so that the exit code is 1
+    assert where in line.notes[0]
+    assert "declare it" in line.notes[0]
+
+
+@pytest.mark.parametrize("spec", ["{schedule: daily}", "{replicas: 5, schedulerName: default}", "{crontab: see below}"])
+def test_a_document_without_an_expression_has_no_schedule(spec: str) -> None:
+    (line,) = read_kubernetes(f"kind: Deployment\nspec: {spec}\n", "d.yaml").lines
+    assert not line.is_entry
