@@ -260,6 +260,20 @@ def test_a_dict_of_settings_will_do(name: str) -> None:
     assert (list(beat.entries), beat.zone, beat.app) == (["a"], "Asia/Tokyo", None)
 
 
+@pytest.mark.parametrize("entries", [{}, None])
+@pytest.mark.parametrize("name", ["CELERY_BEAT_SCHEDULER", "beat_scheduler"])
+def test_a_schedule_in_a_database_is_said_to_be_there(name: str, entries: dict[str, object] | None) -> None:
+    words = {} if entries is None else {"beat_schedule": entries}
+    settings = module(**{name: "django_celery_beat.schedulers:DatabaseScheduler"}, **words)
+    with pytest.raises(InvalidInput, match="leaves the schedule to django_celery_beat.schedulers:DatabaseScheduler"):
+        beat_of(settings)
+
+
+def test_the_entries_beside_a_scheduler_of_a_database_are_read() -> None:
+    beat = beat_of(module(CELERY_BEAT_SCHEDULER="redbeat.RedBeatScheduler", beat_schedule={"a": {}}))
+    assert list(beat.entries) == ["a"]
+
+
 def test_a_module_without_one_is_refused() -> None:
     with pytest.raises(InvalidInput, match="has no beat schedule"):
         beat_of(module(celery=object()))
