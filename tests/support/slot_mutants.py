@@ -196,9 +196,9 @@ SLOT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "the auditor sends for runs of a line",
-        "auditor/repairs.py",
-        "    if line is not None:",
-        "    if line is ...:",
+        "fires/resend.py",
+        "    going = [message for message, line in found if line is None]\n",
+        "    going = [message for message, _ in found]\n",
     ),
     (
         "the timer of an exclusive schedule sends for runs of a line",
