@@ -1,4 +1,5 @@
 """Tables: columns with priorities. On a terminal that is too narrow, cells take their short form, texts are cut, columns are left out.
+An id at the end that takes more than half of the terminal stands on a line of its own below the rest, rather than that columns go.
 
 What was left out or cut is in ``FittedTable``, so that the command can say it.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 GAP = 2  # spaces between columns
@@ -46,14 +47,19 @@ class FittedTable:
     same: Sequence[str] = field(
         default_factory=tuple
     )  # heading and cell of the columns that were left out as all their cells are the same
+    below: Sequence[str] = ()  # the last column, heading first, if each of its cells stands below its row
 
     @property
     def lines(self) -> list[str]:
         widths = [max(map(len, cells)) for cells in zip(*self.rows, strict=True)]
-        return [
-            (" " * GAP).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in self.rows
+        gap = " " * GAP
+        above = [
+            gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in self.rows
         ]
+        if not self.below:
+            return above
+        pairs = zip(above[1:], self.below[1:], strict=True)
+        return [f"{above[0]}{gap}{self.below[0]}", *(line for row, cell in pairs for line in (row, f"{gap}{cell}"))]
 
     @property
     def remark(self) -> str | None:
@@ -77,6 +83,24 @@ def fitted(
     found = [*items]
     whole = [_cells(found, column, cell) for column in columns]
     if room is None or _width(whole) <= room:
+        return _table(whole)
+    table, last = _narrow(found, columns, whole, cell, room), columns[-1]
+    loses = table.dropped or any(len(text) == _LEAST and "…" in text for row in table.rows for text in row)
+    if not loses or last.name != "id" or max(map(len, whole[-1])) <= room // 2:
+        return table
+    above = _narrow(found, columns[:-1], whole[:-1], cell, room - GAP - len(last.heading))
+    return replace(above, below=whole[-1])
+
+
+def _narrow(
+    found: Sequence[Any],
+    columns: Sequence[Column],
+    whole: Sequence[Sequence[str]],
+    cell: Callable[[Any], str],
+    room: int,
+) -> FittedTable:
+    """The table within ``room``; ``whole`` has the columns in full."""
+    if _width(whole) <= room:
         return _table(whole)
     short = zip(columns, (_cells(found, column, cell, short=True) for column in columns), strict=True)
     kept = [(column, cells) for column, cells in short if any(cells[1:]) or not column.drop]  # empty ones say nothing

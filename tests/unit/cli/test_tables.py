@@ -242,6 +242,31 @@ def test_what_failed_keeps_its_error_and_the_time_of_its_end(
         assert RUN in line
 
 
+LONG = "default/nightly/the-report-of-the-bank-for-the-morning#001795761375457"
+
+
+@pytest.mark.parametrize("columns", [dead._COLUMNS, listing._COLUMNS, listing._FOUND], ids=["dead", "runs", "found"])
+def test_a_long_id_stands_below_the_rest_and_takes_no_column_away(
+    columns: Sequence[Column], screen: Callable[..., Screen]
+) -> None:
+    shown = screen(80)
+    failed = Line(state="DEAD", id=LONG, error="the bank is closed", error_type="Timeout", job="bank.report")
+    Shell(Settings()).list([failed, Line(state="DEAD", error="no such account", error_type="Lost")], columns)
+    heading, *lines = shown.lines
+    assert max(map(len, shown.lines)) <= 80
+    assert [line.strip() for line in lines[1::2]] == [LONG, RUN], "whole, to be copied"
+    assert "ended at" in heading
+    assert heading.endswith("  id")
+    for line, error in zip(lines[::2], (("the bank", "Timeout"), ("no such", "Lost")), strict=True):
+        assert f"{NOW:%m-%d %H:%M:%S}Z" in line
+        assert any(text in line for text in error)
+
+
+def test_a_long_id_stays_in_its_line_if_that_costs_nothing() -> None:
+    table = fitted([Line(id=LONG)], [Column("state"), Column("id")], text_of, 82)
+    assert table.lines[1] == f"SUPERSEDED  {LONG}"
+
+
 def test_nothing_is_cut_below_eight_characters() -> None:
     table = fitted([Line()], [Column("name", cut=12), Column("state")], text_of, 10)
     assert table.rows[1] == ["ip-1…711", "SUPERSEDED"]
