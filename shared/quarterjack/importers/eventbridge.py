@@ -110,7 +110,11 @@ def _item(node: YamlNode, now: datetime, found: Collector, jobs: _Jobs) -> None:
         if manifest.has("NextToken"):
             found.left(node.line, "a page that ends", "the listing is not whole: ask for the rest with its NextToken")
         else:
-            found.left(node.line, "an entry", "it has no Name")
+            found.left(
+                node.line,
+                "an entry",
+                "it has no Name: give what aws scheduler get-schedule prints",
+            )
         return
     text = f"{group}/{name}" if group not in (None, "default") else name
     expression = manifest.text("ScheduleExpression")

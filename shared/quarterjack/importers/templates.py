@@ -20,19 +20,23 @@ _KINDS = (
     ),
     (
         re.compile(
-            r"^[\"'\s{]*Transform[\"']?:\s*[\"'\[\s-]*AWS::Serverless|Type[\"']?:\s*[\"']?AWS::Serverless::",
+            r"^[\"' \t{]*Transform[\"']?:[\"'\[\s-]*AWS::Serverless|Type[\"']?:\s*[\"']?AWS::Serverless::",
             re.MULTILINE,
         ),
         "is a template of SAM",
         _DEPLOYED,
     ),
     (
-        re.compile(r"^[\"'\s{]*AWSTemplateFormatVersion\b|^\s*[\"']?Type[\"']?:\s*[\"']?AWS::\w+::\w+", re.MULTILINE),
+        re.compile(
+            r"^[\"' \t{]*AWSTemplateFormatVersion\b|^[ \t]*[\"']?Type[\"']?:\s*[\"']?AWS::\w+::\w+", re.MULTILINE
+        ),
         "is a template of CloudFormation",
         _DEPLOYED,
     ),
     (
-        re.compile(r"\A(?=.*^provider:\s)(?=.*^functions:\s).*^service:\s", re.MULTILINE | re.DOTALL),
+        re.compile(
+            r"\A(?=.*^functions:\s)(?:(?=.*^provider:\s).*^service:\s|.*^[ \t]+- schedule:)", re.MULTILINE | re.DOTALL
+        ),
         "is a configuration of the Serverless Framework",
         _DEPLOYED,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +10,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.importers.eventbridge import read_eventbridge
 from quarterjack.importers.kubernetes import read_kubernetes
 from quarterjack.importers.report import Conversion
+from quarterjack.importers.templates import refuse_template
 
 CLOUDFORMATION = """AWSTemplateFormatVersion: "2010-09-09"
 Resources:
@@ -52,6 +54,9 @@ spec:
 """
 
 
+FUNCTIONS = "functions:\n  crawl:\n    handler: crawl\n    events:\n      - schedule: rate(2 hours)\n"
+
+
 @pytest.mark.parametrize(
     ("text", "what", "remedy"),
     [
@@ -59,10 +64,19 @@ spec:
         (IN_JSON, "is a template of CloudFormation", "aws scheduler get-schedule"),
         (SAM, "is a template of SAM", "import eventbridge"),
         (SERVERLESS, "is a configuration of the Serverless Framework", "deploy it"),
+        (FUNCTIONS, "is a configuration of the Serverless Framework", "deploy it"),
         (HELM, "looks like a template of Helm", "helm template CHART | quarterjack import kubernetes -"),
         (HELM.partition("\n")[2], "looks like a template of Helm", "helm template"),
     ],
-    ids=["cloudformation", "cloudformation in json", "sam", "serverless", "helm", "helm without comment"],
+    ids=[
+        "cloudformation",
+        "cloudformation in json",
+        "sam",
+        "serverless",
+        "a part of it",
+        "helm",
+        "helm without comment",
+    ],
 )
 def test_a_template_is_named_with_the_way_to_what_can_be_imported(text: str, what: str, remedy: str) -> None:
     with pytest.raises(InvalidInput, match=what) as of_kubernetes:
@@ -109,3 +123,17 @@ def test_a_document_with_a_schedule_is_not_said_to_be_without_a_time(text: str, 
 def test_a_document_without_an_expression_has_no_schedule(spec: str) -> None:
     (line,) = read_kubernetes(f"kind: Deployment\nspec: {spec}\n", "d.yaml").lines
     assert not line.is_entry
+
+
+@pytest.mark.parametrize("piece", ["\n \n", "functions:\n", "Transform: \n \n", "{{ ", "{", "- schedule: * \n"])
+def test_what_is_no_template_is_known_in_a_time_that_grows_with_its_length(piece: str) -> None:
+    """A backtracking pattern took minutes for 200 KB of blank lines; ten times the text may take forty times as long, not a hundred."""
+
+    def seconds(text: str) -> float:
+        began = time.process_time()
+        refuse_template(text, "t.yaml")
+        return time.process_time() - began
+
+    text = f"functions:\n{piece * 4000}"
+    brief = text[: len(text) // 10]
+    assert min(seconds(text) for _ in range(3)) < 40 * max(min(seconds(brief) for _ in range(3)), 1e-4)
