@@ -255,6 +255,17 @@ class TestLogs:
         assert "Traceback: [boom]" in text.out
         assert "there may be more" in said("runs", "logs", run.id, "--limit", "1").err
 
+    def test_the_traceback_of_the_last_attempt_follows(
+        self, said: Say, owner: Scheduler, work: Callable[[], None], tmp_path: Path
+    ) -> None:
+        run = owner.submit("bad")
+        work()
+        (tmp_path / "worker.log").write_text(self.line(run.id, 1, "run.ended", error_type="ValueError") + "\n")
+        shown = said("runs", "logs", run.id, "--folder", str(tmp_path)).out
+        assert re.search(r"run.ended.*\n\nattempt 1:\nTraceback .*\n  File .*test_runs.py", shown)
+        assert "/quarterjack/worker" not in shown
+        assert "Traceback" not in said("--json", "runs", "logs", run.id, "--folder", str(tmp_path)).out
+
     def test_from_cloudwatch(self, said: Say, owner: Scheduler, local_settings: Settings) -> None:
         run = owner.submit("good", idempotency_key="a")
         cloud = boto3.client("logs", endpoint_url=local_settings.endpoint, region_name=local_settings.region)

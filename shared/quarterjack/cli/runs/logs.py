@@ -11,7 +11,8 @@ import typer
 
 from quarterjack.cli.parameters import RunId, matching
 from quarterjack.cli.shell import Shell, print_json, text_of, values
-from quarterjack.cli.tracebacks import of_the_job
+from quarterjack.cli.tracebacks import of_the_job, show_traceback
+from quarterjack.domain.run import RunState
 from quarterjack.sdk.history.log_views import LogLine, LogPage
 from quarterjack.terminal import in_one_line
 
@@ -31,18 +32,22 @@ def logs(
     """Print the log lines of a run, of its job and of Quarterjack: from CloudWatch Logs, or from files of processes on this machine.
 
     The job's lines are those of its loggers (`ctx.logger` or any other). Printed output has no run id and is not shown.
+    If no line has a traceback, that of the last failed attempt follows from the ledger.
     """
     if folder is not None:
         shell = replace(shell, settings=replace(shell.settings, logs=str(folder)))
-    shown, page = 0, None
+    shown, page, told = 0, None, False
     for page in _pages(shell, run_id, limit):
         for line in page.items:
             _print(shell, line)
+            told = told or bool(line.traceback)
         shown += len(page.items)
         if shown >= limit:
             break
     if page is not None and page.missing is not None:
         shell.remark(page.missing)
+    if not told:
+        _traceback_of(shell, run_id)
     shell.matched(shown)
     if page is not None and page.cursor is not None:
         shell.remark(f"the first {limit} lines; there may be more: raise --limit")
@@ -56,6 +61,13 @@ def _pages(shell: Shell, run_id: str, limit: int) -> Iterator[LogPage]:
         yield page
         if (cursor := page.cursor) is None:
             return
+
+
+def _traceback_of(shell: Shell, run_id: str) -> None:
+    """Workers log an error without its traceback, which the ledger has."""
+    run = shell.scheduler.get_run(run_id)
+    if run.state is not RunState.SUCCEEDED:
+        show_traceback(shell, run)
 
 
 def _print(shell: Shell, line: LogLine) -> None:
