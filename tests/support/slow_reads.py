@@ -35,8 +35,12 @@ class SlowWorld(Hook):
 
     def __init__(self, harness: Harness, *, goes_on: bool) -> None:
         self.reads, self._harness, self._goes_on = 0, harness, goes_on
+        self._passing = threading.Lock()  # checks of the doctor read at the same time, and a harness has one hand
 
     def after_call(self, operation: str, detail: Detail) -> None:
         if operation in READS:
-            self.reads += 1
-            (self._harness.advance if self._goes_on else self._harness.clock.advance)(timedelta(milliseconds=READ_MS))
+            with self._passing:
+                self.reads += 1
+                (self._harness.advance if self._goes_on else self._harness.clock.advance)(
+                    timedelta(milliseconds=READ_MS)
+                )
