@@ -26,7 +26,7 @@ from tests.support import simulate
 from tests.support.histories.governed import Governed
 from tests.support.parts import in_rotation
 
-SEEDS = (5,)
+SEEDS = (8,)
 MANY, PARTS = 140, 4
 TRIED = 4  # histories in which a slip must show
 
@@ -58,7 +58,7 @@ def test_limits_hold_amid_faults() -> None:
         "waits: breaker",
         "act suspend",
     )
-    assert sum(counts[what] > 0 for what in met) >= len(met) - 2, counts  # of one seed; many of them meet all
+    assert all(counts[what] for what in met), counts
 
 
 @pytest.mark.proof
