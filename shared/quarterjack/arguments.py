@@ -64,10 +64,9 @@ def _check_keys(payload: Any) -> None:
     while left:
         place, value = left.pop()
         if isinstance(value, dict):
-            wrong = next((key for key in value if not isinstance(key, str)), None)
-            if wrong is not None or None in value:
-                remedy = f"write it as text: {json.dumps(json.dumps(wrong))}"
-                raise InvalidInput(place, wrong, "is a key that is not text, and JSON has no other", remedy)
+            for key in (key for key in value if not isinstance(key, str)):
+                remedy = f"write it as text: {json.dumps(json.dumps(key))}"
+                raise InvalidInput(place, key, "is a key that is not text, and JSON has no other", remedy)
             left += [(f"{place}.{key}", below) for key, below in value.items()]
         elif isinstance(value, list | tuple):
             left += [(f"{place}[{number}]", below) for number, below in enumerate(value)]

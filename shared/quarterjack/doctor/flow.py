@@ -5,12 +5,13 @@ Evidence of ticks is the agenda: see ``owner.ticker_health``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok, warn
+from quarterjack.domain.names import few
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import HOUR, SECOND, from_ms
 from quarterjack.dynamodb.agenda import CONFIG, LOCK
@@ -19,7 +20,7 @@ from quarterjack.fires.backpressure import read_hold_log
 from quarterjack.owner.ticker_health import TickerHealth, TickerState, is_needed, survey_ticks
 from quarterjack.owner.workers import read_workers
 from quarterjack.state.lease import SKEW
-from quarterjack.state.worker_record import OWN_QUEUE, WorkerRow
+from quarterjack.state.worker_record import OWN_QUEUE
 
 _READ = 50  # entries of each shard
 _NOTICEABLE = 2 * SECOND  # offset of the clock by which starts are visibly early or late
@@ -27,7 +28,7 @@ _TICKS = timedelta(minutes=10)  # of the metric that the function writes
 _FULL = 100_000  # messages in flight: at about 120,000 SQS gives no more, without saying so
 _MANY = 1_000  # messages that wait for a worker
 _OLD = 300.0  # seconds that the oldest waits
-_NAMED = 5  # jobs of a finding
+_NAMED, _SHOWN = 5, 2  # jobs, workers of a finding
 _AGES = timedelta(minutes=15)  # of the metric of their age
 
 
@@ -165,20 +166,14 @@ def shared_queues(context: DoctorContext) -> Iterator[Finding]:
     for queue in sorted({name for row in strangers for name in row.identity.queues}):
         of_it = [row for row in strangers if queue in row.identity.queues]
         jobs = sorted({job for row in of_it for job in row.unknown.names})
-        names = ", ".join([*jobs[:_NAMED], *(["…"] if len(jobs) > _NAMED else [])])
         yield warn(
-            f"workers of queue {queue} ({_some(of_it)}) gave back "
-            f"{sum(row.unknown.count for row in of_it):,} messages of jobs that they do not know: {names}; a run waits 30 s each time",
+            f"workers of queue {queue} ({few([row.identity.name for row in of_it], _SHOWN)}) gave back "
+            f"{sum(row.unknown.count for row in of_it):,} messages of jobs that they do not know: {few(jobs, _NAMED)}; "
+            "a run waits 30 s each time",
             f"where two applications share the installation, {OWN_QUEUE}; during a deployment it ends with the old workers",
         )
     if there and not strangers:
         yield ok(f"{len(there)} workers know the jobs of the messages that they get")
-
-
-def _some(workers: Sequence[WorkerRow]) -> str:
-    """Two names of workers."""
-    names = [row.identity.name for row in workers[:2]]
-    return ", ".join([*names, *(["…"] if len(workers) > len(names) else [])])
 
 
 def backpressure(context: DoctorContext) -> Iterator[Finding]:

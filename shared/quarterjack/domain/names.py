@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from quarterjack.domain.times import STAMP_DIGITS, stamp
@@ -149,3 +150,8 @@ def parse_run_id(run_id: object) -> RunRef:
 def stripe_of(run: RunRef, stripes: int) -> int:
     """The stripe of its queue for a run's messages: the same for every message and every sender."""
     return zlib.crc32(str(run).encode()) % stripes if stripes > 1 else 0
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """The first ``most`` of some names, for a text; an ellipsis stands for the others."""
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])

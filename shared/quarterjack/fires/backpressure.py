@@ -30,7 +30,7 @@ from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.domain.schedule import Revision, freeze_key
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
-from quarterjack.fires.gates import PlanLimit
+from quarterjack.fires.gates import Gate, PlanLimit
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.ports.work_queue import WorkQueue
@@ -60,7 +60,7 @@ _DEPTH = 25  # runs of one of them that are read to learn how long the oldest ha
 _FRESH = 10 * SECOND  # the hold log is read again after this: fires count as missed only a minute after their time
 
 
-class BackpressureCheck:
+class BackpressureCheck(Gate):
     """The decisions of one tick about its queues, by part (``held_part``). Thread-safe."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
@@ -99,11 +99,6 @@ class BackpressureCheck:
     def limit(self, entry: AgendaEntry) -> PlanLimit:
         """While the own lane of an aged chain is held, its plan goes no further than the fires that have aged."""
         return PlanLimit(until=self._until.get(entry.key))
-
-    def has_held(self, tenant: str, job: str, due: int) -> bool:
-        """Fires that backpressure held back count as late."""
-        del tenant, job, due
-        return False
 
     def _admits(self, entry: AgendaEntry, parts: EntryParts, now: int) -> bool:
         if not self._may_go(parts.taken, entry.tenant):
@@ -314,7 +309,7 @@ def read_hold_log(services: Services) -> HoldLog:
     return _read(services)[0]
 
 
-class RecentHolds:
+class RecentHolds(Gate):
     """The hold log, cached for _FRESH ms. A plan reads it before missed fires are skipped; it is the gate of an owner's calls."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
@@ -333,16 +328,6 @@ class RecentHolds:
     def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
         """The entries but those of low runs whose lane is held now."""
         return [entry for entry in entries if not self._holds_back(entry)]
-
-    def limit(self, entry: AgendaEntry) -> PlanLimit:
-        """None: an owner's call plans no fires of a held lane."""
-        del entry
-        return PlanLimit()
-
-    def has_held(self, tenant: str, job: str, due: int) -> bool:
-        """Fires that backpressure held back count as late."""
-        del tenant, job, due
-        return False
 
     def _holds_back(self, entry: AgendaEntry) -> bool:
         part = part_of(entry.queue, entry.priority, self._services.work)

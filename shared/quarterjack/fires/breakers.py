@@ -26,7 +26,7 @@ from quarterjack.domain.notice import BREAKERS, BreakerNotice, notice_key
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
-from quarterjack.fires.gates import PlanLimit
+from quarterjack.fires.gates import Gate, PlanLimit
 from quarterjack.fires.marks import TickMarks, marked, put_mark, remove_mark
 from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
@@ -122,7 +122,7 @@ def read_open(services: Services, now: int, marks: TickMarks | None = None) -> d
     return found
 
 
-class BreakerCheck:
+class BreakerCheck(Gate):
     """What a tick lets through of tenants with an open breaker. Thread-safe."""
 
     def __init__(self, services: Services, clock: Clock, marks: TickMarks) -> None:

@@ -7,9 +7,9 @@ An entry that is held back does not change. So a gate that cannot decide admits,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from quarterjack.domain.run import AgendaEntry
 
@@ -28,17 +28,22 @@ class PlanLimit:
         return PlanLimit(min(fires, default=None), min(until, default=None))
 
 
-class Gate(Protocol):
+class Gate(ABC):
     """One reason to hold entries back. Thread-safe; raises nothing."""
 
+    @abstractmethod
     def admit(self, entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:
         """The entries that may be handled now, in their order; the others stay in the agenda."""
 
     def limit(self, entry: AgendaEntry) -> PlanLimit:
-        """How far the plan of an admitted chain may go now."""
+        """How far the plan of an admitted chain may go now; without a limit, unless a gate says otherwise."""
+        del entry
+        return PlanLimit()
 
     def has_held(self, tenant: str, job: str, due: int) -> bool:
-        """Whether a fire that is claimed now, and was due then (UTC ms), is late because this gate held it back."""
+        """Whether a fire that is claimed now, and was due then (UTC ms), started late on purpose, because this gate held it back."""
+        del tenant, job, due
+        return False
 
 
 def admitted(gates: Iterable[Gate], entries: Sequence[AgendaEntry]) -> Sequence[AgendaEntry]:

@@ -14,9 +14,9 @@ from quarterjack.ports.services import Services
 from quarterjack.state.tenants.marks import MARKS, Mark
 
 
-def put_mark(why: Mark, name: str, services: Services, *, expires: int | None = None) -> None:
+def put_mark(why: Mark, name: str, services: Services) -> None:
     """Put a mark, unless it is there. Raises Unavailable."""
-    services.records.write(Record(owner=MARKS, key=f"{why}{name}", version=1, body={}, expires=expires))
+    services.records.write(Record(owner=MARKS, key=f"{why}{name}", version=1, body={}))
 
 
 def remove_mark(why: Mark, name: str, services: Services) -> None:

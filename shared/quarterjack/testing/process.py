@@ -72,8 +72,7 @@ class InTurn:
     """KnownJobs in this thread, one after the other; their ends are settled together."""
 
     def run(self, worker: WorkerContext, leased: Sequence[LeasedRun]) -> Iterator[Sequence[EndedRun]]:
-        if leased:
-            yield [(each, self._attempt(worker, each)) for each in leased]
+        yield [(each, self._attempt(worker, each)) for each in leased]
 
     def _attempt(self, worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
         """One attempt. Its limits are applied when it returns: a job's own code cannot be interrupted here."""

@@ -37,14 +37,7 @@ from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, pars
 from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import Chain, Facts
 from quarterjack.why.freezes import may_have_held, waited
-from quarterjack.why.needs import (
-    gaps,
-    in_that_second,
-    is_exclusive,
-    needs_agenda,
-    times_of_acts,
-    was_late,
-)
+from quarterjack.why.needs import gaps, in_that_second, is_exclusive, needs_agenda, times_of_acts, was_late
 from quarterjack.why.suspension import may_have_been_suspended
 from quarterjack.why.timeline import ACTS, AROUND
 
@@ -277,9 +270,8 @@ class EvidenceReader:
         run, now = facts.run, facts.now
         if run is None:
             return None
-        if run.state in WAITING and now - max(run.not_before, run.created_at) > LATE:
-            return list(islice(read_workers(self._services, now), _WORKERS))
-        if was_sent_again(facts, run) and now - (run.started_at or 0) < KEPT:
+        has_waited = run.state in WAITING and now - max(run.not_before, run.created_at) > LATE
+        if has_waited or (was_sent_again(facts, run) and now - (run.started_at or 0) < KEPT):
             return list(islice(read_workers(self._services, now), _WORKERS))
         if run.state is RunState.RUNNING and not has_live_lease(run, now):
             record = self._services.records.read(owner_of(run.worker or ""), f"{KEY}{run.worker}")

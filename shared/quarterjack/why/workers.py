@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from quarterjack.domain.job_catalogue import nearest
+from quarterjack.domain.names import few
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunRow
 from quarterjack.state.worker_record import OWN_QUEUE, WorkerKind, WorkerRow, WorkerState
@@ -87,8 +88,7 @@ def given_back(facts: Facts, run: RunRow, since: int) -> Sentence | None:
 
 
 def _named(rows: Sequence[WorkerRow]) -> str:
-    names = [row.identity.name for row in rows[:_SHOWN]]
-    return ", ".join([*names, *(["…"] if len(rows) > len(names) else [])])
+    return few([row.identity.name for row in rows], _SHOWN)
 
 
 def _nobody(rows: Sequence[WorkerRow], queue: str) -> Sentence:

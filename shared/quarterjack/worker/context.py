@@ -77,7 +77,7 @@ class Executor(Protocol):
     """How the jobs of a batch run."""
 
     def run(self, worker: WorkerContext, leased: Sequence[LeasedRun]) -> Iterable[Sequence[EndedRun]]:
-        """Run them all; those that have ended, some at a time."""
+        """Run them all, one at least; those that have ended, some at a time."""
 
     def start(self, worker: WorkerContext, body: Callable[[Unpack[Arguments]], object], *arguments: *Arguments) -> None:
         """Call ``body`` with these arguments, without holding up the caller."""

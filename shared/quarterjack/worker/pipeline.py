@@ -52,9 +52,10 @@ def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
         leased += _lease(worker, permitted)
         if leased and leased[0].ahead:
             await_instant(worker, leased)
-        _announce(worker, leased)
-        for ended in worker.executor.run(worker, leased):
-            settle(worker, ended)
+        if leased:
+            _announce(worker, leased)
+            for ended in worker.executor.run(worker, leased):
+                settle(worker, ended)
     except Exception:
         log.exception("work.defect", extra={"runs": len(batch)})
         _give_back(worker, [*batch, *(each.received for each in leased)])

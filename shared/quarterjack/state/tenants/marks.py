@@ -18,4 +18,4 @@ class Mark(StrEnum):
 
 def tenant_of_mark(key: str) -> str:
     """The tenant that a mark is of."""
-    return key.removeprefix(Mark.OPEN).partition("/")[0]
+    return key.removeprefix(Mark.OPEN)

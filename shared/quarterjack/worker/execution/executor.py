@@ -35,8 +35,6 @@ class ThreadedExecutor:
     """Jobs at the same time."""
 
     def run(self, worker: WorkerContext, leased: Sequence[LeasedRun]) -> Iterator[Sequence[EndedRun]]:
-        if not leased:
-            return
         watch = _Watch(worker, leased)
         worker.threads.start("job", watch.serve)
         yield from watch.ends()
