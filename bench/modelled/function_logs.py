@@ -77,9 +77,10 @@ def _record(delivery: Any) -> dict[str, Any]:
 
 def main(part: str, entries: int) -> None:
     """Call the function INVOCATIONS times, each time with so many messages or fires."""
-    import_module(
+    observe = import_module(
         "functions.observe"
-    )._share_format()  # its metrics take their names from the environment, once a process
+    )  # not above: its metrics take their names from the environment, once a process
+    observe._share_format()
     one, module = Installation(), import_module(f"functions.{part}.handler")
     event: Callable[[int], dict[str, Any]] = one.messages if part == "worker" else one.fires
     jobs = patch.object(module, "_jobs", lambda: one.jobs) if part == "worker" else patch.object(module, "__doc__", "")
