@@ -181,6 +181,7 @@ pythons: $(VENV)/.dev ## the other Pythons that are promised: ONLY=3.14 for one;
 .PHONY: contract
 contract: setup $(filter dynamodb-local localemu,$(ENGINE)) $(if $(filter localemu,$(ENGINE)),dynamodb-local) ## contract and acceptance suites on ENDPOINT=http://…, or ENGINE=dynamodb-local, ENGINE=localemu
 	@[ -n "$(ENDPOINT)$(ENGINE)" ] || { echo "say where: make contract ENDPOINT=http://localhost:4566, ENGINE=dynamodb-local or ENGINE=localemu"; exit 2; }
+	@[ -z "$(filter-out dynamodb-local localemu,$(ENGINE))" ] || { echo "ENGINE=$(ENGINE) cannot be started here: use dynamodb-local or localemu, or give ENDPOINT=http://localhost:4566"; exit 2; }
 	QUARTERJACK_TEST_ENDPOINT=$(or $(ENGINE),$(ENDPOINT)) $(PYTEST) -m 'not proof' tests/contract tests/acceptance $(ARGS)
 
 .PHONY: proof
