@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,10 @@ def alive(pid: int) -> bool:
 
 def listening_addresses(pid: int) -> set[tuple[str, int]]:
     """Local address (as the kernel prints it) and port of every TCP socket on which ``pid`` listens."""
-    links = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
-    found = set()
+    links, found = set(), set()
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # of a request that ended meanwhile
+            links.add(str(fd.readlink()))
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
