@@ -453,15 +453,23 @@ def _member(kind: type, name: str, member: Any) -> Iterator[str]:
 
 def _signature(name: str, function: Any) -> str:
     """A function's signature as it is written in the code, without ``self``."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body
-    assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
+    tree = _tree(function)
     name = name if isinstance(tree, ast.FunctionDef) else f"await {name}"
     parts = _parameters(tree.args)
+    if original := vars(function).get("passes_on_to"):  # its parameters stand in the place of ``**given``
+        passed = _parameters(_tree(original).args)
+        parts = passed + [part for part in parts if part not in passed and not part.startswith("**")]
     returns = "" if tree.returns is None or tree.name == "__init__" else f" -> {ast.unparse(tree.returns)}"
     line = f"{name}({', '.join(parts)}){returns}"
     if len(line) > _WIDE:
         line = f"{name}(\n    " + ",\n    ".join(parts) + f",\n){returns}"
     return f"```text\n{line}\n```\n"
+
+
+def _tree(function: Any) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body
+    assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
+    return tree
 
 
 def _parameters(arguments: ast.arguments) -> list[str]:

@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -22,6 +22,7 @@ from quarterjack.domain.audit import Via
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.sdk.session import over
 from quarterjack.web.actors import Actor
 from quarterjack.web.calls import FrontDoor, count_request, find_actor, set_after
 from quarterjack.web.problems import RefusedRequest
@@ -54,18 +55,16 @@ class PageCall:
     @property
     def now(self) -> datetime:
         """UTC, by the scheduler's clock."""
-        return datetime.fromtimestamp(self.scheduler._clock() / 1000, UTC)  # noqa: SLF001 (so that ages fit what it answers)
+        return datetime.fromtimestamp(self.scheduler.session.clock() / 1000, UTC)
 
     def may(self, verb: str, job: str | None = None, *, some: bool = False, holder: str | None = None) -> bool:
         """Whether the actor may do this, so that a page offers nothing that it will refuse. The act itself asks again.
 
         For a ``job``, for ``some`` job, or for all jobs; for this tenant, unless another ``holder`` is given. Nothing is audited.
         """
-        scheduler, asked = self.scheduler, Verb(verb)
+        session, tenant, asked = self.scheduler.session, holder or self.scheduler.tenant, Verb(verb)
         try:
-            if some:
-                return scheduler._may_some(asked, holder)  # noqa: SLF001 (as the methods of the scheduler ask)
-            return scheduler._may(asked, job, holder)  # noqa: SLF001 (as above)
+            return session.may_some(tenant, asked) if some else session.may(tenant, asked, job)
         except QuarterjackError:  # it is not known who asks: the act says so
             return False
 
@@ -168,7 +167,7 @@ async def _call(request: Request, form: Mapping[str, str]) -> PageCall:
             403, "you may not act for this tenant", "ask for another tenant, or an operator for access"
         )
     scheduler = actor.acting(console.front.scheduler_of(tenant), None, via=Via.CONSOLE)
-    scheduler = scheduler._copy(_patience=0.0)  # noqa: SLF001 (a page says when to come back)
+    scheduler = over(scheduler, replace(scheduler.session, patience=0.0))  # a page says when to come back
     return PageCall(
         request=request, tenant=tenant, actor=actor, scheduler=scheduler, form=form, longest=console.front.longest
     )

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from quarterjack.domain.audit import role
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, InvalidInput, QuarterjackError, Unavailable
 from quarterjack.jobs import Registry
@@ -29,7 +30,7 @@ class DeclarationApplier:
             remedy = "name a package with --jobs, or QUARTERJACK_JOBS"
             raise InvalidInput("apply", True, "was asked of a worker without a package", remedy)
         # What a worker's package declares was granted with the deployment of the worker.
-        scheduler = Scheduler(tenant, jobs=jobs, services=services, clock=clock)._as_role("worker")  # noqa: SLF001 (a role)
+        scheduler = Scheduler(tenant, jobs=jobs, services=services, clock=clock).with_caller(role("worker"))
         self._sets = [StartApplication(scheduler, one, jobs, by=by) for one in dict.fromkeys(packages)]
         self._clock = clock
 

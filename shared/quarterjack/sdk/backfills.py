@@ -96,7 +96,7 @@ class BackfillMethods(SchedulerBase):
         permit = self._permit_head(Verb.TRIGGER, name)
         call = self._call("trigger", permit, name, expected_revision, None)
         own = overrides(priority=priority)
-        check_priority(own.priority, self.tenant, self._services, self._clock())
+        check_priority(own.priority, self.tenant, self.session.services, self.session.clock())
         pending = None if payload is UNSET else self._pending(payload)
 
         def checked(head: Head) -> StorePayload | None:
@@ -150,11 +150,11 @@ class BackfillMethods(SchedulerBase):
         )
         if spec.start >= spec.end:
             raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
-        if spec.end > self._clock():
+        if spec.end > self.session.clock():
             remedy = "give now or earlier: from then on the schedule fires by itself"
             raise InvalidInput("end", str(end), "is still to come", remedy)
         expected, version = seen_of(expected_revision)
-        identity = f"{stamp(self._clock())}-{uuid.uuid4().hex[:8]}"
+        identity = f"{stamp(self.session.clock())}-{uuid.uuid4().hex[:8]}"
         token = None if check_flag("dry_run", dry_run) else token_of(client_token, self.tenant, "backfill", name, spec)
         call = ScheduleCall(tenant=self.tenant, name=name, expected=expected, version=version)
         first = control.started_before(_owner(self.tenant, name), token, self._context)
@@ -188,18 +188,18 @@ class BackfillMethods(SchedulerBase):
     def _check_revision(self, head: Head) -> None:
         """Check the payload of a schedule, if its job says what fits: only then is its definition read."""
         if self._payload_checks.looks_at(head.job):
-            found = revision_of(head, self._services).definition
+            found = revision_of(head, self.session.services).definition
             self._check_stored(found.job, found.payload, found.payload_ref)
 
     def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the name of the field)
         """A backfill and its progress. Raises NotFound, also when the retention since its end is over."""
         self._permit_schedule(Verb.READ_RUNS, name)
-        return backfill_view(control.find(_owner(self.tenant, name), check_name(id, "id"), self._services))
+        return backfill_view(control.find(_owner(self.tenant, name), check_name(id, "id"), self.session.services))
 
     def list_backfills(self, name: str) -> Sequence[Backfill]:
         """The backfills of a schedule, oldest first, also of a deleted schedule. Reads all of them in one query."""
         self._permit_schedule(Verb.READ_RUNS, name)
-        return [backfill_view(backfill) for backfill in backfills_of(_owner(self.tenant, name), self._services)]
+        return [backfill_view(backfill) for backfill in backfills_of(_owner(self.tenant, name), self.session.services)]
 
     def pause_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Pause a backfill. After the return none of its waiting runs starts; started runs continue, with their retries.
@@ -213,8 +213,8 @@ class BackfillMethods(SchedulerBase):
         """Resume a paused backfill. Raises NotFound, Conflict (it has ended), JobNotGranted, Unavailable."""
         self._permit_schedule(Verb.RESUME, name)
         owner, context = _owner(self.tenant, name), self._context
-        stored = control.find(owner, check_name(id, "id"), self._services)
-        defining = self._services.schedules.revisions({(owner, span.revision) for span in stored.spans})
+        stored = control.find(owner, check_name(id, "id"), self.session.services)
+        defining = self.session.services.schedules.revisions({(owner, span.revision) for span in stored.spans})
         self._may_run(*(revision.definition.job for revision in defining.found.values()))
         return backfill_view(control.resume(owner, id, context))
 
@@ -229,11 +229,11 @@ class BackfillMethods(SchedulerBase):
     def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
         """The runs of a backfill, sorted by time. It reads all runs of the interval, so a page may be short and not the last."""
         self._permit_schedule(Verb.READ_RUNS, name)
-        backfill = control.find(_owner(self.tenant, name), check_name(id, "id"), self._services)
+        backfill = control.find(_owner(self.tenant, name), check_name(id, "id"), self.session.services)
         listing = Listing("backfill_runs", backfill.owner, backfill.id)
         found, position = list[Run](), listing.position(cursor)
         for _ in range(_READS):
-            page = self._services.ledger.page(
+            page = self.session.services.ledger.page(
                 backfill.owner,
                 after=backfill.start - 1,
                 upto=backfill.end - 1,

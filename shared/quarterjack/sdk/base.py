@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 from quarterjack.arguments import MAX_DESCRIPTION, checked_tags, checked_text
 from quarterjack.clock import system_clock
-from quarterjack.domain.audit import Via, ViaWord, role
+from quarterjack.domain.audit import Via, ViaWord
 from quarterjack.domain.job import JobRef
 from quarterjack.domain.job_catalogue import PublishedJob, nearest
 from quarterjack.domain.names import check_flag, check_name, check_tenant
@@ -37,9 +37,9 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.ports.work_queue import WorkQueue
 from quarterjack.sdk.access.lookups import Lookups
 from quarterjack.sdk.connected import Connected
-from quarterjack.sdk.known_jobs import warn_unknown
 from quarterjack.sdk.requests import PendingPayload, checked_patience, refuse_secrets, token_of
 from quarterjack.sdk.schedule_views import seen_of
+from quarterjack.sdk.session import over
 from quarterjack.settings import Settings
 
 UNSET: Any = object()  # default of an argument for which None is a value
@@ -79,38 +79,43 @@ class SchedulerBase(Lookups, Connected):
         super().__init__(
             settings=settings, endpoint=endpoint, prefix=prefix, actor=actor, via=via, services=services, clock=clock
         )
-        services = self._services
-        self.tenant = named or check_tenant(self._settings.tenant)
-        self._has_history = self._settings.history
-        self._strict = check_flag("strict", strict)
-        self._patience = checked_patience(patience)
-        self._known_names = KnownNames(services, clock)
-        self._holds = RecentHolds(services, clock)
-        self._on_unknown: Callable[[str], None] = warn_unknown
+        self.session = session = replace(
+            self.session, strict=check_flag("strict", strict), patience=checked_patience(patience)
+        )
+        self.tenant = named or check_tenant(session.settings.tenant)
+        self._has_history = session.settings.history
+        self._known_names = KnownNames(session.services, clock)
+        self._holds = RecentHolds(session.services, clock)
         self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
-        self._grants = JobGrants(services, clock, self._jobs, self._known_names)
+        self._grants = JobGrants(session.services, clock, self._jobs, self._known_names)
         self._payload_checks = PayloadChecks(self._jobs, self._known_names)
 
     def strictly(self, *, strict: bool = True) -> Self:
         """A copy that refuses a job that neither this process nor any worker knows; with ``strict=False`` one that warns of it."""
-        return self._copy(_strict=check_flag("strict", strict))
+        return over(self, replace(self.session, strict=check_flag("strict", strict)))
+
+    def with_tenant(self, tenant: str) -> Self:
+        """A copy for the schedules and runs of another tenant, that shares all connections. Raises InvalidInput."""
+        other = copy(self)
+        other.tenant = check_tenant(tenant)
+        return other
 
     def _take(self, word: RateWord, *, place: bool | None = None) -> None:
         """Take a token of the tenant's rate, and a place of its runs that have not ended (``place``; default: for a run that is accepted).
 
         Waits for them as long as the caller's patience lasts. Raises Throttled, Unavailable.
         """
-        if self._caller.is_system:
+        if self.session.caller.is_system:
             return
         checks = [partial(throttle, self.tenant, word)]
         if word is RateWord.RUNS if place is None else place:
             checks.append(partial(take_place, self.tenant, has_history=self._has_history))
-        left = self._patience
+        left = self.session.patience
         for check in checks:
-            while (refused := check(services=self._services, now=self._clock())) is not None:
+            while (refused := check(services=self.session.services, now=self.session.clock())) is not None:
                 if refused.seconds > left:
                     raise refused
-                self._services.wait(refused.seconds)
+                self.session.services.wait(refused.seconds)
                 left -= refused.seconds
 
     def _pending(self, payload: Any, job: str | None = None) -> PendingPayload:
@@ -141,18 +146,12 @@ class SchedulerBase(Lookups, Connected):
 
     @property
     def _context(self) -> FireContext:
-        """Of one call: the lines of its acts share an id."""
-        caller = self._caller if self._caller.call is not None else replace(self._caller, call=secrets.token_hex(8))
-        return FireContext(services=self._services, clock=self._clock, gates=(self._holds,), caller=caller)
+        return self.session.context(gates=(self._holds,))
 
     def _of_one_call(self, via: Via | None = None) -> Self:
         """A copy whose acts are all of one call."""
-        way = self._caller.via if via is None or self._caller.is_system else via
-        return self._with_caller(replace(self._caller, call=self._caller.call or secrets.token_hex(8), via=way))
-
-    def _as_role(self, name: str) -> Self:
-        """A copy that acts as a role of the installation, which needs no grants: for its processes only."""
-        return self._with_caller(role(name))
+        caller = self.session.caller_of_call()
+        return self.with_caller(caller if via is None or caller.is_system else replace(caller, via=via))
 
     def _call(
         self,
@@ -172,7 +171,7 @@ class SchedulerBase(Lookups, Connected):
 
     def _payload_of(self, definition: Definition) -> str | None:
         ref = definition.payload_ref
-        return definition.payload if ref is None else self._services.payloads.get(self.tenant, ref)
+        return definition.payload if ref is None else self.session.services.payloads.get(self.tenant, ref)
 
     def _job_name(self, job: JobRef) -> str:
         if not isinstance(job, str) and callable(job):
@@ -187,20 +186,20 @@ class SchedulerBase(Lookups, Connected):
         try:
             found = self._known_names.of(job)
         except QuarterjackError:
-            if self._strict:
+            if self.session.strict:
                 raise
             return  # a role that may not read the catalogue may submit
         knows = found.knows(job)
-        if knows or (knows is None and not self._strict):
+        if knows or (knows is None and not self.session.strict):
             return
         hint = nearest(job, self._nameable({*found.entries, *self._jobs.names()}))
-        if self._strict:
+        if self.session.strict:
             said = "no worker has published its jobs yet" if knows is None else "no worker has ever known it"
             remedy = (
                 "start a worker that knows it, import the package that declares it, or pass strict=False to Scheduler"
             )
             raise InvalidInput(field, value, f"is not registered in this process, and {said}", f"{hint}; or {remedy}")
-        self._on_unknown(
+        self.session.on_unknown(
             f"{field}={value!r}: no worker has ever known this job: its runs wait 15 minutes for one; {hint}"
         )
 
@@ -209,12 +208,12 @@ class SchedulerBase(Lookups, Connected):
         for job in dict.fromkeys(jobs):
             problem = self._grants.problem(self.tenant, job)
             if problem is not None:
-                raise self._gate.job_refusal(self.tenant, self._caller, job, problem)
+                raise self.session.gate.job_refusal(self.tenant, self.session.caller, job, problem)
 
     def _waits_because(self, job: str) -> str | None:
         """Why a run of the job waits: its tenant is suspended, or may not run it, or no worker has ever known it; None: who knows."""
         try:
-            problem = not_served(self._services.tenants.governance(self.tenant, self._clock()))
+            problem = not_served(self.session.services.tenants.governance(self.tenant, self.session.clock()))
             problem = problem or self._grants.problem(self.tenant, job)
             found = self._known_names.of(job)
         except QuarterjackError:
@@ -234,25 +233,25 @@ class SchedulerBase(Lookups, Connected):
     def _check_stored(self, job: str, payload: str | None, ref: str | None) -> None:
         """Check a payload that was stored for a run or a schedule, as a worker would. Reads it only if its job says what fits."""
         if self._payload_checks.looks_at(job):
-            text = payload if ref is None else self._services.payloads.get(self.tenant, ref)
+            text = payload if ref is None else self.session.services.payloads.get(self.tenant, ref)
             with self._without_values(job):
-                self._payload_checks.stored(job, text or "null", self._on_unknown)
+                self._payload_checks.stored(job, text or "null", self.session.on_unknown)
 
     def _check_payload(self, job: str, payload: Any, text: str) -> None:
         """Check a new payload, of which ``text`` is the JSON."""
-        self._payload_checks.new(job, payload, text, self._on_unknown)
+        self._payload_checks.new(job, payload, text, self.session.on_unknown)
 
     def _with_job_words(self, job: str, given: Overrides) -> Overrides:
         """The overrides, with the job's ``start`` and ``priority`` if they have none: the ticker does not know the jobs.
 
         Raises InvalidInput for a priority that the tenant may not use. What its job has in excess is lowered.
         """
-        check_priority(given.priority, self.tenant, self._services, self._clock())
+        check_priority(given.priority, self.tenant, self.session.services, self.session.clock())
         if given.start is not None and given.priority is not None:
             return given
         known, published = self._jobs.get(job), self._published(job)
         own = known.policies if known is not None else Policies() if published is None else published
-        priority = given.priority or bounded(own.priority, self.tenant, self._services, self._clock())
+        priority = given.priority or bounded(own.priority, self.tenant, self.session.services, self.session.clock())
         found = given if given.start is not None or own.start is Start.PROMPT else replace(given, start=own.start)
         return found if priority is (given.priority or Priority.NORMAL) else replace(found, priority=priority)
 
@@ -274,7 +273,7 @@ class SchedulerBase(Lookups, Connected):
     def _check_declared(self, name: str, job: str, given: str | None) -> None:
         """Raises InvalidInput for a queue that is not there, and says so if a profile names it."""
         try:
-            check_declared(name, self._jobs, self._services.work)
+            check_declared(name, self._jobs, self.session.services.work)
         except InvalidInput as problem:
             known = self._jobs.get(job)
             if given is not None or (known is not None and known.queue is not None):
@@ -311,13 +310,13 @@ class SchedulerBase(Lookups, Connected):
     def _check_notified(self, field: str, target: str) -> None:
         """Warn of a job that could not take a notice; if ``strict``, raise InvalidInput."""
         try:
-            self._payload_checks.notice(target.removeprefix(JOB), field, self.tenant, self._on_unknown)
+            self._payload_checks.notice(target.removeprefix(JOB), field, self.tenant, self.session.on_unknown)
         except InvalidInput as problem:
             remedy = "name a job that takes notices; quarterjack.domain.notice has their fields"
             refused = InvalidInput(field, target, f"this job does not take notices ({problem})", remedy)
-            if self._strict:
+            if self.session.strict:
                 raise refused from None
-            self._on_unknown(str(refused))
+            self.session.on_unknown(str(refused))
 
     def _options_after(self, present: Definition, job: str, given: Mapping[str, Any]) -> Options:
         """The options of an update. A queue that came from the job changes with the job; a queue that its owner chose stays."""
@@ -336,4 +335,4 @@ class SchedulerBase(Lookups, Connected):
         known = self._jobs.get(job) or self._published(job)
         if known is not None and known.queue is not None:
             return known.queue
-        return self._services.tenants.governance(self.tenant, self._clock()).profile.queue
+        return self.session.services.tenants.governance(self.tenant, self.session.clock()).profile.queue

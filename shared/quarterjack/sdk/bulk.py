@@ -14,8 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -43,6 +42,7 @@ from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.reading import CHUNK, Filter, TagFilter, checked_filter, walk
 from quarterjack.sdk.requests import refuse_secrets, token_of
 from quarterjack.sdk.schedules import ScheduleMethods
+from quarterjack.sdk.session import over
 
 AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
 _LATE = 0.05  # seconds: most by which a progress is late while the next start is waited for
@@ -138,7 +138,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             raise InvalidInput("prefix", prefix, "is empty, and there is no other condition", remedy)
         words = {"reason": reason, "until": until, "drain": drain, "tags": tags, "payload": payload}
         _check_arguments(action, {**words, "client_token": client_token})
-        end = end_time(until, self._clock())  # refused before the first is paused
+        end = end_time(until, self.session.clock())  # refused before the first is paused
         act = self._act_of(
             action, reason=reason, until=until, drain=check_flag("drain", drain), tags=tags, payload=payload
         )
@@ -150,7 +150,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         if action == "trigger":
             key = client_token or key or f"bulk-{uuid.uuid4().hex}"
         if token is not None:  # which nothing but a trigger takes
-            remember_act(token, self._services, self._clock(), dry_run=dry_run)
+            remember_act(token, self.session.services, self.session.clock(), dry_run=dry_run)
         work = _BulkState(
             act=(lambda owner, head, key: None) if dry_run else act,
             key=key,
@@ -159,7 +159,9 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             reached=name,
         )
         pace = TokenBucket(
-            checked_rate(rate, "schedules"), self._clock, _Waiting(threading.Event() if stop is None else stop, work)
+            checked_rate(rate, "schedules"),
+            self.session.clock,
+            _Waiting(threading.Event() if stop is None else stop, work),
         )
         changing = () if dry_run else CHANGES.get(action, ())
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
@@ -191,10 +193,10 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         """Start an action for each schedule. False if ``stop`` was set before the last one. Raises Unavailable."""
         work.tell()
         acting = self._of_one_call()
-        for part in walk(self.tenant, conditions, self._services, cursor=work.reached or None, chunk=CHUNK):
-            owner = copy(acting)  # it has the heads that were read, so that no action reads them again
+        for part in walk(self.tenant, conditions, self.session.services, cursor=work.reached or None, chunk=CHUNK):
             to_change = [head for head in part.items if head.state in changing]
-            vars(owner)["_services"] = with_head_cache(self._services, to_change)
+            services = with_head_cache(self.session.services, to_change)  # no action reads these heads again
+            owner = over(acting, replace(acting.session, services=services))
             for head in part.items:
                 work.settle(most=AT_ONCE - 1)
                 if not pace.go_on(wait=not dry_run):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from quarterjack.domain.audit import Caller, Via, ViaWord, checked_reason, check
 from quarterjack.owner.access import AccessGate
 from quarterjack.ports.services import Clock, Services
 from quarterjack.sdk.requests import refuse_secrets
+from quarterjack.sdk.session import Session, over
 from quarterjack.settings import Settings, from_environment
 
 
@@ -27,15 +27,15 @@ class Connected:
         clock: Clock = system_clock,
     ) -> None:
         given = settings or from_environment()
-        self._settings = given = replace(given.at(endpoint), prefix=prefix or given.prefix)
+        given = replace(given.at(endpoint), prefix=prefix or given.prefix)
         field, claimed = ("actor", actor) if actor is not None else ("QUARTERJACK_ACTOR", given.actor)
-        self._caller = Caller(actor=claimed_actor(claimed, field), via=checked_via(via))
+        caller = Caller(actor=claimed_actor(claimed, field), via=checked_via(via))
         if services is None:
             from quarterjack.services import connect  # noqa: PLC0415 (adapters and clients: imported with the first call to AWS)
 
             services = connect(given)
-        self._services, self._clock = services, clock
-        self._gate = AccessGate(services, clock)
+        gate = AccessGate(services, clock)
+        self.session = Session(settings=given, services=services, clock=clock, gate=gate, caller=caller)
 
     def acting_as(self, actor: str | None = None, *, reason: str | None = None, via: ViaWord | None = None) -> Self:
         """A copy whose acts have this ``actor``, ``reason`` and ``via`` in the audit; what is left out stays as it is.
@@ -49,14 +49,13 @@ class Connected:
             "reason": checked_reason(reason),
             "via": None if via is None else checked_via(via),
         }
-        caller = replace(self._caller, **{name: value for name, value in given.items() if value is not None})
-        return self._with_caller(caller)
+        caller = replace(self.session.caller, **{name: value for name, value in given.items() if value is not None})
+        return self.with_caller(caller)
 
-    def _with_caller(self, caller: Caller) -> Self:
-        return self._copy(_caller=caller)
+    def with_caller(self, caller: Caller) -> Self:
+        """A copy whose acts are those of this caller: of somebody whom the application has checked, or of a role of the installation.
 
-    def _copy(self, **attributes: object) -> Self:
-        """A copy with other attributes, that shares all connections and what is known of the installation."""
-        other = copy(self)
-        vars(other).update(attributes)
-        return other
+        Nothing of the caller is checked here, and a role needs no grants: for what a client claims there is ``acting_as``. The copy
+        shares all connections.
+        """
+        return over(self, replace(self.session, caller=caller))

@@ -60,7 +60,7 @@ class DeadRunMethods(SchedulerBase):
         listing = self._listing("list_dead", conditions, since, until)
         position, most = listing.position(cursor), checked_limit(limit)
         page = redriving.list_dead(
-            self.tenant, conditions, self._services, limit=most, cursor=position, clock=self._clock
+            self.tenant, conditions, self.session.services, limit=most, cursor=position, clock=self.session.clock
         )
         items, reached = [self._dead_view(dead) for dead in page.items], page.cursor
         searched = None if reached is None else from_ms(parse_dead_key(reached)[0])
@@ -194,8 +194,8 @@ class DeadRunMethods(SchedulerBase):
         ever: bool = False,
     ) -> DeadRunFilter:
         """The filter, its bounds limited to the index's retention. ``ever``: from the index's beginning."""
-        now = self._clock()
-        oldest, newest = redriving.oldest(now, self._services), now + redriving.AHEAD
+        now = self.session.clock()
+        oldest, newest = redriving.oldest(now, self.session.services), now + redriving.AHEAD
         upto = newest if until is None else to_ms(until, "until")
         earliest = oldest if ever else min(now, upto) - DAY
         after = (earliest if since is None else to_ms(since, "since")) - 1

@@ -169,7 +169,7 @@ class ReadMethods(SchedulerBase):
         """
         head = self._head(name, verb)
         for _ in range(RACES):
-            revision = revision_of(head, self._services)
+            revision = revision_of(head, self.session.services)
             found = look(head, revision)
             if not more and (head.state is not ScheduleState.ACTIVE or revision.active_until is None):
                 return found
@@ -180,7 +180,7 @@ class ReadMethods(SchedulerBase):
         raise Conflict(f"name={name!r}: others changed it {RACES} times while it was read; try again")
 
     def _view(self, head: Head, revision: Revision) -> Schedule:
-        runs = self._services.ledger.latest(head.owner, upto=self._clock())
+        runs = self.session.services.ledger.latest(head.owner, upto=self.session.clock())
         may_see = self._may(Verb.READ_PAYLOADS, revision.definition.job)
         return schedule_view(
             head,
@@ -198,7 +198,7 @@ class ReadMethods(SchedulerBase):
         if revision.active_until is not None or head.state in (ScheduleState.PAUSED, ScheduleState.DELETED):
             return []
         table = timetable(revision.definition.rule, anchor=revision.counts_from, key=revision.owner)
-        begin = max(self._clock(), revision.active_from, after)
+        begin = max(self.session.clock(), revision.active_from, after)
         return list(islice(fires(table, begin, begin + _AGES), count))
 
     def preview(self, name: str, count: int = 10, *, after: datetime | None = None) -> Sequence[datetime]:
@@ -255,7 +255,9 @@ class ReadMethods(SchedulerBase):
         chunk = max(checked_limit(limit), _READ if conditions == Filter(prefix=conditions.prefix) else _SEARCHED)
         heads: list[Head] = []
         budget = ReadBudget(_UNITS)
-        for part in walk(self.tenant, conditions, self._services, cursor=position, chunk=chunk, on_read=budget.spend):
+        for part in walk(
+            self.tenant, conditions, self.session.services, cursor=position, chunk=chunk, on_read=budget.spend
+        ):
             heads += part.items
             if len(heads) >= limit or budget.is_over:
                 break
@@ -267,7 +269,7 @@ class ReadMethods(SchedulerBase):
     def _next_fires(self, heads: Sequence[Head], count: int) -> Mapping[str, Sequence[int]]:
         """The next fires by owner. A schedule whose revision was not answered, or changes meanwhile, has none."""
         keys = {(head.owner, head.revision): head for head in heads if head.state is ScheduleState.ACTIVE and count}
-        found = self._services.schedules.revisions(keys).found if keys else {}
+        found = self.session.services.schedules.revisions(keys).found if keys else {}
         return {head.owner: self._upcoming(head, found[key], count) for key, head in keys.items() if key in found}
 
     def describe_schedule(self, name: str) -> ScheduleDescription:
@@ -280,11 +282,11 @@ class ReadMethods(SchedulerBase):
 
     def _description(self, head: Head, revision: Revision) -> ScheduleDescription:
         schedule, definition, local = self._view(head, revision), revision.definition, zone(head.timezone)
-        latest = self._services.ledger.latest(head.owner, upto=self._clock())
+        latest = self.session.services.ledger.latest(head.owner, upto=self.session.clock())
         last_runs = (run for run in latest if self._may(Verb.READ_RUNS, run.job))
-        history = list(islice(self._services.schedules.history(head.owner), _REVISIONS + 1))
+        history = list(islice(self.session.services.schedules.history(head.owner), _REVISIONS + 1))
         pairs = zip(history[:_REVISIONS], [*history[1:], None], strict=False)
-        found = chain.check_chain(head, revision, self._services, self._clock)
+        found = chain.check_chain(head, revision, self.session.services, self.session.clock)
         return ScheduleDescription(
             schedule=schedule,
             definition=DefinitionView(
@@ -297,7 +299,7 @@ class ReadMethods(SchedulerBase):
             ),
             revisions=[revision_view(one, before, may_see=self._may_read_payloads) for one, before in pairs],
             next_fires=[from_ms(fire, local) for fire in self._upcoming(head, revision, _DESCRIBED)],
-            last_runs=[self._run_view(run, now=self._clock()) for run in islice(last_runs, _DESCRIBED)],
+            last_runs=[self._run_view(run, now=self.session.clock()) for run in islice(last_runs, _DESCRIBED)],
             chain=ChainView(
                 state=str(found.health),
                 due=None if found.due is None else from_ms(found.due),

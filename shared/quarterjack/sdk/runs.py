@@ -24,7 +24,9 @@ from quarterjack.owner.runs import cancel as cancelling
 from quarterjack.owner.runs import reschedule as rescheduling
 from quarterjack.owner.runs import submit as submitting
 from quarterjack.owner.runs.submit import SameTime
+from quarterjack.sdk.access.lookups import read_run
 from quarterjack.sdk.base import NONE, SchedulerBase
+from quarterjack.sdk.session import Session
 from quarterjack.sdk.views import Run
 
 _T = TypeVar("_T")
@@ -75,7 +77,7 @@ class RunMethods(SchedulerBase):
         With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
         Raises InvalidInput, KeyReused (the key has another job, payload, policy, queue, ``run_at`` or ``delay``), Unavailable (try again).
         """
-        now = self._clock()
+        now = self.session.clock()
         due = due_time(run_at, delay, now)
         given = overrides(
             delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
@@ -99,7 +101,7 @@ class RunMethods(SchedulerBase):
             payload=text,
             payload_ref=ref,
             overrides=policies.encode(),
-            actor=self._caller.actor,
+            actor=self.session.caller.actor,
             queue=queue_name,
         )
         same_time = SameTime.DELAY if run_at is None else SameTime.DUE
@@ -113,19 +115,19 @@ class RunMethods(SchedulerBase):
         """
         run = self._read(run_id, Verb.READ_RUNS)
         may_see = self._may(Verb.READ_PAYLOADS, run.job)
-        beside = self._services.ledger.beside(run.ref)
+        beside = self.session.services.ledger.beside(run.ref)
         result = beside.result if run.result_ref == "beside" else run.result
         if may_see and run.result_ref not in (None, "beside"):
             result = self._stored(str(run.result_ref))
         payload = None if run.payload_ref is None or not may_see else self._stored(run.payload_ref)
         waits = self._waits_because(run.job) if run.state in WAITING else None
         return self._run_view(
-            run, now=self._clock(), payload=payload, result=result, beside=beside, waits_because=waits
+            run, now=self.session.clock(), payload=payload, result=result, beside=beside, waits_because=waits
         )
 
     def _stored(self, key: str) -> str | None:
         try:
-            return self._services.payloads.get(self.tenant, key)
+            return self.session.services.payloads.get(self.tenant, key)
         except NotFound:
             return None
 
@@ -135,24 +137,9 @@ class RunMethods(SchedulerBase):
         Reads the ledger after 50 ms, then at growing intervals of at most 5 s. Raises InvalidInput for a timeout of 0 or over 14 days.
         """
         waiter = threading.Event()
-        for pause in self._pauses_until_ended(run_id, timeout):
+        for pause in pauses_until_ended(self.session, self.tenant, run_id, timeout):
             waiter.wait(pause)
         return self.get_run(run_id)
-
-    def _pauses_until_ended(self, run_id: str, timeout: float) -> Iterator[float]:
-        """Seconds to wait before the run is read again, until it has ended. Raises as ``wait_for``."""
-        seconds = check_seconds("timeout", timeout, SHORTEST)
-        if seconds is None:
-            raise InvalidInput("timeout", timeout, "is not a number of seconds", "use 0.001 to 1,209,600 (14 days)")
-        pause, give_up = 0.05, time.monotonic() + seconds
-        while not (run := self._read(run_id, Verb.READ_RUNS)).is_terminal:
-            left = give_up - time.monotonic()
-            if left <= 0:
-                raise NotFinished(
-                    f"run_id={run_id!r}: still {run.state} after {seconds:g} s; wait longer, or read it later"
-                )
-            yield min(pause, left)
-            pause = min(pause * 1.5, 5.0)
 
     def cancel_run(self, run_id: str) -> Run:
         """Cancel a run. A waiting run never starts; a running job sees ``ctx.cancelled`` at its worker's next heartbeat.
@@ -176,7 +163,7 @@ class RunMethods(SchedulerBase):
         number so far; ``stop`` ends the call early, and the same call continues.
         """
         self._permit_schedule(Verb.CANCEL, name)
-        owner, services = schedule_owner(self.tenant, check_name(name)), self._services
+        owner, services = schedule_owner(self.tenant, check_name(name)), self.session.services
         if not isinstance(between, (tuple, list)) or len(between) != 2:
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
         after, upto = (to_ms(moment, f"between[{place}]") for place, moment in enumerate(between))
@@ -188,7 +175,7 @@ class RunMethods(SchedulerBase):
             if not run.is_terminal and self._may(Verb.CANCEL, run.job):
                 count += 1
                 if not dry_run:
-                    held += held_leases([cancelling.end_run(run, context)], self._clock())
+                    held += held_leases([cancelling.end_run(run, context)], self.session.clock())
                 if on_progress is not None:
                     on_progress(count)
         wait_for_held(held, services)
@@ -203,7 +190,7 @@ class RunMethods(SchedulerBase):
         self._permit_some(Verb.RESCHEDULE, what=f"run {shorten(run_id, 300)}")
         if at is None and delay is None:
             raise InvalidInput("at", at, "says no time", "give at, an aware datetime, or delay, seconds from now")
-        due = due_time(at, delay, self._clock(), "at")
+        due = due_time(at, delay, self.session.clock(), "at")
         run = self._read(run_id, Verb.RESCHEDULE)
         self._may_run(run.job)
         self._take(RateWord.CHANGES)
@@ -215,3 +202,19 @@ class RunMethods(SchedulerBase):
         self._may_run(run.job)
         self._take(RateWord.RUNS, place=False)  # it has one
         return self._run_view(cancelling.hasten_run(run, self._context))
+
+
+def pauses_until_ended(session: Session, tenant: str, run_id: str, timeout: float) -> Iterator[float]:
+    """Seconds to wait before the run is read again, until it has ended. Raises as ``Scheduler.wait_for``."""
+    seconds = check_seconds("timeout", timeout, SHORTEST)
+    if seconds is None:
+        raise InvalidInput("timeout", timeout, "is not a number of seconds", "use 0.001 to 1,209,600 (14 days)")
+    pause, give_up = 0.05, time.monotonic() + seconds
+    while not (run := read_run(session, tenant, run_id, Verb.READ_RUNS)).is_terminal:
+        left = give_up - time.monotonic()
+        if left <= 0:
+            raise NotFinished(
+                f"run_id={run_id!r}: still {run.state} after {seconds:g} s; wait longer, or read it later"
+            )
+        yield min(pause, left)
+        pause = min(pause * 1.5, 5.0)

@@ -70,7 +70,7 @@ class Scheduler(
         again: nothing is guaranteed until the call returns).
         """
         self._permit(Verb.FREEZE)
-        now, end = self._clock(), to_ms(until, "until")
+        now, end = self.session.clock(), to_ms(until, "until")
         if not now < end <= now + LONGEST_FREEZE * DAY:
             raise InvalidInput(
                 "until", until, "is not ahead, or too far", f"give a moment within the next {LONGEST_FREEZE} days"
@@ -86,5 +86,5 @@ class Scheduler(
     def frozen(self) -> datetime | None:
         """The end of the freeze (UTC), or None if there is no freeze. Raises Unavailable."""
         self._permit_some(Verb.READ_SCHEDULES)
-        freeze = freeze_of(self.tenant, self._services, self._clock)
+        freeze = freeze_of(self.tenant, self.session.services, self.session.clock)
         return None if freeze is None else from_ms(freeze.until)

@@ -213,7 +213,7 @@ class ScheduleMethods(SchedulerBase):
         job_name = None if job is None else self._job_name(job)
         policies, options = split_words(words)
         checked = changed(Options(), options)  # before anything is stored
-        check_priority(policies.priority, self.tenant, self._services, self._clock())
+        check_priority(policies.priority, self.tenant, self.session.services, self.session.clock())
         self._check_notified_jobs(checked, options)
         if checked.queue is not None:
             self._queue_name("", checked.queue)
@@ -270,7 +270,7 @@ class ScheduleMethods(SchedulerBase):
         permit = self._permit_head(Verb.PAUSE, name)
         check_flag("drain", drain)
         text = None if reason is None else self._text("reason", reason)
-        end = end_time(until, self._clock())
+        end = end_time(until, self.session.clock())
         call = self._call("pause_schedule", permit, name, expected_revision, client_token, text, end, drain)
         return schedule_view(closing.pause(call, self._context, reason=text, until=end, drain=drain))
 

@@ -45,7 +45,7 @@ class Actor:
         if self.principal is None:
             return over.acting_as(self.name, reason=reason, via=via)
         caller = Caller(actor=self.principal, via=via, reason=checked_reason(reason), is_remote=True, scope=self.scope)
-        return over._with_caller(caller)  # noqa: SLF001 (what ``acting_as`` takes for a claim has been checked here)
+        return over.with_caller(caller)
 
     def may_name(self, tenant: str) -> bool:
         """Whether this actor may name a tenant in an address."""

@@ -10,7 +10,6 @@ from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 
-from quarterjack.domain.names import check_tenant
 from quarterjack.ports.services import Services
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.tenants.tenants import Tenants
@@ -181,10 +180,10 @@ def _add_refusals(operation: dict[str, Any]) -> None:
 def _by_tenant(scheduler: Scheduler | SchedulerOf) -> SchedulerOf:
     if not isinstance(scheduler, Scheduler):
         return scheduler
-    return lambda tenant: scheduler._copy(tenant=check_tenant(tenant))  # noqa: SLF001 (it shares all connections)
+    return scheduler.with_tenant
 
 
 def _tenants_of(scheduler: Scheduler | SchedulerOf) -> Tenants | None:
     if not isinstance(scheduler, Scheduler):
         return None
-    return Tenants(services=scheduler._services, clock=scheduler._clock, via="api")  # noqa: SLF001 (as above)
+    return Tenants(services=scheduler.session.services, clock=scheduler.session.clock, via="api")

@@ -23,7 +23,7 @@ class ApiKeyAccess:
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self._services, self._clock = scheduler._services, scheduler._clock  # noqa: SLF001 (the same connections)
+        self._session = scheduler.session
 
     def __call__(self, request: Request) -> Actor | None:
         """The key's holder; None for anything else. Raises Unavailable if the keys cannot be read."""
@@ -32,7 +32,7 @@ class ApiKeyAccess:
 
     def holder_of(self, text: str) -> Actor | None:
         """Whose key a text is; None for what is no valid key. Raises Unavailable if the keys cannot be read."""
-        key = authenticate(text, self._services, self._clock())
+        key = authenticate(text, self._session.services, self._session.clock())
         if key is None:
             return None
         scope = AccessScope(tenant=key.tenant, grant=key.scope)

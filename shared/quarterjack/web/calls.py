@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from quarterjack.domain.tenants.profile import SHARED
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.sdk.session import over
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.settings import Settings
 from quarterjack.web.actors import Access, Actor, bearer_of, found_by
@@ -177,7 +178,7 @@ async def api_call(
     with header_named("reason", "Quarterjack-Reason"):
         scheduler = actor.acting(front.scheduler_of(name), reason_of(reason))
     # Whoever asked is told, not this process's log; and waits by itself, not in a thread of the server.
-    scheduler = scheduler._copy(_on_unknown=warnings.append, _patience=0.0)  # noqa: SLF001
+    scheduler = over(scheduler, replace(scheduler.session, on_unknown=warnings.append, patience=0.0))
     return ApiCall(scheduler=scheduler, request=request, longest=front.longest, warnings=warnings)
 
 

@@ -297,4 +297,4 @@ ACTS: dict[str, Callable[[Rich, Scheduler, str], None]] = {
 
 def owner_time(owner: Scheduler) -> int:
     """UTC ms by that owner's clock."""
-    return owner._clock()
+    return owner.session.clock()

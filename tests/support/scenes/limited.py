@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from quarterjack import Scheduler
 from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import TenantProfile
+from quarterjack.sdk.session import over
 
 from tests.support.scenes.world import Faults, World
 
@@ -21,5 +23,5 @@ def limit(world: World, tenant: str = "acme", **limits: Any) -> None:
 
 def impatient(world: World, faults: Faults | None = None) -> Scheduler:
     """A process whose calls never wait."""
-    found: Scheduler = world.owner(faults)._copy(_patience=0.0)
-    return found
+    owner = world.owner(faults)
+    return over(owner, replace(owner.session, patience=0.0))

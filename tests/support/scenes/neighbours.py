@@ -172,6 +172,8 @@ def _owner_of_entry(key: str) -> str | None:
 LEFT_OUT = {
     "acting_as": "a copy of the same tenant's",
     "strictly": "likewise",
+    "with_caller": "likewise, of whoever is trusted",
+    "with_tenant": "another tenant, for a caller who may be anybody",
     "carry_out": "called with the plans of compare_declared",
     "wait_for": "get_run until an end",
 }

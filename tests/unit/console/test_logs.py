@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from quarterjack import Registry, Retry
 from quarterjack.errors import Unavailable
+from quarterjack.sdk.session import over
 from quarterjack.web import Actor
 from quarterjack.web.urls import run_in_url
 
@@ -99,7 +100,7 @@ def test_who_may_not_read_logs_sees_the_rest() -> None:
 
 def test_logs_that_do_not_answer_leave_the_page() -> None:
     browser, run = talking()
-    logs = browser.scheduler._services.logs
+    logs = browser.scheduler.session.services.logs
 
     class Silent:
         place, remedy, has_lines_of = logs.place, logs.remedy, logs.has_lines_of
@@ -107,7 +108,9 @@ def test_logs_that_do_not_answer_leave_the_page() -> None:
         def read(self, asked: Any) -> Any:
             raise Unavailable("filter_log_events: ThrottlingException: slow down")
 
-    silent = Browser(scheduler=browser.scheduler._copy(_services=replace(browser.scheduler._services, logs=Silent())))
+    session = browser.scheduler.session
+    services = replace(session.services, logs=Silent())
+    silent = Browser(scheduler=over(browser.scheduler, replace(session, services=services)))
     assert "slow down" in silent.get(f"{run}/logs")
     assert silent.get(run)
 

@@ -270,8 +270,8 @@ def test_what_is_declared_elsewhere_is_not_changed_here_and_says_where() -> None
 
 def test_who_may_not_read_payloads_edits_the_rest() -> None:
     browser = console(actor=Actor(name="eve@acme", operator=True))
-    tenants = Tenants(services=browser.scheduler._services, clock=browser.scheduler._clock)
-    tenants.grant("default", browser.scheduler._services.identity(), "admin")
+    tenants = Tenants(services=browser.scheduler.session.services, clock=browser.scheduler.session.clock)
+    tenants.grant("default", browser.scheduler.session.services.identity(), "admin")
     tenants.grant("default", "app:eve@acme", "read-schedules")
     tenants.grant("default", "app:eve@acme", "update")
     form = form_of(browser.get(EDIT)) | {"expression": "30 2 * * *"}

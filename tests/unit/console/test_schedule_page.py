@@ -119,8 +119,8 @@ def test_a_schedule_is_deleted_after_a_warning() -> None:
 
 def test_parts_that_are_refused_leave_the_others() -> None:
     browser = console(actor=Actor(name="eve@acme", operator=True))
-    tenants = Tenants(services=browser.scheduler._services, clock=browser.scheduler._clock)
-    tenants.grant("default", browser.scheduler._services.identity(), "admin")
+    tenants = Tenants(services=browser.scheduler.session.services, clock=browser.scheduler.session.clock)
+    tenants.grant("default", browser.scheduler.session.services.identity(), "admin")
     tenants.grant("default", "app:eve@acme", "read-schedules")
     page = browser.get(PAGE)
     assert page.count("You have no grant to see this.") == 3  # runs, backfills, and who did what

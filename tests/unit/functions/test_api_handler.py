@@ -99,7 +99,7 @@ class Gateway:
 
         self.harness = Harness(greeting_jobs(), at=NOON)
         self.tenants = self.harness.tenants
-        monkeypatch.setattr(module, "services", lambda: self.harness.scheduler._services)
+        monkeypatch.setattr(module, "services", lambda: self.harness.scheduler.session.services)
         adapter = Mangum(module._application(), lifespan="off", text_mime_types=module._TEXT)
         monkeypatch.setattr(module, "_adapter", lambda: adapter)
         self._handler = module.handler
@@ -115,7 +115,7 @@ class Gateway:
         return found["statusCode"], json.loads(found["body"]) if found["body"] else None
 
     def admit(self, principal: str, can: str) -> None:
-        self.tenants.grant("default", self.harness.scheduler._services.identity(), "admin")
+        self.tenants.grant("default", self.harness.scheduler.session.services.identity(), "admin")
         self.tenants.grant("default", principal, can)
 
 

@@ -13,6 +13,7 @@ from quarterjack.domain.policies import Retry
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput, LimitExceeded, Throttled, Unavailable
+from quarterjack.sdk.session import over
 from quarterjack.timing import Rule
 
 from tests.support.scenes.limited import impatient, limit
@@ -249,7 +250,7 @@ FREE: dict[str, Callable[[Scheduler, dict[str, str]], object]] = {
 
 
 def owner_now(owner: Scheduler) -> Any:
-    return from_ms(owner._clock())
+    return from_ms(owner.session.clock())
 
 
 def prepared() -> tuple[World, dict[str, str]]:
@@ -367,7 +368,8 @@ def test_another_tenants_bucket_that_does_not_answer_changes_nothing() -> None:
     down = impatient(world, faults)
     for _ in range(5):
         down.submit("note")
-    beta = of_beta(world)._copy(_patience=0.0)
+    beta = of_beta(world)
+    beta = over(beta, replace(beta.session, patience=0.0))
     beta.submit("note")
     with pytest.raises(Throttled):
         beta.submit("note")

@@ -68,7 +68,7 @@ def test_a_dry_run_is_not_listed_and_a_deleted_schedules_is(harness: Harness) ->
 def test_a_line_without_its_backfill_is_passed_over(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line is written first: a process that dies between the two leaves it alone."""
     begun, other = begin(harness, "a"), begin(harness, "b")
-    services = harness.scheduler._services
+    services = harness.scheduler.session.services
     (record,) = services.records.listed("default/b", "~backfill~")
     services.records.remove(record)
     assert ids(harness.scheduler.backfills()) == [begun]
@@ -77,7 +77,7 @@ def test_a_line_without_its_backfill_is_passed_over(harness: Harness, monkeypatc
 
 def test_lines_expire_later_after_an_act(harness: Harness) -> None:
     begun = begin(harness, "a")
-    services = harness.scheduler._services
+    services = harness.scheduler.session.services
 
     def line() -> Any:
         (found,) = services.records.listed("default/~backfills", index.LINE)

@@ -174,7 +174,7 @@ def publish_job(world: World, **given: Any) -> None:
 def queue_and_start(owner: Scheduler, made: Any) -> tuple[str, Any]:
     """As the message or the revision has them."""
     if isinstance(made, Run):
-        row = owner._services.ledger.read(parse_run_id(made.id))
+        row = owner.session.services.ledger.read(parse_run_id(made.id))
         assert row is not None
         return row.queue or "default", Overrides.parse(row.overrides).start
     words = owner.get_schedule("s").definition

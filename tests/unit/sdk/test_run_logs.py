@@ -12,6 +12,7 @@ import pytest
 from quarterjack import Context, LogLine, Redact, Registry, Retry, Scheduler
 from quarterjack.errors import Forbidden, InvalidInput, NotFound
 from quarterjack.ports.run_logs import RunLogsPage, RunLogsQuery
+from quarterjack.sdk.session import over
 from quarterjack.testing import Harness
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -118,8 +119,8 @@ def test_missing_lines_are_explained(elsewhere: Elsewhere, after: int, said: str
     here = harness()
     run = here.scheduler.submit("talk", {"iban": "DE02"})
     here.advance(seconds=after)
-    services = replace(here.scheduler._services, logs=elsewhere)
-    page = here.scheduler._copy(_services=services).run_logs(run.id)
+    services = replace(here.scheduler.session.services, logs=elsewhere)
+    page = over(here.scheduler, replace(here.scheduler.session, services=services)).run_logs(run.id)
     assert not page.items
     assert page.missing is not None
     assert said in page.missing
@@ -141,7 +142,8 @@ def test_the_queue_of_the_run_says_whose_log_is_read() -> None:
     queues = list[Sequence[str | None]]()
     here = Harness(with_queue(), at=NOON)
     logs = Asking()
-    scheduler = here.scheduler._copy(_services=replace(here.scheduler._services, logs=logs))
+    session = here.scheduler.session
+    scheduler = over(here.scheduler, replace(session, services=replace(session.services, logs=logs)))
     scheduler.create_schedule("s", "quick", "0 13 * * *", queue="reports")
     once = scheduler.submit("quick", queue="reports")
     usual = scheduler.submit("quick")

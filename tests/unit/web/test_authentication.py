@@ -31,7 +31,7 @@ class Door:
 
     def grant(self, tenant: str, *given: str) -> None:
         """A grant beside that of whoever runs the harness, within the five seconds in which processes learn of it."""
-        self.tenants.grant(tenant, self.api.scheduler._services.identity(), "admin")
+        self.tenants.grant(tenant, self.api.scheduler.session.services.identity(), "admin")
         self.tenants.grant(tenant, *given)
         self.api.harness.clock.advance(timedelta(seconds=5))
 

@@ -28,6 +28,8 @@ WEB = ROOT / "shared" / "quarterjack" / "web"
 # Methods that no route calls, and why.
 ELSEWHERE = {
     "acting_as": "the caller of each request",
+    "with_caller": "likewise",
+    "with_tenant": "the tenant of each address",
     "strictly": "an option of the server",
     "wait_for": "GET /runs/{run}?wait=",
     "last_runs": "GET /schedules/{name}/runs of each; the console's own strips",
@@ -41,7 +43,16 @@ ELSEWHERE = {
 }
 
 # Of ``Tenants``. Values of secrets do not travel by HTTP; an erasure takes hours, and is confirmed at a terminal.
-NOT_BY_HTTP = {"acting_as", "set_secret", "delete_secret", "secrets", "erase", "erasure", "count_erasure"}
+NOT_BY_HTTP = {
+    "acting_as",
+    "with_caller",
+    "set_secret",
+    "delete_secret",
+    "secrets",
+    "erase",
+    "erasure",
+    "count_erasure",
+}
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,13 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from quarterjack import errors
 from quarterjack.errors import ExpressionError, InvalidInput, QuarterjackError, Unavailable
+from quarterjack.sdk.session import over
 from quarterjack.testing import Detail, Hook
 from quarterjack.web.problems import KINDS, kind_of, shown
 
@@ -122,7 +124,7 @@ class Outage(Hook):
 
 def test_an_outage_says_when_to_come_again() -> None:
     api = Api()
-    away = api.scheduler._copy(_services=api.harness.memory.connect(Outage()))
+    away = over(api.scheduler, replace(api.scheduler.session, services=api.harness.memory.connect(Outage())))
     answer = Api(scheduler=away).ask("GET", "/schedules/nightly")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
 
@@ -132,7 +134,8 @@ def test_an_error_that_nobody_foresaw_says_nothing(caplog: pytest.LogCaptureFixt
         def before_call(self, operation: str, detail: Detail) -> Collection[int]:
             raise ZeroDivisionError("secret")
 
-    broken = Api().scheduler._copy(_services=Api().harness.memory.connect(Broken()))
+    whole = Api().scheduler
+    broken = over(whole, replace(whole.session, services=Api().harness.memory.connect(Broken())))
     status, said = Api(scheduler=broken).problem("GET", "/schedules/nightly")
     assert (status, said["code"]) == (500, "internal")
     assert "secret" not in json.dumps(said)

@@ -6,7 +6,8 @@ from typing import Any
 from httpx import ASGITransport, AsyncClient
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import NotFinished
-from quarterjack.sdk.runs import RunMethods
+from quarterjack.sdk.access.lookups import read_run
+from quarterjack.sdk.session import Session
 
 from tests.support.api import KEY, NIGHTLY, Api
 
@@ -106,12 +107,12 @@ def test_many_long_polls_take_no_thread_each(monkeypatch: Any) -> None:
     api = Api(longest=30.0)
     run = api.post("/runs", RUN, 201)
 
-    def pauses(self: RunMethods, run_id: str, timeout: float) -> Any:
-        while not self._read(run_id, Verb.READ_RUNS).is_terminal:
+    def pauses(session: Session, tenant: str, run_id: str, timeout: float) -> Any:
+        while not read_run(session, tenant, run_id, Verb.READ_RUNS).is_terminal:
             yield 0.05
         raise NotFinished("it has: what the loop ends with must not matter")
 
-    monkeypatch.setattr(RunMethods, "_pauses_until_ended", pauses)
+    monkeypatch.setattr("quarterjack.web.routes.runs.pauses_until_ended", pauses)
 
     async def story() -> list[str]:
         headers = {"Authorization": f"Bearer {KEY}"}

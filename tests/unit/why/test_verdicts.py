@@ -525,7 +525,7 @@ def failed_and_redriven(stage: Stage) -> Answer:
 
 
 def of_an_unknown_job(stage: Stage) -> Answer:
-    stage.scheduler._strict = False
+    stage.scheduler = stage.scheduler.strictly(strict=False)
     with pytest.warns(UnknownJobWarning, match="unheard"):
         stage.create(job="unheard")
     stage.pass_time(30)

@@ -140,4 +140,6 @@ OF_TENANTS: Mapping[str, Call] = {
     "set_secret": _call(About.ALL, Verb.SECRETS),
     "delete_secret": _call(About.ALL, Verb.SECRETS),
 }
-FREE = frozenset({"acting_as", "strictly", "tenant"})  # they make a copy, and ask for nothing
+FREE = frozenset(
+    {"acting_as", "strictly", "tenant", "with_caller", "with_tenant"}
+)  # they make a copy, and ask for nothing

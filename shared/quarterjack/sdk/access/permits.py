@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from quarterjack.domain.audit import Caller
 from quarterjack.domain.run import DeadRunRow, RunRow
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.errors import InvalidInput, shorten
-from quarterjack.owner.access import AccessGate
 from quarterjack.sdk.access.masking import masked_dead, masked_run, masked_siblings
+from quarterjack.sdk.session import Session
 from quarterjack.sdk.views import DeadRun, Run, dead_view, run_view
 
 _T = TypeVar("_T")
@@ -24,23 +23,22 @@ class Permits:
     """Methods of ``Scheduler`` about its caller's grants for its tenant. The profile behind them is read once in five seconds."""
 
     tenant: str
-    _caller: Caller
-    _gate: AccessGate
+    session: Session
 
     def _permit(self, verb: Verb, job: str | None = None, *, what: str | None = None) -> None:
         """Raises Forbidden unless the caller has a verb for a job; None: for all jobs at once. ``what`` is what it is to be used on."""
-        self._gate.check(self.tenant, self._caller, verb, job, what=what)
+        self.session.gate.check(self.tenant, self.session.caller, verb, job, what=what)
 
     def _permit_some(self, verb: Verb, *, what: str | None = None) -> None:
         """Raises Forbidden unless the caller has a verb for some job."""
-        self._gate.check_some(self.tenant, self._caller, verb, what=what)
+        self.session.gate.check_some(self.tenant, self.session.caller, verb, what=what)
 
     def _permit_all_tenants(self, verb: Verb) -> None:
         """Raises Forbidden unless the caller has a verb by a grant of the installation, if that has any.
 
         Without any, tenants with grants of their own are left out of what is answered: see ``_visible_of_all``.
         """
-        self._gate.check(INSTALLATION, self._caller, verb)
+        self.session.gate.check(INSTALLATION, self.session.caller, verb)
 
     def _permit_head(self, verb: Verb, name: str) -> Callable[[Head | None], None]:
         """A check of the schedule of that name, before something is done to it: None stands for none.
@@ -57,15 +55,11 @@ class Permits:
 
     def _permit_seen(self, verb: Verb, job: str | None, what: str) -> None:
         """Raises Forbidden unless the caller has a verb for the job of a thing that was found; None: there is no such thing."""
-        self._gate.check_seen(self.tenant, self._caller, verb, job, what)
+        self.session.gate.check_seen(self.tenant, self.session.caller, verb, job, what)
 
     def _may(self, verb: Verb, job: str | None = None, tenant: str | None = None) -> bool:
         """Whether the caller has a verb for a job, or for all jobs; of this tenant, unless another is given. Nothing is audited."""
-        return self._gate.allowance(tenant or self.tenant, self._caller, verb).covers(job)
-
-    def _may_some(self, verb: Verb, tenant: str | None = None) -> bool:
-        """Whether the caller has a verb for some job. Nothing is audited."""
-        return self._gate.allowance(tenant or self.tenant, self._caller, verb).nobody is None
+        return self.session.may(tenant or self.tenant, verb, job)
 
     def _is_limited(self, verb: Verb) -> bool:
         """Whether the caller has a verb for some jobs only."""
@@ -73,7 +67,7 @@ class Permits:
 
     def _visible(self, rows: Iterable[_T], verb: Verb, job: Callable[[_T], str]) -> list[_T]:
         """Those of this tenant's rows whose jobs the caller has a verb for."""
-        found = self._gate.allowance(self.tenant, self._caller, verb)
+        found = self.session.gate.allowance(self.tenant, self.session.caller, verb)
         return list(rows) if found.covers(None) else [row for row in rows if found.covers(job(row))]
 
     def _visible_of_all(self, runs: Iterable[RunRow], verb: Verb) -> list[RunRow]:
@@ -82,7 +76,7 @@ class Permits:
 
     def _nameable(self, jobs: Iterable[str]) -> Iterable[str]:
         """Those jobs that an error may name to this caller: it has some verb for them."""
-        found = [self._gate.allowance(self.tenant, self._caller, verb) for verb in _NAMING]
+        found = [self.session.gate.allowance(self.tenant, self.session.caller, verb) for verb in _NAMING]
         return [job for job in jobs if any(one.covers(job) for one in found)]
 
     # Views.

@@ -58,12 +58,21 @@ class CallThreads:
 class AsyncBase:
     """What the methods need."""
 
-    _scheduler: Scheduler
-    _threads: CallThreads
+    def __init__(self, scheduler: Scheduler, threads: CallThreads) -> None:
+        self._scheduler, self._threads = scheduler, threads
 
     async def _run(self, method: str, *args: Any, **kwargs: Any) -> Any:
         with awaited_here():
             return await self._threads.run(partial(getattr(self._scheduler, method), *args, **kwargs))
+
+    async def _run_stoppable(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """A call of many writes: if its await is cancelled, it ends after those that are under way."""
+        stop = threading.Event()
+        try:
+            return await self._run(method, *args, **{**kwargs, "stop": stop})
+        except BaseException:  # cancelled, or ended by an error
+            stop.set()
+            raise
 
 
 def awaited(
@@ -74,21 +83,26 @@ def awaited(
 
     @wraps(method)
     async def call(self: AsyncBase, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        run = _run_stoppable if stoppable and kwargs.get("stop") is None else AsyncBase._run  # noqa: SLF001 (of this module)
-        result: _R = await run(self, name, *args, **kwargs)
+        run = self._run_stoppable if stoppable and kwargs.get("stop") is None else self._run
+        result: _R = await run(name, *args, **kwargs)
         return result
 
     return call
 
 
-async def _run_stoppable(scheduler: AsyncBase, method: str, *args: Any, **kwargs: Any) -> Any:
-    """A call of many writes: if its await is cancelled, it ends after those that are under way."""
-    stop = threading.Event()
-    try:
-        return await scheduler._run(method, *args, **{**kwargs, "stop": stop})  # noqa: SLF001 (as above)
-    except BaseException:  # cancelled, or ended by an error
-        stop.set()
-        raise
+def with_arguments_of(
+    original: Callable[..., None],
+) -> Callable[[Callable[_P, None]], Callable[_P, None]]:
+    """A constructor that passes its ``**given`` on to ``original`` shows that one's parameters in their place, before its own."""
+
+    def shown(method: Callable[_P, None]) -> Callable[_P, None]:
+        signature, passed = inspect.signature(method), dict(inspect.signature(original).parameters)
+        own = {name: one for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD}
+        shown_as = signature.replace(parameters=[*(passed | own).values()])
+        vars(method).update(__signature__=shown_as, passes_on_to=original)  # for ``help`` and for the reference
+        return method
+
+    return shown
 
 
 def iterated(

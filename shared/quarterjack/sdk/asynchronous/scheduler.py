@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
-from quarterjack.clock import system_clock
-from quarterjack.domain.audit import Via, ViaWord
+from quarterjack.domain.audit import Caller, ViaWord
 from quarterjack.errors import InvalidInput
 from quarterjack.jobs import Registry
 from quarterjack.ports.services import Clock, Services
-from quarterjack.sdk.asynchronous.calls import AsyncBase, CallThreads, awaited, iterated
+from quarterjack.sdk.asynchronous.calls import AsyncBase, CallThreads, awaited, iterated, with_arguments_of
+from quarterjack.sdk.runs import pauses_until_ended
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.views import Run
 from quarterjack.settings import Settings
@@ -20,10 +20,25 @@ THREADS = 16  # each spends most of its time waiting for DynamoDB
 MOST_THREADS = 1_000
 
 
+class SchedulerArguments(TypedDict, total=False):
+    """The keywords of ``Scheduler``, for a type checker where they are passed on."""
+
+    settings: Settings | None
+    endpoint: str | None
+    prefix: str | None
+    jobs: Registry | str | None
+    strict: bool
+    patience: float
+    actor: str | None
+    via: ViaWord
+    services: Services | None
+    clock: Clock
+
+
 class AsyncScheduler(AsyncBase):
     """``Scheduler`` for asyncio: every method of it is awaited, with the same arguments, result and errors.
 
-    ``archive`` is iterated with ``async for``; ``acting_as`` and ``strictly`` wait for nothing, and return a copy at once. Its own
+    ``archive`` is iterated with ``async for``; methods that return a copy, such as ``acting_as``, wait for nothing. Its own
     arguments are those of ``Scheduler`` and ``threads``; ``AsyncScheduler.of(scheduler)`` is one over a ``Scheduler`` that is there, such
     as the harness's. Make it once, at the start of the application, because that reads files. ``async with`` closes it at its end.
 
@@ -53,42 +68,18 @@ class AsyncScheduler(AsyncBase):
     'Hello Ada'
     """
 
+    @with_arguments_of(Scheduler.__init__)
     def __init__(
-        self,
-        tenant: str | None = None,
-        *,
-        settings: Settings | None = None,
-        endpoint: str | None = None,
-        prefix: str | None = None,
-        jobs: Registry | str | None = None,
-        strict: bool = False,
-        patience: float = 10.0,
-        actor: str | None = None,
-        via: ViaWord = Via.SDK,
-        services: Services | None = None,
-        clock: Clock = system_clock,
-        threads: int = THREADS,
+        self, tenant: str | None = None, *, threads: int = THREADS, **given: Unpack[SchedulerArguments]
     ) -> None:
-        self._threads = CallThreads(_checked(threads))
-        self._scheduler = Scheduler(
-            tenant,
-            settings=settings,
-            endpoint=endpoint,
-            prefix=prefix,
-            jobs=jobs,
-            strict=strict,
-            patience=patience,
-            actor=actor,
-            via=via,
-            services=services,
-            clock=clock,
-        )
+        pool = CallThreads(_checked(threads))
+        super().__init__(Scheduler(tenant, **given), pool)
 
     @classmethod
     def of(cls, scheduler: Scheduler, *, threads: int = THREADS) -> Self:
         """The same over a ``Scheduler`` that is there, with its tenant, settings and connections."""
         made = cls.__new__(cls)
-        vars(made).update(_threads=CallThreads(_checked(threads)), _scheduler=scheduler)
+        AsyncBase.__init__(made, scheduler, CallThreads(_checked(threads)))
         return made
 
     async def __aenter__(self) -> Self:
@@ -114,16 +105,24 @@ class AsyncScheduler(AsyncBase):
         """See ``Scheduler.strictly``. It is not awaited."""
         return self._over(self._scheduler.strictly(strict=strict))
 
+    def with_tenant(self, tenant: str) -> Self:
+        """See ``Scheduler.with_tenant``. It is not awaited."""
+        return self._over(self._scheduler.with_tenant(tenant))
+
+    def with_caller(self, caller: Caller) -> Self:
+        """See ``Scheduler.with_caller``. It is not awaited."""
+        return self._over(self._scheduler.with_caller(caller))
+
     def _over(self, scheduler: Scheduler) -> Self:
         other = copy(self)
-        vars(other)["_scheduler"] = scheduler
+        AsyncBase.__init__(other, scheduler, self._threads)
         return other
 
     async def wait_for(self, run_id: str, timeout: float = 60.0) -> Run:
         """See ``Scheduler.wait_for``. No thread is taken while it waits, and a cancelled await ends it."""
         from asyncio import sleep  # noqa: PLC0415 (see ``calls``)
 
-        pauses = self._scheduler._pauses_until_ended(run_id, timeout)  # noqa: SLF001 (of the SDK, too)
+        pauses = pauses_until_ended(self._scheduler.session, self.tenant, run_id, timeout)
         while (pause := await self._threads.run(partial(next, pauses, None))) is not None:  # noqa: ASYNC110 (no task knows)
             await sleep(pause)
         return await self.get_run(run_id)

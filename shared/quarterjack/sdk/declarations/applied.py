@@ -117,7 +117,7 @@ class StartApplication:
     """The set of one package, as a worker with the name ``by`` applies it. Writes for the tenant of the ``scheduler``."""
 
     def __init__(self, scheduler: Scheduler, package: str, jobs: Registry, *, by: str) -> None:
-        self._services, self._clock = scheduler._services, scheduler._clock  # noqa: SLF001 (of the same room)
+        self._services, self._clock = scheduler.session.services, scheduler.session.clock
         self.package, self._by = package, by
         self._scheduler = scheduler.acting_as(reason=f"declared in {package}; applied by a worker that started")
         self._declared = declared_in(package, jobs)

@@ -37,6 +37,7 @@ from quarterjack.sdk.base import UNSET
 from quarterjack.sdk.reading import Filter, walk
 from quarterjack.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
 from quarterjack.sdk.schedules import ScheduleMethods
+from quarterjack.sdk.session import over
 
 _BATCH = 100  # revisions that are read at once
 _PAGE = 1_000  # heads of one query
@@ -113,7 +114,7 @@ class DeclarationMethods(ScheduleMethods):
             head = self._head(name, Verb.READ_SCHEDULES)
         except NotFound:
             return self._compare(declared, {}, None, adopt=False)
-        definition = revision_of(head, self._services).definition
+        definition = revision_of(head, self.session.services).definition
         if not check_flag("keep_payload", keep_payload):
             self._permit(Verb.READ_PAYLOADS, definition.job)
         there = {name: _Existing(head=head, definition=definition)}
@@ -135,7 +136,7 @@ class DeclarationMethods(ScheduleMethods):
         for change in changes:
             on_change(change)
             try:
-                acting._carry_out(change, plan.managed_by)  # noqa: SLF001 (a copy of this object)
+                DeclarationMethods._carry_out(acting, change, plan.managed_by)
                 done += 1
             except QuarterjackError as problem:
                 if not (isinstance(problem, _LOST_RACES) and self._is_done(change, plan.managed_by)):
@@ -175,12 +176,12 @@ class DeclarationMethods(ScheduleMethods):
             one, current = there.get(name), None
             stored, keeps = (None, False) if one is None else (one.definition, keeps)
             value = None if keeps else json.loads(declared.payload)
-            quiet = self._copy(_on_unknown=odd.append)
-            request = quiet._request_of(name, job, declared, owner, keeps=keeps)  # noqa: SLF001 (a copy)
-            compared = None if keeps else _ComparedPayload(value, self._services.payloads.put)
+            quiet = over(self, replace(self.session, on_unknown=odd.append))
+            request = DeclarationMethods._request_of(quiet, name, job, declared, owner, keeps=keeps)
+            compared = None if keeps else _ComparedPayload(value, self.session.services.payloads.put)
             definition = settled(replace(request, payload=compared).define(stored), stored)
             if keeps:
-                quiet._check_stored(job, definition.payload, definition.payload_ref)  # noqa: SLF001 (a copy)
+                DeclarationMethods._check_stored(quiet, job, definition.payload, definition.payload_ref)
         except (InvalidInput, JobError, Forbidden) as problem:
             return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
         words = words_of(
@@ -213,11 +214,11 @@ class DeclarationMethods(ScheduleMethods):
 
     def _all(self, prefix: str = "") -> Iterator[_Existing]:
         """Every schedule that is not deleted and that the caller may read with its payload, sorted by name."""
-        pages = walk(self.tenant, Filter(prefix=prefix), self._services, cursor=None, chunk=_PAGE)
+        pages = walk(self.tenant, Filter(prefix=prefix), self.session.services, cursor=None, chunk=_PAGE)
         seen = (head for page in pages for head in self._visible(page.items, Verb.READ_SCHEDULES, _job_of))
         heads = iter(self._visible(seen, Verb.READ_PAYLOADS, _job_of))
         while batch := list(islice(heads, _BATCH)):
-            answer = self._services.schedules.revisions([(head.owner, head.revision) for head in batch])
+            answer = self.session.services.schedules.revisions([(head.owner, head.revision) for head in batch])
             missing = [head.name for head in batch if (head.owner, head.revision) not in answer.found]
             if missing:
                 names = ", ".join(missing[:5])
@@ -228,10 +229,10 @@ class DeclarationMethods(ScheduleMethods):
     def _is_done(self, change: PlannedChange, owner: str | None) -> bool:
         """Whether a schedule is as its change would have made it; False if it cannot be read."""
         try:
-            head = self._services.schedules.head(self.tenant, change.name)
+            head = self.session.services.schedules.head(self.tenant, change.name)
             if head is None or head.state is ScheduleState.DELETED:
                 return change.act is ApplyAction.PRUNE
-            there = {change.name: _Existing(head=head, definition=revision_of(head, self._services).definition)}
+            there = {change.name: _Existing(head=head, definition=revision_of(head, self.session.services).definition)}
             declared = change.declaration
             if declared is None:
                 return False

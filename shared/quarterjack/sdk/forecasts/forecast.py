@@ -106,14 +106,14 @@ class ForecastMethods(SchedulerBase):
         position = listing.position(cursor)
         edges = edges_of(begin, end, by, rules)
         # What is due now was claimed already.
-        found = _Found(FireTally([max(begin, self._clock() + 1), *edges[1:]], _STEPS_OF_ONE))
+        found = _Found(FireTally([max(begin, self.session.clock() + 1), *edges[1:]], _STEPS_OF_ONE))
         last, read = position, 0
-        for part in walk(self.tenant, conditions, self._services, cursor=position, chunk=min(CHUNK, most)):
+        for part in walk(self.tenant, conditions, self.session.services, cursor=position, chunk=min(CHUNK, most)):
             read += min(CHUNK, most)
-            last = _take(found, coming(part.items, end, self._services), part.cursor)
+            last = _take(found, coming(part.items, end, self.session.services), part.cursor)
             if last != part.cursor or read >= most:
                 break
-        freeze, sums = freeze_of(self.tenant, self._services, self._clock), found.tally.sums()
+        freeze, sums = freeze_of(self.tenant, self.session.services, self.session.clock), found.tally.sums()
         return Forecast(
             since=moment(begin, timezone),
             until=moment(end, timezone),
@@ -132,7 +132,7 @@ class ForecastMethods(SchedulerBase):
 
     def _time_of_forecast(self, since: datetime | None, until: datetime | None) -> tuple[int, int]:
         """From and until (UTC ms). Raises InvalidInput."""
-        now = self._clock()
+        now = self.session.clock()
         begin = now if since is None else max(now, to_ms(since, "since"))
         end = begin + DAY if until is None else to_ms(until, "until")
         if end <= begin:

@@ -42,7 +42,7 @@ class ArchiveMethods(SchedulerBase):
         self._permit(Verb.READ_ARCHIVE, self._named_job(job))
         from quarterjack.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (`import quarterjack` need not take its time)
 
-        start, end = to_ms(since, "since"), self._clock() + MINUTE if until is None else to_ms(until, "until")
+        start, end = to_ms(since, "since"), self.session.clock() + MINUTE if until is None else to_ms(until, "until")
         if until is None and end <= start:
             raise InvalidInput("since", since, "lies ahead", "give a moment that has passed")
         if end <= start:
@@ -67,7 +67,7 @@ class ArchiveMethods(SchedulerBase):
 
         self._permit_some(Verb.READ_HISTORY, what=f"run {shorten(run_id, 300)}")
         store, run = self._archive(), self._read(run_id, Verb.READ_HISTORY)
-        since, until = _lifetime(run, self._clock())
+        since, until = _lifetime(run, self.session.clock())
         wanted = ArchiveFilter(since=since, until=until, run=run.ref)
         return [_view(line) for line in read_archive(store, self.tenant, wanted)]
 
@@ -81,7 +81,7 @@ class ArchiveMethods(SchedulerBase):
         return ref
 
     def _archive(self) -> Archive:
-        store = self._services.archive
+        store = self.session.services.archive
         if not store.is_on:
             raise Misconfigured(
                 "QUARTERJACK_BUCKET is not set, so there is no archive; set it to the stack's BucketName"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from quarterjack.arguments import MAX_DESCRIPTION, checked_limit, checked_text
 from quarterjack.domain.audit import AuditAct, AuditActWord, checked_actor_filter
@@ -74,7 +75,7 @@ class AuditMethods(SchedulerBase):
         Raises InvalidInput, Unavailable.
         """
         if check_flag("installation", installation):
-            return self._copy(tenant=INSTALLATION).audit(
+            return self._of_installation().audit(
                 schedule=schedule,
                 actor=actor,
                 act=act,
@@ -86,7 +87,7 @@ class AuditMethods(SchedulerBase):
                 cursor=cursor,
             )
         self._permit(Verb.READ_AUDIT)
-        now = self._clock()
+        now = self.session.clock()
         end = now + _AHEAD if until is None else to_ms(until, "until")
         start = min(now, end) - SPAN if since is None else to_ms(since, "since")
         if not 0 <= start <= end:
@@ -106,7 +107,9 @@ class AuditMethods(SchedulerBase):
         )
         listing = Listing("audit", self.tenant, schedule, actor, act, run_id, call, since, until)
         most, position = checked_limit(limit), listing.position(cursor)
-        page = list_lines(self.tenant, wanted, self._services, limit=most, cursor=position, clock=self._clock)
+        page = list_lines(
+            self.tenant, wanted, self.session.services, limit=most, cursor=position, clock=self.session.clock
+        )
         items = [
             views.view_of(AuditLine, line, act=str(line.act), via=str(line.via), detail=_told(line.detail))
             for line in page.items
@@ -132,9 +135,9 @@ class AuditMethods(SchedulerBase):
         the day to go on with, and ``too_long`` one that has more lines than that. Raises InvalidInput, Unavailable.
         """
         if check_flag("installation", installation):
-            return self._copy(tenant=INSTALLATION).verify_audit(day=day, since=since, until=until, limit=limit)
+            return self._of_installation().verify_audit(day=day, since=since, until=until, limit=limit)
         self._permit(Verb.READ_AUDIT)
-        now, most = self._clock(), None if limit is None else checked_limit(limit)
+        now, most = self.session.clock(), None if limit is None else checked_limit(limit)
         if day is not None:
             if since is not None or until is not None:
                 raise InvalidInput("day", day, "was given together with an interval", "give one of the two")
@@ -151,7 +154,13 @@ class AuditMethods(SchedulerBase):
             raise InvalidInput(field, value, "leaves nothing to verify", remedy)
         from quarterjack.auditor.verification import verify  # noqa: PLC0415 (`import quarterjack` need not take its time)
 
-        return verify(self.tenant, first, last, self._services, now=now, limit=most)
+        return verify(self.tenant, first, last, self.session.services, now=now, limit=most)
+
+    def _of_installation(self) -> Self:
+        """A copy for the audit of the installation's profile, which is no tenant."""
+        other = copy(self)
+        other.tenant = INSTALLATION
+        return other
 
 
 def _told(detail: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class BackfillListMethods(SchedulerBase):
         self._permit(Verb.READ_RUNS)
         wanted = None if state is None else word(BackfillState, "state", state)
         listing, most = Listing("backfills", self.tenant, wanted), checked_limit(limit)
-        found = index.lines(self.tenant, self._services, after=listing.position(cursor))
+        found = index.lines(self.tenant, self.session.services, after=listing.position(cursor))
         looked = list(islice(found, (_MOST_READ if wanted else min(most, _MOST_READ)) + 1))
         items, last = [], None
         for line, stored in self._backfills_at(looked[: _MOST_READ if wanted else most]):
@@ -49,5 +49,7 @@ class BackfillListMethods(SchedulerBase):
         """Lines with the backfills that they lead to, which are read side by side."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             yield from zip(
-                lines, pool.map(lambda line: read_backfill(line.owner, line.id, self._services), lines), strict=True
+                lines,
+                pool.map(lambda line: read_backfill(line.owner, line.id, self.session.services), lines),
+                strict=True,
             )

@@ -126,8 +126,8 @@ class FindMethods(InstallationMethods):
         if len(owners) > MOST_STRIPS:
             raise InvalidInput("names", len(owners), f"are more than {MOST_STRIPS}", "ask for some at a time")
         self._permit_some(Verb.READ_RUNS)
-        now, most = self._clock(), checked_limit(count, MOST_STRIPS, "count")
-        found = self._services.ledger.last_runs(list(owners), upto=now, limit=most)
+        now, most = self.session.clock(), checked_limit(count, MOST_STRIPS, "count")
+        found = self.session.services.ledger.last_runs(list(owners), upto=now, limit=most)
         return {
             owners[owner]: [self._run_view(run, now=now) for run in self._visible_of_all(runs, Verb.READ_RUNS)]
             for owner, runs in found.items()
@@ -135,10 +135,12 @@ class FindMethods(InstallationMethods):
 
     def _check_known(self, name: str) -> None:
         """Raises NotFound if no schedule ever had this name."""
-        if self._services.schedules.head(self.tenant, name) is not None:
+        if self.session.services.schedules.head(self.tenant, name) is not None:
             return
         owner = schedule_owner(self.tenant, name)
-        if not self._services.ledger.page(owner, after=None, upto=None, limit=1, cursor=None, newest_first=True).items:
+        if not self.session.services.ledger.page(
+            owner, after=None, upto=None, limit=1, cursor=None, newest_first=True
+        ).items:
             raise self._no_schedule(name)
 
     def _of_schedule(
@@ -146,18 +148,18 @@ class FindMethods(InstallationMethods):
     ) -> Page:
         newest_first, upcoming = order
         listing = Listing("list_runs", owner, start, end, *order)
-        page = self._services.ledger.page(
+        page = self.session.services.ledger.page(
             owner,
             after=start,
-            upto=end if upcoming else min(one for one in (self._clock(), end) if one is not None),
+            upto=end if upcoming else min(one for one in (self.session.clock(), end) if one is not None),
             limit=checked_limit(limit),
             cursor=listing.position(cursor),
             newest_first=newest_first,
         )
         name = owner.partition("/")[2]
-        if not page.items and self._services.schedules.head(self.tenant, name) is None:
+        if not page.items and self.session.services.schedules.head(self.tenant, name) is None:
             raise self._no_schedule(name)
-        now = self._clock()
+        now = self.session.clock()
         return Page(
             items=[self._run_view(run, now=now) for run in self._visible_of_all(page.items, Verb.READ_RUNS)],
             cursor=listing.next(page.cursor),
@@ -177,7 +179,7 @@ class FindMethods(InstallationMethods):
             raise Misconfigured(
                 "QUARTERJACK_HISTORY=off: only runs of one schedule are listed, by its name and without filters"
             )
-        now = self._clock()
+        now = self.session.clock()
         upto = now + _FAR if until is None else to_ms(until, "until")
         earliest = min(now, upto) - DAY if all_tenants else -1
         after = earliest if since is None else to_ms(since, "since") - 1
@@ -192,8 +194,8 @@ class FindMethods(InstallationMethods):
 
         spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))
         position, meter = listing.position(cursor), ReadMeter()
-        budget = PageBudget(meter, self._clock)
-        finder = Finder(self._services, spec, meter=meter, budget=budget, running=self._at_hand, now=now)
+        budget = PageBudget(meter, self.session.clock)
+        finder = Finder(self.session.services, spec, meter=meter, budget=budget, running=self._at_hand, now=now)
         found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
         return Page(
             items=[self._run_view(run.row, now=now, kind=run.kind) for run in found.runs if self._may_read(run.row)],
@@ -207,7 +209,7 @@ class FindMethods(InstallationMethods):
     def _at_hand(self, tenant: str, limit: int, after: str | None) -> tuple[Sequence[RunRow], str | None]:
         from quarterjack.owner.workers import running_runs  # noqa: PLC0415 (as above)
 
-        found = running_runs(tenant, self._services, self._clock(), limit=limit, after=after)
+        found = running_runs(tenant, self.session.services, self.session.clock(), limit=limit, after=after)
         return found.runs, found.cursor
 
 

@@ -55,7 +55,12 @@ class HealthMethods(SchedulerBase):
         Raises Unavailable, Misconfigured (a role of one tenant may not read the agenda).
         """
         self._permit_some(Verb.READ_INSTALLATION)
-        found = survey_ticks(self._services, self._clock(), shards=self._services.agenda.layout().shards, limit=_READ)
+        found = survey_ticks(
+            self.session.services,
+            self.session.clock(),
+            shards=self.session.services.agenda.layout().shards,
+            limit=_READ,
+        )
         return TickerStatus(
             state=found.state,
             behind=timedelta(milliseconds=found.behind),
@@ -67,10 +72,10 @@ class HealthMethods(SchedulerBase):
     def holds(self) -> Holds:
         """What keeps all runs of the tenant from starting, and why: a freeze, a suspension. Raises Unavailable."""
         self._permit_some(Verb.READ_SCHEDULES)
-        freeze = freeze_of(self.tenant, self._services, self._clock)
+        freeze = freeze_of(self.tenant, self.session.services, self.session.clock)
         view = None
         if freeze is not None:
             since = from_ms(freeze.created_at) if freeze.created_at else None
             view = FreezeView(until=from_ms(freeze.until), since=since, reason=freeze.reason, actor=freeze.actor)
-        governance = self._services.tenants.governance(self.tenant, self._clock())
+        governance = self.session.services.tenants.governance(self.tenant, self.session.clock())
         return Holds(freeze=view, suspended=not_served(governance))

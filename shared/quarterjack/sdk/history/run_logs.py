@@ -46,7 +46,7 @@ class LogMethods(SchedulerBase):
         from quarterjack.sdk.history.log_views import LogPage, line_view  # noqa: PLC0415 (as above)
 
         revision = self._revision_of(run)
-        page = self._services.logs.read(
+        page = self.session.services.logs.read(
             RunLogsQuery(
                 run_id=str(run.ref),
                 begin=min(run.due, run.started_at or run.due) - _EARLIER,
@@ -69,14 +69,14 @@ class LogMethods(SchedulerBase):
 
     def _end_of(self, run: RunRow) -> int:
         ended = run.ended_at if run.state in TERMINAL else None
-        return self._clock() if ended is None else max(ended, run.due)
+        return self.session.clock() if ended is None else max(ended, run.due)
 
     def _revision_of(self, run: RunRow) -> Revision | None:
         """Of its schedule; None for a one-off, and where it cannot be read or has left the table."""
         if run.ref.is_one_off:
             return None
         try:
-            return find_revision(run.ref.owner, run.revision, self._services)
+            return find_revision(run.ref.owner, run.revision, self.session.services)
         except Unreadable:
             return None
 
@@ -84,10 +84,10 @@ class LogMethods(SchedulerBase):
         """The queues whose workers may have run it."""
         if run.ref.is_one_off:
             return (run.queue,)
-        return (None, *self._services.work.names()) if revision is None else (revision.definition.options.queue,)
+        return (None, *self.session.services.work.names()) if revision is None else (revision.definition.options.queue,)
 
     def _missing(self, run: RunRow, page: RunLogsPage) -> str | None:
-        logs = self._services.logs
+        logs = self.session.services.logs
         if not page.sources:
             return f"there is no log in {logs.place}; {logs.remedy}"
         if run.worker is not None and not logs.has_lines_of(run.worker):
@@ -98,7 +98,7 @@ class LogMethods(SchedulerBase):
             return None
         if run.worker is None:
             return "no worker has started it, so nothing was logged about it"
-        if from_ms(self._clock()) - from_ms(self._end_of(run)) < _SOON:
+        if from_ms(self.session.clock()) - from_ms(self._end_of(run)) < _SOON:
             return f"nothing is in {logs.place} yet; lines come some seconds late: look again"
         return (
             f"nothing is in {logs.place}: the lines are over their retention, or a worker logs elsewhere; {logs.remedy}"

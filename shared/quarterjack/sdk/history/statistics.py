@@ -61,7 +61,7 @@ class HistoryMethods(SchedulerBase):
             (check_name(one, field) for field, one in (("job", job), ("schedule", schedule)) if one is not None), None
         )
         by = "schedule" if schedule is not None else "job" if job is not None else by
-        now = self._clock()
+        now = self.session.clock()
         last = (now if until is None else to_ms(until, "until")) // DAY
         first = last - 6 if since is None else to_ms(since, "since") // DAY
         if not first <= last < first + _MOST_DAYS:
@@ -77,7 +77,7 @@ class HistoryMethods(SchedulerBase):
         from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.day_stats import day_stats  # noqa: PLC0415 (as above)
 
-        found = daily(self.tenant, first=max(first, 0), last=last, services=self._services, meter=ReadMeter())
+        found = daily(self.tenant, first=max(first, 0), last=last, services=self.session.services, meter=ReadMeter())
         lines: list[DayStats] = []
         for day in sorted(found, reverse=True):
             tallies = found[day].jobs if by == "job" else found[day].schedules
@@ -102,14 +102,14 @@ class HistoryMethods(SchedulerBase):
         from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.day_stats import hourly_outcomes  # noqa: PLC0415 (as above)
 
-        meter, now = ReadMeter(), self._clock()
+        meter, now = ReadMeter(), self.session.clock()
         found = hourly(
             self.tenant,
             now=now,
             hours=most,
-            services=self._services,
+            services=self.session.services,
             meter=meter,
-            budget=PageBudget(meter, self._clock),
+            budget=PageBudget(meter, self.session.clock),
         )
         return hourly_outcomes(found, now, most)
 
@@ -134,7 +134,7 @@ class HistoryMethods(SchedulerBase):
         if not self._has_history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there is no history; switch it on first")
         after = to_ms(since, "since") - 1
-        upto = self._clock() + _FAR if until is None else to_ms(until, "until")
+        upto = self.session.clock() + _FAR if until is None else to_ms(until, "until")
         if after >= upto:
             raise InvalidInput("since", since, "leaves an empty interval", "give a time before until")
         from quarterjack.historian.rebuild import RebuildSpec, rebuild  # noqa: PLC0415 (`import quarterjack` need not take its time)
@@ -146,5 +146,5 @@ class HistoryMethods(SchedulerBase):
             on_progress=on_progress or (lambda done: None),
             stop=stop,
         )
-        done = rebuild(spec, self._services, clock=self._clock)
+        done = rebuild(spec, self.session.services, clock=self.session.clock)
         return Rebuilt(runs=done.runs, added=done.added, corrected=done.corrected, stopped=done.stopped)

@@ -63,7 +63,7 @@ class WhyMethods(SchedulerBase):
     def _evidence(self) -> EvidenceReader:
         from quarterjack.why.evidence import EvidenceReader  # noqa: PLC0415 (`import quarterjack` need not take its time)
 
-        return EvidenceReader(self.tenant, self._services, self._clock)
+        return EvidenceReader(self.tenant, self.session.services, self.session.clock)
 
 
 def _job_of(facts: Facts) -> str | None:

@@ -50,9 +50,13 @@ class InstallationMethods(SchedulerBase):
         from quarterjack.owner import workers as reading  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.sdk.history.worker_views import is_wanted, worker_view  # noqa: PLC0415 (as above)
 
-        listing, most, now = Listing("workers", self.tenant, wanted, name, *flags), checked_limit(limit), self._clock()
+        listing, most, now = (
+            Listing("workers", self.tenant, wanted, name, *flags),
+            checked_limit(limit),
+            self.session.clock(),
+        )
         found, more = list["WorkerRow"](), None
-        for row in reading.read_workers(self._services, now, after=listing.position(cursor)):
+        for row in reading.read_workers(self.session.services, now, after=listing.position(cursor)):
             if not is_wanted(row, wanted, name, stopped=stopped):
                 continue
             if len(found) == most:
@@ -62,7 +66,7 @@ class InstallationMethods(SchedulerBase):
         if wanted is not None and not found and cursor is None:
             self._check_queue(wanted)
         shown = [[run for run in row.runs if self._may_see(run, all_tenants=all_tenants)] for row in found]
-        states = reading.with_states(found, self._services, now)
+        states = reading.with_states(found, self.session.services, now)
         views = [
             worker_view(row, state, runs, self._named(row.identity.jobs.names), self._named(row.unknown.names))
             for row, state, runs in zip(found, states, shown, strict=True)
@@ -87,13 +91,13 @@ class InstallationMethods(SchedulerBase):
         from quarterjack.owner.catalogue import read_catalogue  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.worker_views import job_views  # noqa: PLC0415 (as above)
 
-        entries = read_catalogue(self._services, self._clock()).entries.values()
+        entries = read_catalogue(self.session.services, self.session.clock()).entries.values()
         return list(job_views(self._visible(entries, Verb.READ_INSTALLATION, _name_of)))
 
     def _check_queue(self, name: str) -> None:
         """Raises InvalidInput if there is no such queue, as far as this role may know."""
         try:
-            there = {DEFAULT_QUEUE, *self._services.work.names()}
+            there = {DEFAULT_QUEUE, *self.session.services.work.names()}
         except Misconfigured:
             return
         if name not in there:
@@ -122,8 +126,8 @@ class InstallationMethods(SchedulerBase):
         from quarterjack.owner.workers import running_runs  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.worker_views import RunningPage  # noqa: PLC0415 (as above)
 
-        now, most, after = self._clock(), checked_limit(limit), listing.position(cursor)
-        found = running_runs(tenant, self._services, now, limit=most, after=after, wanted=wanted)
+        now, most, after = self.session.clock(), checked_limit(limit), listing.position(cursor)
+        found = running_runs(tenant, self.session.services, now, limit=most, after=after, wanted=wanted)
         items = [self._run_view(run, now=now) for run in self._visible_of_all(found.runs, Verb.READ_RUNS)]
         return RunningPage(items=items, cursor=listing.next(found.cursor), unlisted=found.unlisted)
 
@@ -144,7 +148,7 @@ class InstallationMethods(SchedulerBase):
         from quarterjack.owner.queues import survey_queues  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.worker_views import queue_view  # noqa: PLC0415 (as above)
 
-        return [queue_view(found) for found in survey_queues(self._services, self._clock())]
+        return [queue_view(found) for found in survey_queues(self.session.services, self.session.clock())]
 
 
 def _name_of(entry: CatalogueEntry) -> str:

@@ -13,7 +13,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.context import FireContext
 from quarterjack.owner.breakers import reset
-from quarterjack.ports.services import Services
+from quarterjack.sdk.session import Session
 from quarterjack.state.tenants.breaker import Breaker
 
 
@@ -33,7 +33,7 @@ class BreakerView:
 class BreakerMethods:
     """Circuit breakers: the limit ``breaker_percent`` gives a tenant one for each job, and one for all its jobs together."""
 
-    _services: Services
+    session: Session
 
     @property
     def _context(self) -> FireContext:
@@ -46,7 +46,7 @@ class BreakerMethods:
         """The breakers of a tenant that are open or count failures, by job. Raises InvalidInput, Forbidden, Unavailable."""
         holder = check_tenant(tenant)
         self._permit(Verb.READ_TENANT, holder)
-        found, _ = read_breakers(holder, self._services)
+        found, _ = read_breakers(holder, self.session.services)
         return [_view(job, found.jobs[job]) for job in sorted(found.jobs)]
 
     def reset_breaker(self, tenant: str, job: str | None = None) -> Sequence[str]:

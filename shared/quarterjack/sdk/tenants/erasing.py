@@ -12,7 +12,7 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import SECOND, from_ms
 from quarterjack.errors import InvalidInput, NotFound
 from quarterjack.fires.context import FireContext
-from quarterjack.ports.services import Clock, Services
+from quarterjack.sdk.session import Session
 
 if TYPE_CHECKING:  # who erases nobody loads nothing of it
     from quarterjack.domain.tenants.erasure import Erasure
@@ -55,8 +55,7 @@ class ErasureCount:
 class ErasureMethods:
     """The methods of ``Tenants`` that erase one."""
 
-    _services: Services
-    _clock: Clock
+    session: Session
 
     if TYPE_CHECKING:
 
@@ -99,7 +98,7 @@ class ErasureMethods:
             )
         self._permit(Verb.MANAGE_TENANTS, name)
         context = self._context
-        return _progress(go_on(begin(name, context, again=again), context, until=until), self._clock())
+        return _progress(go_on(begin(name, context, again=again), context, until=until), self.session.clock())
 
     def erasure(self, tenant: str) -> ErasureProgress:
         """Where the erasure of a tenant stands, with its certificate if it has ended.
@@ -108,17 +107,17 @@ class ErasureMethods:
         """
         name = check_tenant(tenant)
         self._permit(Verb.READ_TENANT, name)
-        found = self._services.erasures.read(name)
+        found = self.session.services.erasures.read(name)
         if found is None:
             raise NotFound(f"tenant={tenant!r}: nobody has asked for its erasure")
-        return _progress(found, self._clock())
+        return _progress(found, self.session.clock())
 
     def _until(self, budget: object) -> int:
         """UTC ms at which a call ends."""
         if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not 0 <= budget <= _LONGEST:
             remedy = f"use seconds from 0 to {_LONGEST}, e.g. {_BUDGET}"
             raise InvalidInput("budget", budget, "is not a length of a call", remedy)
-        return self._clock() + int(budget * SECOND)
+        return self.session.clock() + int(budget * SECOND)
 
 
 def _counted(tenant: str, found: Survey) -> ErasureCount:

@@ -16,8 +16,8 @@ from quarterjack.errors import Misconfigured
 from quarterjack.fires.backpressure import is_unstarted, last_fire
 from quarterjack.fires.context import FAR
 from quarterjack.fires.lines import slots_of
-from quarterjack.ports.services import Clock, Services
-from quarterjack.settings import Settings
+from quarterjack.ports.services import Services
+from quarterjack.sdk.session import Session
 from quarterjack.state.backpressure import UNSTARTED
 from quarterjack.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
 
@@ -65,9 +65,7 @@ class TenantFigures:
 class FigureMethods:
     """The methods of ``Tenants`` that tell how one does."""
 
-    _services: Services
-    _clock: Clock
-    _settings: Settings
+    session: Session
 
     def _permit(self, verb: Verb, tenant: str) -> None:
         raise NotImplementedError
@@ -81,16 +79,21 @@ class FigureMethods:
         """
         name, span = check_tenant(tenant), check_whole("minutes", minutes, 1, _MOST_MINUTES) * MINUTE
         self._permit(Verb.READ_TENANT, name)
-        if not self._settings.history:
+        if not self.session.settings.history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no figures of tenants; switch it on first")
         from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.history.recent import recent, waiting  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
         from quarterjack.state.history.stats import quantile  # noqa: PLC0415 (as above)
 
-        now, services, meters = self._clock(), self._services, (ReadMeter(), ReadMeter())
+        now, services, meters = self.session.clock(), self.session.services, (ReadMeter(), ReadMeter())
         found = recent(
-            name, now=now, span=span, services=services, meter=meters[0], budget=PageBudget(meters[0], self._clock)
+            name,
+            now=now,
+            span=span,
+            services=services,
+            meter=meters[0],
+            budget=PageBudget(meters[0], self.session.clock),
         )
         count, is_whole = waiting(
             name,
@@ -98,7 +101,7 @@ class FigureMethods:
             most=_MOST_WAITING,
             services=services,
             meter=meters[1],
-            budget=PageBudget(meters[1], self._clock),
+            budget=PageBudget(meters[1], self.session.clock),
         )
         sampled = [_waits(head, services, now) for head in _active(name, services)]
         limits = services.tenants.governance(name, now).limits

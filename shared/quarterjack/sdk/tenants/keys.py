@@ -15,7 +15,7 @@ from quarterjack.domain.times import DAY, from_ms, to_ms
 from quarterjack.errors import InvalidInput, shorten
 from quarterjack.fires.context import FireContext
 from quarterjack.owner.api_keys import create_key, revoke_key
-from quarterjack.ports.services import Clock, Services
+from quarterjack.sdk.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,7 @@ class NewKey:
 class KeyMethods:
     """API keys: who has one acts in the HTTP API as ``key:<name>``, for one tenant, and may do what the key says and nothing else."""
 
-    _services: Services
-    _clock: Clock
+    session: Session
 
     @property
     def _context(self) -> FireContext:
@@ -72,7 +71,7 @@ class KeyMethods:
         """
         holder, scope = check_tenant(tenant), checked_grant(tenant, f"key:{check_key_name(name)}", can, jobs)
         until = None if expires_at is None else to_ms(expires_at, "expires_at")
-        if until is not None and until <= self._clock():
+        if until is not None and until <= self.session.clock():
             raise InvalidInput("expires_at", expires_at, "is over", "give a time ahead, or leave it out for no end")
         if seen is not None and (isinstance(seen, str) or not all(isinstance(each, str) for each in seen)):
             raise InvalidInput("seen", seen, "are not ids of keys", "pass those of keys(tenant), e.g. ['crm.1']")
@@ -86,7 +85,7 @@ class KeyMethods:
         """The keys of a tenant, by name, expired ones too. Raises InvalidInput, Forbidden, Unavailable."""
         holder = check_tenant(tenant)
         self._permit(Verb.READ_TENANT, holder)
-        return [_view(key) for key in self._services.api_keys.keys(holder)]
+        return [_view(key) for key in self.session.services.api_keys.keys(holder)]
 
     def revoke_key(self, tenant: str, key: str) -> KeyView:
         """Remove a key (its ``id``, "crm.1"): no process takes it later than 5 s after this has returned.

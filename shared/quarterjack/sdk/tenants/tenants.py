@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -67,7 +66,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """The profile of a tenant, or of ``"~installation"``. Raises InvalidInput, NotFound, Forbidden, Unavailable."""
         holder = checked_holder(tenant)
         self._permit(Verb.READ_TENANT, holder)
-        found = self._services.tenants.profile(holder)
+        found = self.session.services.tenants.profile(holder)
         if found is None:
             what = "the defaults of the installation hold for it"
             if holder.startswith(SHARED):
@@ -82,7 +81,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """
         self._permit(Verb.READ_TENANT, INSTALLATION)
         found = sorted(
-            self._services.tenants.profiles(),
+            self.session.services.tenants.profiles(),
             key=lambda each: (each.tenant != INSTALLATION, not each.is_shared, each.tenant),
         )
         return [tenant_view(profile) for profile in found]
@@ -231,7 +230,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
     def secrets(self, tenant: str) -> Sequence[StoredSecret]:
         """The secrets of a tenant without their values, by name. Raises InvalidInput, Forbidden, Misconfigured, Unavailable."""
         self._permit(Verb.SECRETS, check_tenant(tenant))
-        return self._services.secrets.list(tenant)
+        return self.session.services.secrets.list(tenant)
 
     def set_secret(self, tenant: str, name: str, value: str) -> None:
         """Store a secret for the tenant's runs, or its new value: workers see it within five minutes.
@@ -243,7 +242,7 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         place, text = check_secret(name), storable_value(value)
         self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {shorten(place, 300)}")
         self._audit(AuditAct.SET_SECRET, tenant, place)
-        self._services.secrets.put(tenant, place, text)
+        self.session.services.secrets.put(tenant, place, text)
 
     def delete_secret(self, tenant: str, name: str) -> None:
         """Remove a secret of a tenant: runs that look it up fail from then on, some after five minutes.
@@ -253,18 +252,18 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         place = check_secret(name)
         self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {shorten(place, 300)}")
         self._audit(AuditAct.DELETE_SECRET, tenant, place)
-        if not self._services.secrets.delete(tenant, place):
+        if not self.session.services.secrets.delete(tenant, place):
             raise NotFound(f"name={name!r}: tenant {tenant!r} has no such secret")
 
     # Shared.
 
     def _audit(self, act: AuditAct, tenant: str, secret: str) -> None:
         """A line of what is done in Parameter Store, which no transaction reaches. Raises Unavailable: then it is not done."""
-        self._services.audit.write(line_of(act, tenant, self._context, secret=secret))
+        self.session.services.audit.write(line_of(act, tenant, self._context, secret=secret))
 
     def _permit(self, verb: Verb, tenant: str, *, what: str | None = None) -> None:
         """Raises Forbidden unless the caller has a verb for a tenant. ``what`` is what it is to be used on, if not all of it."""
-        self._gate.check(tenant, self._caller, verb, what=what)
+        self.session.gate.check(tenant, self.session.caller, verb, what=what)
 
     def _with_admin(self, profile: TenantProfile) -> TenantProfile:
         """A changed profile, if somebody can still give grants. Raises InvalidInput."""
@@ -279,9 +278,11 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """A profile with a grant more, if its caller can still give grants after the first. Raises InvalidInput, Unavailable."""
         if before.grants:
             return after
-        if self._caller.scope is not None:  # a key goes by no grants
+        if self.session.caller.scope is not None:  # a key goes by no grants
             return after
-        lacking = allowance(self._governance(after), self._gate.principals(self._caller), Verb.GRANT).lacking(None)
+        lacking = allowance(
+            self._governance(after), self.session.gate.principals(self.session.caller), Verb.GRANT
+        ).lacking(None)
         if lacking is not None:
             command = f"`quarterjack tenants grant {after.tenant} --to {lacking!r} --can {Role.ADMIN}`"
             remedy = f"give it to your own principal first, {command}, and take it back when the others have theirs"
@@ -292,17 +293,18 @@ class Tenants(Connected, BreakerMethods, ErasureMethods, FigureMethods, KeyMetho
         """What would hold for the tenant of a changed profile. Raises Unavailable."""
         if changed.tenant == INSTALLATION:
             return Governance(tenant=INSTALLATION, installation=changed)
-        installation = self._services.tenants.profile(INSTALLATION)  # a tier has no grants, for which this is asked
+        installation = self.session.services.tenants.profile(
+            INSTALLATION
+        )  # a tier has no grants, for which this is asked
         return Governance(tenant=changed.tenant, own=changed, installation=installation)
 
     @property
     def _context(self) -> FireContext:
-        caller = replace(self._caller, call=self._caller.call or secrets.token_hex(8))
-        return FireContext(services=self._services, clock=self._clock, caller=caller)
+        return self.session.context()
 
     def _default_jobs(self, tenant: str) -> Sequence[str] | None:
         """The jobs of the installation, for a tenant without a list of its own."""
-        default = None if tenant == INSTALLATION else self._services.tenants.profile(INSTALLATION)
+        default = None if tenant == INSTALLATION else self.session.services.tenants.profile(INSTALLATION)
         return None if default is None else default.jobs
 
 

@@ -17,6 +17,7 @@ from quarterjack.domain.history.entry import RunKind
 from quarterjack.domain.policies import Delivery, Priority, Retry, Start
 from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput, NotFinished
+from quarterjack.sdk.runs import pauses_until_ended
 from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call, IdempotencyKey, RunId, header_named
 from quarterjack.web.fields import (
@@ -188,7 +189,7 @@ async def _ended(call: ApiCall, run: str, seconds: float) -> bool:
 
     Raises NotFound.
     """
-    pauses = call.scheduler._pauses_until_ended(run, seconds)  # noqa: SLF001 (as AsyncScheduler does)
+    pauses = pauses_until_ended(call.scheduler.session, call.scheduler.tenant, run, seconds)
     with suppress(NotFinished):
         async for pause in _in_threads(pauses):
             if await call.request.is_disconnected():

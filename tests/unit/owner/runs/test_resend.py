@@ -307,7 +307,7 @@ def test_memory_is_bounded_by_pages(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(resending, "ROWS", 5)
     shop.submit(60)
     seen = list[int]()
-    ledger = shop.scheduler._services.ledger
+    ledger = shop.scheduler.session.services.ledger
     unfinished = ledger.unfinished
 
     def counted(parts: Any, **given: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.errors import AlreadyExists, InvalidInput, NotFound
+from quarterjack.sdk.session import over
 from quarterjack.testing import Crash
 
 from tests.support.scenes.backfills import At
@@ -115,8 +117,8 @@ def test_a_pause_that_comes_later_takes_it_back_also_from_a_paused_schedule(scen
 
 
 def test_an_update_leaves_it_alone_even_if_its_clock_was_ahead(scene: Scene) -> None:
-    ahead = scene.owner()
-    vars(ahead)["_clock"] = lambda: scene.clock() + 8 * SECOND
+    owner = scene.owner()
+    ahead = over(owner, replace(owner.session, clock=lambda: scene.clock() + 8 * SECOND))
     run = ahead.trigger("s")
     scene.scheduler.update_schedule("s", payload={"of": "another"}, expression="0 14 * * *")
     scene.live(60)

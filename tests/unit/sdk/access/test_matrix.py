@@ -43,7 +43,7 @@ def public(kind: type) -> set[str]:
 def test_every_public_method_has_a_verb() -> None:
     assert public(Scheduler) == set(CALLS) | FREE - {"tenant"}
     assert public(AsyncScheduler) == set(CALLS) | FREE | {"of", "aclose"}
-    assert public(Tenants) == set(OF_TENANTS) | {"acting_as"}
+    assert public(Tenants) == set(OF_TENANTS) | {"acting_as", "with_caller"}
 
 
 def test_every_verb_is_of_some_role_and_of_some_method() -> None:

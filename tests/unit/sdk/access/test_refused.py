@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from quarterjack import AsyncScheduler, Context, Grant, Registry, Retry, Scheduler, Tenants
-from quarterjack.domain.audit import Via
+from quarterjack.domain.audit import Via, role
 from quarterjack.domain.tenants.access import Verb, without_admin
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState
 from quarterjack.errors import Forbidden, InvalidInput, NotFound, TenantSuspended, Unavailable
@@ -320,7 +320,7 @@ def test_an_error_about_a_stored_payload_does_not_show_it_to_who_may_not_read_it
     harness.scheduler.create_schedule("s", GRANTED, "0 9 * * *", payload={"word": ["hunter2"]})
     harness.tenants.grant(INSTALLATION, "iam:*", "admin")
     harness.tenants.grant(OWN, "app:triggers", "trigger")
-    on = Scheduler(OWN, jobs=after, services=harness.scheduler._services, clock=harness.clock)
+    on = Scheduler(OWN, jobs=after, services=harness.scheduler.session.services, clock=harness.clock)
     with pytest.raises(InvalidInput, match="hunter2"):
         on.trigger("s")
     with pytest.raises(InvalidInput, match="masked") as refused:
@@ -375,9 +375,9 @@ def test_no_caller_can_say_that_it_is_the_system(here: Installation) -> None:
 
 
 def test_roles_of_the_installation_need_none(here: Installation) -> None:
-    on = here.caller()._as_role("worker")
+    on = here.caller().with_caller(role("worker"))
     assert is_refused(on.thaw) is None
-    assert on._of_one_call(Via.APPLY)._caller.is_system
+    assert on._of_one_call(Via.APPLY).session.caller.is_system
 
 
 def test_coroutines_are_refused_alike(here: Installation) -> None:
@@ -483,7 +483,7 @@ def test_who_may_do_everything_in_a_tenant_may_not_erase_it(here: Installation, 
     here.grant(INSTALLATION, Grant(to=OTHER, can=("admin",)))
     give(here, can)
     assert is_refused(partial(here.tenants().erase, confirm=OWN), OWN) is not None
-    assert here.tenants()._services.tenants.profile(OWN).state is TenantState.ACTIVE  # type: ignore[union-attr]
+    assert here.tenants().session.services.tenants.profile(OWN).state is TenantState.ACTIVE  # type: ignore[union-attr]
 
 
 def test_where_the_installation_has_no_grants_a_tenant_that_has_some_is_managed_by_its_admins_alone(

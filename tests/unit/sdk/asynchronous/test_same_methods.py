@@ -8,17 +8,26 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any, assert_type, get_type_hints
 
 import pytest
 import quarterjack
 from quarterjack import AsyncScheduler, Context, Page, Run, RunTransition, Schedule, Scheduler
 from quarterjack.errors import InvalidInput
+from quarterjack.sdk.asynchronous.scheduler import SchedulerArguments
 from quarterjack.testing import Memory
 
 from tests.support.scenes.world import START, World
 
-NOT_AWAITED = {"acting_as", "archive", "of", "strictly", "tenant"}  # what waits for nothing, or is iterated
+NOT_AWAITED = {
+    "acting_as",
+    "archive",
+    "of",
+    "strictly",
+    "tenant",
+    "with_caller",
+    "with_tenant",
+}  # what waits for nothing, or is iterated
 OWN = {"aclose", "of", "tenant"}
 
 
@@ -48,6 +57,8 @@ def test_it_is_made_from_the_same_arguments() -> None:
     threads = own.pop("threads")
     assert threads.default == 16
     assert list(own.values()) == list(original.values())
+    hints = get_type_hints(Scheduler.__init__)
+    assert get_type_hints(SchedulerArguments) == {name: hints[name] for name in original if name != "tenant"}
 
 
 @dataclass

@@ -207,7 +207,7 @@ def test_a_profile_stays_small(tenants: Tenants, memory: Memory) -> None:
         tenants.grant("acme", f"app:{number:0200}", "viewer")
     with pytest.raises(InvalidInput, match=f"{MAX_TEXT:,}"):
         tenants.grant("acme", f"app:{75:0200}", "viewer")
-    other = Tenants(services=tenants._services)
+    other = Tenants(services=tenants.session.services)
     for number in range(MAX_GRANTS):
         other.grant("b", f"app:{number}", "viewer")
     with pytest.raises(InvalidInput, match=str(MAX_GRANTS)):

@@ -59,15 +59,15 @@ def test_what_a_tenant_has_not_its_tier_has_and_then_the_installation(tenants: T
     )
     tenants.create(GOLD, jobs=["b"], limits={"schedules": 10, "fires_per_hour": 20, "concurrent_runs:b": 4})
     tenants.create("acme", tier="gold", limits={"schedules": 100, "concurrent_runs:a": 7})
-    profile = tenants._services.tenants.governance("acme", NOW).profile
+    profile = tenants.session.services.tenants.governance("acme", NOW).profile
     assert (profile.jobs, profile.queue) == (("b",), "slow")
     assert profile.limits == TenantLimits(
         schedules=100, fires_per_hour=20, backfill_fires=3, job_caps={"a": 7, "b": 4}
     ), "what the installation says of single jobs is of all tenants together"
-    other = tenants._services.tenants.governance("other", NOW).profile
+    other = tenants.session.services.tenants.governance("other", NOW).profile
     assert (other.jobs, other.limits.schedules) == (("a",), 1)
     tenants.set("acme", tier=None)
-    assert tenants._services.tenants.governance("acme", NOW).profile.jobs == ("a",)
+    assert tenants.session.services.tenants.governance("acme", NOW).profile.jobs == ("a",)
 
 
 def test_a_change_of_a_tier_counts_for_its_tenants_within_five_seconds(memory: Memory, tenants: Tenants) -> None:
