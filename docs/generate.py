@@ -13,7 +13,8 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -52,6 +53,8 @@ DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "quarterjack"
 _MARKED = re.compile(r"(<!-- begin: ([a-z-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
 _WIDE = 100  # characters of a signature on one line
+_SHARED = 3  # commands that have an option, so that it is described in front of them
+_OTHER_CHANGES = ("pause", "delete", "trigger")  # what creating and pausing share is no part of a definition
 _PHASES = (before_start, lease, ending)  # modules of transitions
 
 # Order of the public names on the page; other names follow.
@@ -166,21 +169,56 @@ def transitions_table() -> Iterator[str]:
 
 
 def commands() -> Iterator[str]:
-    """The command line, in the groups of its help."""
+    """The command line, in the groups of its help. An option that several commands have is described once, in front."""
+    found = [(path, command, _records(path, command)) for path, command in leaves(whole(), ("quarterjack",))]
+    counts = Counter(record for _, _, records in found for record in records)
+    commonest = {name: (name, what) for (name, what), _ in reversed(counts.most_common())}
+    shared = {record for record, count in counts.items() if count >= _SHARED and commonest[record[0]] == record}
+    definition = _definition({path[1:]: records for path, _, records in found})
+    yield "## Options and arguments of several commands\n\nA command below names those that it has.\n"
+    yield from (f"- `{name}`: {what}" for name, what in sorted(shared - definition, key=_by_name))
+    yield "\n## Options of a definition\n\n`schedules create`, `upsert` and `update` have all of these.\n"
+    yield from (f"- `{name}`: {what}" for name, what in counts if (name, what) in definition)
     panel = ""
-    for path, command in leaves(whole(), ("quarterjack",)):
+    for path, command, records in found:
         if (heading := COMMANDS[path[1]].panel) != panel:
             panel = heading
-            yield f"## {panel}\n"
-        context = command.make_context(path[-1], [], resilient_parsing=True)
-        usage = command.collect_usage_pieces(context)
-        yield f"### `{' '.join((*path, *usage))}`\n\n{inspect.cleandoc(command.help or '')}\n"
-        options = [record for option in command.params if (record := option.get_help_record(context))]
-        options = [(name, what) for name, what in options if not name.startswith("--help")]
-        if options:
-            yield "| option | |\n|---|---|"
-            yield from (f"| `{_escaped(name)}` | {_cell(what)} |" for name, what in options)
-            yield ""
+            yield f"\n## {panel}"
+        usage = command.collect_usage_pieces(command.make_context(path[-1], [], resilient_parsing=True))
+        words = [word for word in usage if word != "[OPTIONS]"]
+        yield f"\n### `{' '.join((*path, *words))}`\n\n{inspect.cleandoc(command.help or '')}\n"
+        defines = definition <= set(records)
+        yield from (f"- `{name}`: {what}" for name, what in records if (name, what) not in shared)
+        also = [f"`{_option(name)}`" for name, what in records if (name, what) in shared - definition]
+        also = [name for name in also if name.startswith("`-")] + [
+            "[a definition's](#options-of-a-definition)"
+        ] * defines
+        if also:
+            yield f"- Also {', '.join(also)}"
+
+
+def _records(path: tuple[str, ...], command: Any) -> list[tuple[str, str]]:
+    """The options and arguments of a command as its help has them: name and text."""
+    context = command.make_context(path[-1], [], resilient_parsing=True)
+    records = [record for option in command.params if (record := option.get_help_record(context))]
+    texts = [(name, " ".join(what.removesuffix("[required]").split())) for name, what in records]
+    return [(name, what) for name, what in texts if not name.startswith("--help")]
+
+
+def _definition(records_of: Mapping[tuple[str, ...], list[tuple[str, str]]]) -> set[tuple[str, str]]:
+    """The options that say what a schedule is: those of an update that creating has too, and no other command."""
+    both = set(records_of["schedules", "create"]) & set(records_of["schedules", "update"])
+    lists = [records for path, records in records_of.items() if path[0] == "schedules" and path[1] in _OTHER_CHANGES]
+    return both - {record for records in lists for record in records}
+
+
+def _option(name: str) -> str:
+    """An option without the type of its value."""
+    return re.sub(r" (<.+>|[A-Z]+)$", "", name).partition(", ")[2] or re.sub(r" (<.+>|[A-Z]+)$", "", name)
+
+
+def _by_name(record: tuple[str, str]) -> tuple[bool, str]:
+    return record[0].startswith("-"), record[0].lstrip("-")
 
 
 def exits() -> Iterator[str]:
@@ -396,7 +434,7 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
     yield f"## `{name}`\n"
     if isinstance(thing, type):
         yield _prose(inspect.getdoc(thing) or "")
-        yield from _body(thing)
+        yield from _body(thing) if thing is not settings.Settings else ["Its fields: [settings](settings.md).\n"]
         return
     if isinstance(thing, tuple):  # of classes
         yield f"`({', '.join(one.__name__ for one in thing)})`: exceptions for `Retry(never_on=…)`.\n"
@@ -407,8 +445,7 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
 
 def _body(kind: type) -> Iterator[str]:
     if issubclass(kind, Enum):
-        yield "| value | |\n|---|---|"
-        yield from (f"| `{name}` (`{kind[name].value!r}`) | {what} |" for name, what in remarks(kind).items())
+        yield from (f"- `{name}` (`{kind[name].value!r}`): {what}" for name, what in remarks(kind).items())
         yield ""
     elif is_dataclass(kind):
         yield from _fields(kind)
@@ -418,20 +455,19 @@ def _body(kind: type) -> Iterator[str]:
     for name, member in members.items():
         if not hasattr(member, "__wrapped__"):
             yield from _member(kind, name, member)
-    if others := [f"`{name}`" for name, member in members.items() if hasattr(member, "__wrapped__")]:
-        yield f"As the methods of `Scheduler`: {', '.join(others)}.\n"
+    if any(hasattr(member, "__wrapped__") for member in members.values()):
+        yield "All other methods are those of [`Scheduler`](#scheduler).\n"
 
 
 def _fields(kind: Any) -> Iterator[str]:
     what = remarks(kind)
-    yield "| field | type | default | |\n|---|---|---|---|"
     for field in fields(kind):
         if field.name.startswith("_"):
             continue
-        default = "" if field.default is MISSING else _code(field.default)
+        default = "" if field.default is MISSING else f" = {_shown(field.default)}"
         if field.default_factory is not MISSING:
-            default = _code(field.default_factory())
-        yield f"| `{field.name}` | `{_escaped(field.type)}` | {default} | {_cell(what.get(field.name, ''))} |"
+            default = f" = {_shown(field.default_factory())}"
+        yield f"- `{field.name}: {field.type}{default}`: {_line(what.get(field.name, ''))}"
     yield ""
 
 
@@ -445,6 +481,10 @@ def public_members(kind: type) -> dict[str, Any]:
 
 def _member(kind: type, name: str, member: Any) -> Iterator[str]:
     text = _prose(inspect.getdoc(getattr(kind, name)) or "")
+    if (kind, name) == (quarterjack.Registry, "job"):
+        text = "As [`job`](#job), for this registry.\n"
+        yield f"### `{kind.__name__}.{name}`\n\n{text}"
+        return
     if isinstance(member, property):
         yield f"### `{kind.__name__}.{name}` (property)\n\n{text}"
     else:
@@ -463,7 +503,7 @@ def _signature(name: str, function: Any) -> str:
     line = f"{name}({', '.join(parts)}){returns}"
     if len(line) > _WIDE:
         line = f"{name}(\n    " + ",\n    ".join(parts) + f",\n){returns}"
-    return f"```text\n{line}\n```\n"
+    return textwrap.indent(line, "    ") + "\n"
 
 
 def _tree(function: Any) -> ast.FunctionDef | ast.AsyncFunctionDef:
@@ -509,11 +549,20 @@ def _prose(docstring: str) -> str:
 
 def _cell(text: str) -> str:
     """Text within a table's cell."""
-    return " ".join(_escaped(text).replace("``", "`").split())
+    return _line(_escaped(text))
+
+
+def _line(text: str) -> str:
+    """Text of a docstring or remark on one line."""
+    return " ".join(text.replace("``", "`").split())
 
 
 def _code(value: object) -> str:
-    return f"`{_escaped(value if isinstance(value, Enum) else repr(value))}`"
+    return f"`{_escaped(_shown(value))}`"
+
+
+def _shown(value: object) -> str:
+    return str(value) if isinstance(value, Enum) else repr(value)
 
 
 def _escaped(text: object) -> str:
