@@ -16,9 +16,9 @@ from quarterjack.fires.context import FireContext, due_pages
 from quarterjack.fires.lines import is_in_line
 from quarterjack.fires.resend import send_again
 from quarterjack.fires.withdraw import withdraw_beyond
+from quarterjack.owner.freeze import read_freeze
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.overlap import waits_in_turn
-from quarterjack.worker.admission.admit import freeze_of
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def is_stuck(run: RunRow, now: int) -> bool:
 
 def resend(run: RunRow, services: Services, clock: Clock) -> bool:
     """Whether a lost message was replaced; a run that waits for its turn has no message, and is sent without being counted."""
-    if freeze_of(run.ref.tenant, services, clock) is not None:
+    if read_freeze(run.ref.tenant, services, clock) is not None:
         return False  # workers keep its message in the queue until the freeze ends
     governance = services.tenants.governance(run.ref.tenant, clock())
     if not governance.profile.accepts:

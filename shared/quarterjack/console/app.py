@@ -26,7 +26,7 @@ from quarterjack.console.pages.schedules.routes import ROUTES as SCHEDULES
 from quarterjack.console.pages.tenants.routes import ROUTES as TENANTS
 from quarterjack.console.rendering import ROOT, asset
 from quarterjack.console.sign_in import (
-    Session,
+    ConsoleSession,
     ask_to_sign_in,
     has_form,
     sign_in_address,
@@ -44,7 +44,7 @@ _SMALL, _LEVEL = 1_000, 6  # bytes that are not worth compressing; of gzip: the 
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def add_console(app: FastAPI, *, tenant: str = "default", session: Session | None = None) -> FastAPI:
+def add_console(app: FastAPI, *, tenant: str = "default", session: ConsoleSession | None = None) -> FastAPI:
     """Mount the console into an application of ``create_app``, and return the application.
 
     ``tenant`` is shown to an actor who names none. With a ``session`` people sign in here; without one the host application signs them in,

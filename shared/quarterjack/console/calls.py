@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from quarterjack.console.checkups import Checkups
 from quarterjack.console.rendering import ROOT, rendered
-from quarterjack.console.sign_in import Session, check_same_site
+from quarterjack.console.sign_in import ConsoleSession, check_same_site
 from quarterjack.domain.audit import Via
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput, QuarterjackError
@@ -37,7 +37,7 @@ class Console:
 
     front: FrontDoor  # of the API beside it
     tenant: str  # of an actor who names none
-    session: Session | None = None  # None: the host application signs people in
+    session: ConsoleSession | None = None  # None: the host application signs people in
     checkups: Checkups = field(default_factory=Checkups)  # of the doctor
 
 

@@ -28,7 +28,7 @@ _PAGE = re.compile(
 )  # of a tenant: printable ASCII without a backslash, which browsers read as a stroke
 
 
-class Session(Protocol):
+class ConsoleSession(Protocol):
     """An ``Access`` for browsers. A key opens a session, and the session has a cookie."""
 
     asks: str  # label of the field for the key
@@ -103,7 +103,7 @@ class ApiKeySession:
 class EitherSession:
     """An ``Access``: whoever has signed in with a key of one of two kinds. The page asks for the first kind."""
 
-    def __init__(self, first: Session, second: Session) -> None:
+    def __init__(self, first: ConsoleSession, second: ConsoleSession) -> None:
         self._both = (first, second)
         self.asks, self.wrong = f"{first.asks}, or an API key", f"{first.wrong} An API key begins with qj_."
 
@@ -227,6 +227,6 @@ def check_same_site(request: Request) -> None:
         )
 
 
-def _session(request: Request) -> Session | None:
-    found: Session | None = request.app.state.console.session
+def _session(request: Request) -> ConsoleSession | None:
+    found: ConsoleSession | None = request.app.state.console.session
     return found

@@ -1,4 +1,4 @@
-"""Freeze and thaw a tenant. A call that would change nothing writes nothing."""
+"""Freeze and thaw a tenant, and read its freeze. A call that would change nothing writes nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from quarterjack.domain.schedule import Freeze, freeze_key
 from quarterjack.errors import Unavailable
 from quarterjack.fires.acts import actor_of, line_of
 from quarterjack.fires.context import FAR, FireContext
+from quarterjack.ports.services import Clock, Services
 
 
 def freeze(tenant: str, until: int, reason: str | None, context: FireContext) -> None:
@@ -30,14 +31,27 @@ def thaw(tenant: str, context: FireContext) -> None:
         _write(Freeze(tenant=tenant, until=now, created_at=now), AuditAct.THAW, present, context)
 
 
+def read_freeze(tenant: str, services: Services, clock: Clock) -> Freeze | None:
+    """A tenant's freeze, if it is not over. Raises Unavailable, and Unreadable for a freeze that cannot be read."""
+    found, problem = _read(tenant, services)
+    if problem is not None:
+        raise problem
+    return found if found is not None and found.until > clock() else None
+
+
 def _stored(tenant: str, context: FireContext) -> Freeze | None:
+    """The freeze that a call replaces. One that cannot be read delays all starts until it is replaced."""
+    found, problem = _read(tenant, context.services)
+    return found if problem is None else Freeze(tenant=tenant, until=FAR)
+
+
+def _read(tenant: str, services: Services) -> tuple[Freeze | None, Exception | None]:
+    """The freeze that is stored, and why it cannot be read. Raises Unavailable."""
     key = freeze_key(tenant)
-    answer = context.services.schedules.revisions([key])
-    if key in answer.broken:  # it holds all starts back until it is replaced
-        return Freeze(tenant=tenant, until=FAR)
+    answer = services.schedules.revisions([key])
     if key in answer.unanswered:
-        raise Unavailable(f"the freeze of {tenant!r} could not be read; call again")
-    return answer.frozen.get(tenant)
+        raise Unavailable(f"the freeze of tenant {tenant!r} could not be read; try again")
+    return answer.frozen.get(tenant), answer.broken.get(key)
 
 
 def _write(wanted: Freeze, act: AuditAct, present: Freeze | None, context: FireContext) -> None:

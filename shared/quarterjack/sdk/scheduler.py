@@ -8,6 +8,7 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import DAY, from_ms, to_ms
 from quarterjack.errors import InvalidInput
 from quarterjack.owner import freeze as freezing
+from quarterjack.owner.freeze import read_freeze
 from quarterjack.sdk.backfills import BackfillMethods
 from quarterjack.sdk.bulk import BulkMethods
 from quarterjack.sdk.dead import DeadRunMethods
@@ -24,7 +25,6 @@ from quarterjack.sdk.history.why import WhyMethods
 from quarterjack.sdk.reading import ReadMethods
 from quarterjack.sdk.resending import ResendMethods
 from quarterjack.sdk.runs import RunMethods
-from quarterjack.worker.admission.admit import freeze_of
 
 LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them
 
@@ -86,5 +86,5 @@ class Scheduler(
     def frozen(self) -> datetime | None:
         """The end of the freeze (UTC), or None if there is no freeze. Raises Unavailable."""
         self._permit_some(Verb.READ_SCHEDULES)
-        freeze = freeze_of(self.tenant, self.session.services, self.session.clock)
+        freeze = read_freeze(self.tenant, self.session.services, self.session.clock)
         return None if freeze is None else from_ms(freeze.until)

@@ -27,7 +27,7 @@ class Kind(StrEnum):
     GAUGE = "gauge"
 
 
-class Role(StrEnum):
+class Emitter(StrEnum):
     """Who emits a metric, as a function or as a process."""
 
     TICKER = "ticker"
@@ -45,7 +45,7 @@ class Metric:
     name: str
     unit: Unit
     kind: Kind
-    roles: tuple[Role, ...]
+    roles: tuple[Emitter, ...]
     meaning: str
     names: tuple[str, ...] = ()
     by_job: bool = False  # also by job and by tenant, for those of ``metric_jobs`` and ``metric_tenants``
@@ -53,21 +53,21 @@ class Metric:
     zeros: bool = False  # written although it is 0
 
 
-def _counts(role: Role, *rows: tuple[str, str], by_job: bool = False) -> tuple[Metric, ...]:
+def _counts(role: Emitter, *rows: tuple[str, str], by_job: bool = False) -> tuple[Metric, ...]:
     return tuple(Metric(name, Unit.COUNT, Kind.COUNTER, (role,), text, by_job=by_job) for name, text in rows)
 
 
-def _named(role: Role, names: tuple[str, ...], *rows: tuple[str, str]) -> tuple[Metric, ...]:
+def _named(role: Emitter, names: tuple[str, ...], *rows: tuple[str, str]) -> tuple[Metric, ...]:
     return tuple(Metric(name, Unit.COUNT, Kind.COUNTER, (role,), text, names=names) for name, text in rows)
 
 
 _TICKER = (
-    Metric("Ticks", Unit.COUNT, Kind.COUNTER, (Role.TICKER,), "whole ticks, groups of shards left out", zeros=True),
+    Metric("Ticks", Unit.COUNT, Kind.COUNTER, (Emitter.TICKER,), "whole ticks, groups of shards left out", zeros=True),
     Metric(
         "BehindBy",
         Unit.MILLISECONDS,
         Kind.GAUGE,
-        (Role.TICKER,),
+        (Emitter.TICKER,),
         "from the oldest due entry to now: the health of the scheduler",
         zeros=True,
     ),
@@ -75,12 +75,12 @@ _TICKER = (
         "SchedulingLag",
         Unit.MILLISECONDS,
         Kind.HISTOGRAM,
-        (Role.TICKER,),
+        (Emitter.TICKER,),
         "from a fire's time to the acceptance of its message; 0 if it was accepted ahead. At most 100 values a tick, which stand for all",
         zeros=True,
     ),
     *_counts(
-        Role.TICKER,
+        Emitter.TICKER,
         ("TickGroups", "groups of shards that were handed over to further invocations"),
         ("Throttled", "items that DynamoDB or SQS refused for lack of capacity; each was sent again, more slowly"),
         ("Claimed", "runs created"),
@@ -102,14 +102,14 @@ _TICKER = (
         ("OutOfTime", "ticks that stopped before the end; what is left is still there"),
     ),
     *_named(
-        Role.TICKER,
+        Emitter.TICKER,
         ("tenant", "schedule"),
         ("Missed", "fires claimed more than a minute late"),
         ("Skipped", "missed fires that the schedule's `catch_up` passed over"),
     ),
-    *_named(Role.TICKER, ("queue",), ("QueueHeld", "1 for each queue that is held back")),
+    *_named(Emitter.TICKER, ("queue",), ("QueueHeld", "1 for each queue that is held back")),
     *_named(
-        Role.TICKER,
+        Emitter.TICKER,
         ("tenant", "backfill"),
         ("BackfillFires", "fires of a backfill that were created since its last line"),
         ("BackfillLeft", "fires of a backfill that are still to be created"),
@@ -118,7 +118,7 @@ _TICKER = (
         "EntryAge",
         Unit.MILLISECONDS,
         Kind.GAUGE,
-        (Role.TICKER,),
+        (Emitter.TICKER,),
         "of the oldest ready entry of a shard, once in five minutes, if it is due",
         names=("shard", "queue"),
     ),
@@ -126,7 +126,7 @@ _TICKER = (
         "StripeDepth",
         Unit.COUNT,
         Kind.GAUGE,
-        (Role.TICKER,),
+        (Emitter.TICKER,),
         "messages that wait in a stripe of a queue, once in five minutes",
         names=("queue", "stripe"),
     ),
@@ -134,7 +134,7 @@ _TICKER = (
         "ReadyRuns",
         Unit.COUNT,
         Kind.GAUGE,
-        (Role.TICKER,),
+        (Emitter.TICKER,),
         "messages that wait in all queues, once in five minutes",
         zeros=True,
     ),
@@ -142,7 +142,7 @@ _TICKER = (
         "ExpiredLeases",
         Unit.COUNT,
         Kind.GAUGE,
-        (Role.TICKER,),
+        (Emitter.TICKER,),
         "runs of a bounded sample whose lease has passed and that nobody has taken over, once in five minutes",
         zeros=True,
     ),
@@ -152,7 +152,7 @@ _WORKER = (
         "StartLag",
         Unit.MILLISECONDS,
         Kind.HISTOGRAM,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "from due to start, of first attempts",
         by_job=True,
         zeros=True,
@@ -161,7 +161,7 @@ _WORKER = (
         "QueueWait",
         Unit.MILLISECONDS,
         Kind.HISTOGRAM,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "from the time at which a message could be received first to the start of its attempt",
         zeros=True,
     ),
@@ -169,14 +169,14 @@ _WORKER = (
         "LowWait",
         Unit.MILLISECONDS,
         Kind.HISTOGRAM,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "the same of attempts that came by a low lane",
     ),
     Metric(
         "RunDuration",
         Unit.MILLISECONDS,
         Kind.HISTOGRAM,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "from the start of an attempt to its end",
         by_job=True,
         zeros=True,
@@ -185,12 +185,12 @@ _WORKER = (
         "AttemptsPerRun",
         Unit.COUNT,
         Kind.HISTOGRAM,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "attempts of a run that has ended, in the end",
         by_job=True,
     ),
     *_counts(
-        Role.WORKER,
+        Emitter.WORKER,
         ("Started", "attempts that began"),
         ("FirstStarts", "of these, first attempts"),
         ("FirstStartsLate", "of these, begun more than 2 s after they were due"),
@@ -205,7 +205,7 @@ _WORKER = (
         by_job=True,
     ),
     *_counts(
-        Role.WORKER,
+        Emitter.WORKER,
         ("LeasesRescued", "attempts of runs whose last worker had let its lease pass"),
         (
             "StartedUncapped",
@@ -227,7 +227,7 @@ _WORKER = (
         "SlotsInUse",
         Unit.COUNT,
         Kind.GAUGE,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "messages at hand of a process",
         processes_only=True,
         zeros=True,
@@ -236,7 +236,7 @@ _WORKER = (
         "Slots",
         Unit.COUNT,
         Kind.GAUGE,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "messages that a process may have at hand",
         processes_only=True,
         zeros=True,
@@ -245,7 +245,7 @@ _WORKER = (
         "ProcessCpu",
         Unit.PERCENT,
         Kind.GAUGE,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "of one core, of a process",
         processes_only=True,
         zeros=True,
@@ -254,7 +254,7 @@ _WORKER = (
         "ProcessMemory",
         Unit.MEGABYTES,
         Kind.GAUGE,
-        (Role.WORKER,),
+        (Emitter.WORKER,),
         "resident, of a process",
         processes_only=True,
         zeros=True,
@@ -262,7 +262,7 @@ _WORKER = (
 )
 _UNDERTAKER = (
     *_counts(
-        Role.UNDERTAKER,
+        Emitter.UNDERTAKER,
         ("Dead", "dead runs recorded"),
         ("Expired", "runs recorded whose deadline passed before they could start"),
         (
@@ -271,30 +271,37 @@ _UNDERTAKER = (
         ),
         by_job=True,
     ),
-    *_counts(Role.UNDERTAKER, ("PausedOnFailure", "schedules paused because so many runs in a row failed for good")),
+    *_counts(Emitter.UNDERTAKER, ("PausedOnFailure", "schedules paused because so many runs in a row failed for good")),
 )
 _SHARED = (
     Metric(
-        "Lost", Unit.COUNT, Kind.COUNTER, (Role.TICKER, Role.WORKER), "at-most-once runs declared LOST", by_job=True
+        "Lost",
+        Unit.COUNT,
+        Kind.COUNTER,
+        (Emitter.TICKER, Emitter.WORKER),
+        "at-most-once runs declared LOST",
+        by_job=True,
     ),
-    Metric("Incidents", Unit.COUNT, Kind.COUNTER, (Role.TICKER, Role.UNDERTAKER), "incidents of schedules that began"),
+    Metric(
+        "Incidents", Unit.COUNT, Kind.COUNTER, (Emitter.TICKER, Emitter.UNDERTAKER), "incidents of schedules that began"
+    ),
     Metric(
         "Unreadable",
         Unit.COUNT,
         Kind.COUNTER,
-        (Role.WORKER, Role.UNDERTAKER),
+        (Emitter.WORKER, Emitter.UNDERTAKER),
         "messages that could not be read: damaged, or not ours",
     ),
     Metric(
         "Rejected",
         Unit.COUNT,
         Kind.COUNTER,
-        (Role.WORKER, Role.UNDERTAKER),
+        (Emitter.WORKER, Emitter.UNDERTAKER),
         "messages behind which there is no run or no revision: somebody else may send to the queue, or rows were removed",
     ),
 )
 _AUDITOR = _counts(
-    Role.AUDITOR,
+    Emitter.AUDITOR,
     ("Audits", "audits"),
     ("Rearmed", "active schedules without a chain, armed again: should be 0"),
     ("Unclaimed", "fires of the last two hours without a run, claimed now: should be 0"),
@@ -327,7 +334,7 @@ _AUDITOR = _counts(
 )
 _HISTORIAN = (
     *_counts(
-        Role.HISTORIAN,
+        Emitter.HISTORIAN,
         ("HistorianBatches", "batches of the stream that the function was invoked with, or that a process delivered"),
         ("HistorianChanges", "changes of runs that were delivered to every consumer"),
         ("HistorianStopped", "batches, and rounds of a process, that failed as a whole and come again"),
@@ -338,13 +345,13 @@ _HISTORIAN = (
         "HistorianDelay",
         Unit.MILLISECONDS,
         Kind.HISTOGRAM,
-        (Role.HISTORIAN,),
+        (Emitter.HISTORIAN,),
         "from the oldest change of a batch to its delivery",
         zeros=True,
     ),
 )
 _EVENTS = _counts(
-    Role.EVENTS,
+    Emitter.EVENTS,
     ("EventBatches", "batches of ends of runs and of incidents"),
     ("EventChanges", "changes in them"),
     ("EventsSetAside", "events that were given up: the receiver refuses them or fails on them"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from quarterjack.signals.catalogue import METRICS, Kind, Role, Unit
+from quarterjack.signals.catalogue import METRICS, Emitter, Kind, Unit
 
 
 def test_names_are_cloudwatchs_and_each_metric_has_an_emitter_and_a_meaning() -> None:
@@ -18,6 +18,6 @@ def test_names_are_cloudwatchs_and_each_metric_has_an_emitter_and_a_meaning() ->
 
 def test_only_workers_measure_processes_and_jobs() -> None:
     for metric in METRICS.values():
-        assert not metric.processes_only or metric.roles == (Role.WORKER,)
+        assert not metric.processes_only or metric.roles == (Emitter.WORKER,)
         assert metric.unit in Unit
         assert metric.kind is not Kind.COUNTER or metric.unit is Unit.COUNT

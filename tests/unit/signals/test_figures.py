@@ -18,7 +18,7 @@ from quarterjack.historian.fold import FoldReport
 from quarterjack.settings import Metered
 from quarterjack.signals.audits import of_audit, of_closing, of_compaction, of_folding
 from quarterjack.signals.burials import of_burial
-from quarterjack.signals.catalogue import METRICS, Role
+from quarterjack.signals.catalogue import METRICS, Emitter
 from quarterjack.signals.deliveries import of_events, of_history
 from quarterjack.signals.measurement import Measurement, counted, lines_of, measured, stand_ins
 from quarterjack.signals.ticker import of_gauges, of_tick
@@ -31,9 +31,9 @@ from tests.support.builders import a_run
 
 R = TypeVar("R")
 _IN_HANDLERS = {  # what a handler counts itself, because no report tells it
-    Role.AUDITOR: {"ArchiveNotCompacted", "HistoryRelisted"},
-    Role.EVENTS: {"EventBatches", "EventsStopped"},
-    Role.HISTORIAN: {"HistorianBatches", "HistorianStopped"},
+    Emitter.AUDITOR: {"ArchiveNotCompacted", "HistoryRelisted"},
+    Emitter.EVENTS: {"EventBatches", "EventsStopped"},
+    Emitter.HISTORIAN: {"HistorianBatches", "HistorianStopped"},
 }
 
 
@@ -43,42 +43,42 @@ def _full(kind: type[R], **given: Any) -> R:
     return kind(**{**numbers, **given})
 
 
-def _made_by(role: Role) -> list[Measurement]:
-    if role is Role.TICKER:
+def _made_by(role: Emitter) -> list[Measurement]:
+    if role is Emitter.TICKER:
         progress = BackfillProgress(tenant="acme", backfill="b1", created=1, left=1)
         miss = MissedFires(tenant="acme", schedule="s", late=1, skipped=1)
         done = _full(TickCounts, lags=[1], misses=[miss], backfills=[progress])
         report = _full(TickReport, held=["reports"], broken=["acme"], ages={(3, "default"): 5}, handled=done)
         depth = QueueDepth(waiting=1, at_hand=1)
         return of_tick(report, whole=True) + of_gauges(Gauges(depths={Stripe(None): depth}, ready=1, expired=1))
-    if role is Role.UNDERTAKER:
+    if role is Emitter.UNDERTAKER:
         burials = [
             *(Burial(action="recorded", state=state, began=True, paused=True) for state in RunState),
             *(Burial(action=action) for action in ("returned", "unreadable", "rejected", "dropped")),
         ]
         return [each for burial in burials for each in of_burial(burial)]
-    if role is Role.AUDITOR:
+    if role is Emitter.AUDITOR:
         return (
             of_audit(_full(AuditReport))
             + of_closing(_full(ClosingReport))
             + of_compaction(_full(CompactionReport))
             + of_folding(_full(FoldReport))
         )
-    return of_history(_full(DeliveryReport)) if role is Role.HISTORIAN else of_events(_full(DeliveryReport))
+    return of_history(_full(DeliveryReport)) if role is Emitter.HISTORIAN else of_events(_full(DeliveryReport))
 
 
 def _names(measurements: Iterable[Measurement]) -> set[str]:
     return {each.metric.name for each in measurements}
 
 
-@pytest.mark.parametrize("role", [role for role in Role if role is not Role.WORKER])
-def test_a_role_makes_the_metrics_that_the_catalogue_says_it_does(role: Role) -> None:
+@pytest.mark.parametrize("role", [role for role in Emitter if role is not Emitter.WORKER])
+def test_a_role_makes_the_metrics_that_the_catalogue_says_it_does(role: Emitter) -> None:
     expected = {name for name, metric in METRICS.items() if role in metric.roles}
     assert _names(_made_by(role)) | _IN_HANDLERS.get(role, set()) == expected
 
 
-@pytest.mark.parametrize("role", [role for role in Role if role is not Role.WORKER])
-def test_a_measurement_says_the_names_that_the_catalogue_has(role: Role) -> None:
+@pytest.mark.parametrize("role", [role for role in Emitter if role is not Emitter.WORKER])
+def test_a_measurement_says_the_names_that_the_catalogue_has(role: Emitter) -> None:
     for each in _made_by(role):
         assert tuple(each.names) == each.metric.names
         assert each.values

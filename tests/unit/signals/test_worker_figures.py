@@ -13,7 +13,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.ports.work_queue import OutgoingMessage
 from quarterjack.settings import Metered
-from quarterjack.signals.catalogue import METRICS, Role
+from quarterjack.signals.catalogue import METRICS, Emitter
 from quarterjack.signals.measurement import Measurement
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.state.lease import LEASE, SKEW
@@ -214,5 +214,5 @@ def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:
     for each in leased:
         each.in_flight.uncapped = True
     made += figures.of_starts([replace(each, rescued=True) for each in leased])
-    expected = {name for name, each in METRICS.items() if Role.WORKER in each.roles and not each.processes_only}
+    expected = {name for name, each in METRICS.items() if Emitter.WORKER in each.roles and not each.processes_only}
     assert {each.metric.name for each in made} | {"JobsNotImported"} == expected

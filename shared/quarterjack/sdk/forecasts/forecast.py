@@ -15,6 +15,7 @@ from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import DAY, from_ms, to_ms
 from quarterjack.errors import ExpressionError, InvalidInput
+from quarterjack.owner.freeze import read_freeze
 from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.forecasts.coming import Coming, coming
@@ -24,7 +25,6 @@ from quarterjack.sdk.reading import CHUNK, TagFilter, checked_filter, walk
 from quarterjack.timing.tally import Counted, FireTally, TooDense
 from quarterjack.timing.timetables import moment
 from quarterjack.timing.zones import zone as zones
-from quarterjack.worker.admission.admit import freeze_of
 
 MOST_SCHEDULES = 10_000  # that one forecast looks at
 MOST_LISTED = 1_000
@@ -113,7 +113,7 @@ class ForecastMethods(SchedulerBase):
             last = _take(found, coming(part.items, end, self.session.services), part.cursor)
             if last != part.cursor or read >= most:
                 break
-        freeze, sums = freeze_of(self.tenant, self.session.services, self.session.clock), found.tally.sums()
+        freeze, sums = read_freeze(self.tenant, self.session.services, self.session.clock), found.tally.sums()
         return Forecast(
             since=moment(begin, timezone),
             until=moment(end, timezone),

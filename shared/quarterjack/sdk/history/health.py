@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.suspension import not_served
 from quarterjack.domain.times import from_ms
+from quarterjack.owner.freeze import read_freeze
 from quarterjack.owner.ticker_health import TickerState, survey_ticks
 from quarterjack.sdk.base import SchedulerBase
-from quarterjack.worker.admission.admit import freeze_of
 
 _READ = 20  # entries of each shard
 
@@ -72,7 +72,7 @@ class HealthMethods(SchedulerBase):
     def holds(self) -> Holds:
         """What keeps all runs of the tenant from starting, and why: a freeze, a suspension. Raises Unavailable."""
         self._permit_some(Verb.READ_SCHEDULES)
-        freeze = freeze_of(self.tenant, self.session.services, self.session.clock)
+        freeze = read_freeze(self.tenant, self.session.services, self.session.clock)
         view = None
         if freeze is not None:
             since = from_ms(freeze.created_at) if freeze.created_at else None

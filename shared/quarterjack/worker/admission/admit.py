@@ -12,11 +12,10 @@ from dataclasses import replace
 
 from quarterjack.domain.message import UNREADABLE, DeadLetter, Message
 from quarterjack.domain.run import Failure, RunState
-from quarterjack.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
+from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState, freeze_key
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import NotFound, TooNew, Unavailable
 from quarterjack.owner.backfill.control import refuse_stopped
-from quarterjack.ports.services import Clock, Services
 from quarterjack.state.backfill import unhurried
 from quarterjack.state.before_start import refuse, shadow, take_back
 from quarterjack.state.refusal import Refusal, deaths, refused_by
@@ -246,18 +245,6 @@ def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
         return None
     until = min(freeze.until, now + RETURN) + SECOND  # a second later: an exact message comes that much early
     return Outcome.postponed(message, "frozen", order=message, at=until, otherwise=now + UNREAD)
-
-
-def freeze_of(tenant: str, services: Services, clock: Clock) -> Freeze | None:
-    """A tenant's freeze, if it is not over. Raises Unavailable, or what an item that is none raises."""
-    key = freeze_key(tenant)
-    answer = services.schedules.revisions([key])
-    if key in answer.broken:
-        raise answer.broken[key]
-    if key in answer.unanswered:
-        raise Unavailable(f"the freeze of tenant {tenant!r} could not be read; try again")
-    freeze = answer.frozen.get(tenant)
-    return freeze if freeze is not None and freeze.until > clock() else None
 
 
 def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
