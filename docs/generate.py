@@ -306,7 +306,7 @@ def calls() -> Iterator[str]:
             yield f"| `{owner}.{name}` | {verbs}{more} | {call.about} |"
 
 
-def metrics_of(role: signals.Role) -> Iterator[str]:
+def metrics_of(role: signals.Emitter) -> Iterator[str]:
     """The metrics of a role: what each says, which alarms and panels of the dashboard use it, and what it costs."""
     yield "| metric | unit | kind | what | beside the figure | alarms | dashboard | $ a month |\n|---|---|---|---|---|---|---|---|"
     for name, metric in signals.METRICS.items():
@@ -368,7 +368,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "alarms": alarms,
     "api": api,
     "option-words": option_words,
-    **{f"metrics-{role}": partial(metrics_of, role) for role in signals.Role},
+    **{f"metrics-{role}": partial(metrics_of, role) for role in signals.Emitter},
     "api-http": api_http,
     "api-notifiers": api_notifiers,
     "api-testing": api_testing,

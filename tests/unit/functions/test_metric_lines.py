@@ -11,7 +11,7 @@ from quarterjack import Retry
 from quarterjack.domain.times import MINUTE
 from quarterjack.fires.claim import TRACED
 from quarterjack.ports.work_queue import OutgoingMessage
-from quarterjack.signals.catalogue import METRICS, Role
+from quarterjack.signals.catalogue import METRICS, Emitter
 from quarterjack.sqs.queues import SqsWorkQueue
 from quarterjack.testing import ManualClock
 from quarterjack.ticker.gauges import EVERY
@@ -79,17 +79,17 @@ def test_functions_write_no_metric_that_the_catalogue_lacks_or_gives_to_another_
     stack.registry.job("good")(lambda ctx, payload: None)
     stack.registry.job("bad", retry=Retry(max_attempts=1))(lambda ctx, payload: 1 / 0)
     stack.scheduler.create_schedule("s", "good", "rate(1 minute)")
-    written = {Role.TICKER: _ticks(stack, monkeypatch, capsys)}
+    written = {Emitter.TICKER: _ticks(stack, monkeypatch, capsys)}
     for job in ("good", "bad"):
         stack.scheduler.submit(job)
     batch = stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN))
     batch["Records"].append(batch["Records"][0] | {"messageId": "odd", "body": "garbage"})
-    calls: list[tuple[Role, str, Any]] = [(Role.WORKER, "worker", batch), (Role.AUDITOR, "auditor", {})]
+    calls: list[tuple[Emitter, str, Any]] = [(Emitter.WORKER, "worker", batch), (Emitter.AUDITOR, "auditor", {})]
     for role, part, event in calls:
         invoke(part, event)
         written[role] = metric_lines(capsys.readouterr().out)
     invoke("undertaker", stack.batch(stack.services.dead.receive(most=10, wait=0)))
-    written[Role.UNDERTAKER] = metric_lines(capsys.readouterr().out)
+    written[Emitter.UNDERTAKER] = metric_lines(capsys.readouterr().out)
     for role, lines in written.items():
         names = {name.partition(".")[0] for line in lines for name in line} - NOT_METRICS
         assert names

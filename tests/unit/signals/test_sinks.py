@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from quarterjack.errors import Misconfigured
 from quarterjack.extras import install_remedy
-from quarterjack.signals.catalogue import METRICS, Role
+from quarterjack.signals.catalogue import METRICS, Emitter
 from quarterjack.signals.instruments import OpenTelemetryFigures, PrometheusFigures, loaded_open_telemetry
 from quarterjack.signals.measurement import measured
 from quarterjack.signals.sinks import EmbeddedLines, Sink
@@ -70,7 +70,7 @@ def test_prometheus_reads_the_same_figures_in_base_units() -> None:
     assert f'quarterjack_lease_refused_by_reason_total{{reason="ended",{service}}} 1.0' in text
 
 
-@pytest.mark.parametrize("name", [name for name, each in METRICS.items() if Role.WORKER in each.roles])
+@pytest.mark.parametrize("name", [name for name, each in METRICS.items() if Emitter.WORKER in each.roles])
 def test_each_metric_of_a_worker_can_be_an_instrument(name: str) -> None:
     sinks: list[Sink] = [PrometheusFigures("w"), OpenTelemetryFigures("w", _Api())]
     for sink in sinks:
