@@ -27,7 +27,7 @@ def _application() -> FastAPI:
     also = _load_balancer_access()
     if os.environ.get("QUARTERJACK_CONSOLE") != "on":
         return create_gateway_app(services(), also=also)
-    from quarterjack.console.gateway import gateway_front_door  # noqa: PLC0415 (as the docstring says)
+    from quarterjack.console.app import gateway_front_door  # noqa: PLC0415 (as the docstring says)
 
     return gateway_front_door(services(), also=also)
 

@@ -304,7 +304,7 @@ def test_the_api_finds_all_that_it_imports_and_asks_in_its_bundle(tmp_path: Path
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", for_api(COMPLETE))
     clients = "[services().__class__, services().logs._connect(), it._application(), gateway_front_door(services())]"
-    imports = "from functions.observe import services; from quarterjack.console.gateway import gateway_front_door"
+    imports = "from functions.observe import services; from quarterjack.console.app import gateway_front_door"
     _run_in(tmp_path / "bundle", f"import functions.api.handler as it; {imports}; {clients}")
 
 

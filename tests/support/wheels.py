@@ -36,7 +36,7 @@ PROMISED: Mapping[str, Sequence[str]] = {
     "metrics": (),
     "oidc": ("quarterjack.web.load_balancer",),
     "typed": ("quarterjack.payload_types.mended",),
-    "web": ("quarterjack.console", "quarterjack.console.serving", "quarterjack.web", "quarterjack.web.serving"),
+    "web": ("quarterjack.console", "quarterjack.console.serving", "quarterjack.web"),
     "yaml": ("quarterjack.apply", "quarterjack.importers"),
 }
 # The fixtures of quarterjack.testing are for those who have pytest.

@@ -1,8 +1,10 @@
-"""The console as a part of the API's application, at ``/console``: the same access, limits and guard."""
+"""The console as a part of the API's application, at ``/console``: the same access, limits and guard. Errors are answered as pages."""
 
 from __future__ import annotations
 
+import logging
 from importlib.resources import files
+from math import ceil
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
@@ -15,17 +17,25 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quarterjack.console import refusals
-from quarterjack.console.calls import Console, home, page
-from quarterjack.console.pages import overview
-from quarterjack.console.pages.backfills.routes import ROUTES as BACKFILLS
-from quarterjack.console.pages.fires.routes import ROUTES as FIRES
-from quarterjack.console.pages.operations.routes import ROUTES as OPERATIONS
-from quarterjack.console.pages.runs.routes import ROUTES as RUNS
-from quarterjack.console.pages.schedules.routes import ROUTES as SCHEDULES
-from quarterjack.console.pages.tenants.routes import ROUTES as TENANTS
-from quarterjack.console.rendering import ROOT, asset
+from quarterjack.console.calls import Console, call_of, home
+from quarterjack.console.pages import (
+    access,
+    audit,
+    backfills,
+    dead,
+    freeze,
+    jobs,
+    machinery,
+    overview,
+    run_actions,
+    runs,
+    tenants,
+)
+from quarterjack.console.pages.fires import calendar, firing, timeline
+from quarterjack.console.pages.schedules import actions, detail, form
+from quarterjack.console.rendering import ROOT, asset, rendered
 from quarterjack.console.sign_in import (
+    ApiKeySession,
     ConsoleSession,
     ask_to_sign_in,
     has_form,
@@ -35,10 +45,21 @@ from quarterjack.console.sign_in import (
     sign_out,
 )
 from quarterjack.domain.names import check_tenant
-from quarterjack.errors import QuarterjackError
-from quarterjack.web.app import PAGES
-from quarterjack.web.problems import RefusedRequest
+from quarterjack.errors import InvalidInput, QuarterjackError, Throttled
+from quarterjack.ports.services import Services
+from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.web.actors import Access, closed
+from quarterjack.web.app import PAGES, create_gateway_app
+from quarterjack.web.authentication import first_of
+from quarterjack.web.problems import RefusedRequest, kind_of
 
+log = logging.getLogger(__name__)
+
+# Pages of a tenant. `/schedules/new` and `/schedules/act` stand before addresses with a name in their place.
+_TABLES = (
+    *(overview, detail, form, actions, backfills, timeline, calendar, firing, runs, run_actions, dead),
+    *(machinery, jobs, freeze, audit, tenants, access),
+)
 _IN_TENANT = "/t/{tenant}"
 _SMALL, _LEVEL = 1_000, 6  # bytes that are not worth compressing; of gzip: the next levels take longer and gain 1 %
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -59,13 +80,22 @@ def add_console(app: FastAPI, *, tenant: str = "default", session: ConsoleSessio
     return app
 
 
+def gateway_front_door(services: Services, *, also: Access = closed) -> FastAPI:
+    """The API and the console as they are deployed: one function, in which people sign in with an API key.
+
+    No process keeps sessions, so any process answers any request. ``also`` as in ``create_gateway_app``.
+    """
+    session = ApiKeySession(Scheduler(services=services))
+    return add_console(create_gateway_app(services, also=first_of(session, also)), session=session)
+
+
 async def _to_pages(request: Request) -> Response:
-    """The addresses that people type: of the server, and of the console without its last stroke."""
+    """Redirect two addresses that people type to the console: the server's root, and the console without its last slash."""
     return RedirectResponse(f"{request.scope.get('root_path', '').rstrip('/')}{PAGES}/", 307)
 
 
 class _Assets(StaticFiles):
-    """Files that may be kept for ever where the address has the mark of their content."""
+    """Static files. A browser may cache a file for ever if its address has the hash of the content."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """See Starlette."""
@@ -100,15 +130,7 @@ def _routes() -> list[Route | Mount]:
 
 def _pages() -> list[Route]:
     """The pages of a tenant."""
-    return [
-        Route("/", page(overview.show)),
-        *SCHEDULES,
-        *BACKFILLS,
-        *FIRES,
-        *RUNS,
-        *OPERATIONS,
-        *TENANTS,
-    ]
+    return [route for table in _TABLES for route in table.ROUTES]
 
 
 async def _refused(request: Request, problem: Exception) -> Response:
@@ -118,7 +140,33 @@ async def _refused(request: Request, problem: Exception) -> Response:
             return RedirectResponse(sign_in_address(request), 303)
         if request.method == "POST" and has_form(request):
             return await ask_to_sign_in(request)
-    return await refusals.answer(request, problem)
+    return await _problem_page(request, problem)
 
 
-_HANDLERS = {QuarterjackError: _refused, RefusedRequest: _refused, HTTPException: _refused, Exception: refusals.answer}
+async def _problem_page(request: Request, problem: Exception) -> Response:
+    """The page of an error. Errors that the caller cannot correct are logged."""
+    status, title, detail, remedy = _said(problem)
+    if status >= 500:
+        log.error("console.failed", extra={"path": request.url.path, "error": type(problem).__name__}, exc_info=problem)
+    headers = problem.headers if isinstance(problem, RefusedRequest) else {}
+    if isinstance(problem, Throttled):
+        headers = {"Retry-After": str(ceil(problem.seconds))}
+    call = await call_of(request, is_unknown=isinstance(problem, HTTPException))
+    page = rendered(request, "problem.html", status, call=call, title=title, detail=detail, remedy=remedy)
+    page.headers.update(headers)
+    return page
+
+
+def _said(problem: Exception) -> tuple[int, str, str, str | None]:
+    if isinstance(problem, QuarterjackError):
+        kind = kind_of(problem)
+        return kind.status, kind.title, str(problem), problem.remedy if isinstance(problem, InvalidInput) else None
+    if isinstance(problem, RefusedRequest):
+        title = "Not let in" if problem.status in (401, 403) else "Refused"
+        return problem.status, title, problem.detail, problem.remedy
+    if isinstance(problem, HTTPException):
+        return problem.status_code, "No such page", f"There is no page at this address ({problem.detail}).", None
+    return 500, "The server failed", "Its log has the error.", "Try again; if it stays, read the log of the server."
+
+
+_HANDLERS = {QuarterjackError: _refused, RefusedRequest: _refused, HTTPException: _refused, Exception: _problem_page}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -14,19 +13,22 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
 from quarterjack.console.checkups import Checkups
 from quarterjack.console.rendering import ROOT, rendered
 from quarterjack.console.sign_in import ConsoleSession, check_same_site
 from quarterjack.domain.audit import Via
 from quarterjack.domain.tenants.access import Verb
-from quarterjack.errors import InvalidInput, QuarterjackError
+from quarterjack.errors import Forbidden, InvalidInput, QuarterjackError
+from quarterjack.owner.access import asked_beside
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.session import over
+from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.web.actors import Actor
 from quarterjack.web.calls import FrontDoor, count_request, find_actor, set_after
 from quarterjack.web.problems import RefusedRequest
-from quarterjack.web.urls import name_in_url, name_of_url, run_in_url
+from quarterjack.web.urls import cursor_in_url, cursor_of_url, name_in_url, name_of_url, run_in_url, run_of_url
 
 _FIELDS = 200  # of a form
 
@@ -75,9 +77,14 @@ class PageCall:
             raise RefusedRequest(403, detail, "ask somebody who may give you a grant for it")
 
     @property
+    def console(self) -> Console:
+        """What the console is made with."""
+        return _console(self.request)
+
+    @property
     def operates(self) -> bool:
-        """Whether the actor may ask what concerns all tenants; what of it, ``may`` says."""
-        return self.actor.operator and self.request.app.state.console.front.tenants is not None
+        """Whether the actor may ask about all tenants; ``may`` says about what."""
+        return self.actor.operator and self.console.front.tenants is not None
 
     def param(self, name: str) -> str | None:
         """A word of the query; None if it is missing or empty."""
@@ -93,13 +100,28 @@ class PageCall:
         """The address of a schedule's page."""
         return self.address("schedule", name_in_url(name), *more, **query)
 
-    def of_run(self, run_id: str) -> str:
+    def of_run(self, run_id: str, *more: str, **query: object) -> str:
         """The address of a run's page."""
-        return self.address("run", run_in_url(run_id))
+        return self.address("run", run_in_url(run_id), *more, **query)
 
-    def render(self, template: str, status: int = 200, **values: Any) -> Response:
-        """A page."""
-        return rendered(self.request, template, status, call=self, **values)
+    def params(self, *names: str) -> dict[str, str]:
+        """These words of the query, without missing and empty ones."""
+        return {name: value for name in names if (value := self.param(name)) is not None}
+
+    @property
+    def cursor(self) -> str | None:
+        """The cursor in the address, as the SDK takes it. Raises InvalidInput."""
+        return cursor_of_url(self.param("cursor"))
+
+    def further(self, cursor: str | None, *segments: str, **query: object) -> str | None:
+        """The address of the next page of a listing, by the cursor that the SDK returned; None: there is none."""
+        return None if cursor is None else self.address(*segments, **query, cursor=cursor_in_url(cursor))
+
+    def render(self, template: str, status: int | None = None, **values: Any) -> Response:
+        """A page. A ``fault`` among its values makes the status 422 for invalid input, and else 409."""
+        fault = values.get("fault")
+        status = status or (200 if fault is None else 422 if isinstance(fault, InvalidInput) else 409)
+        return rendered(self.request, template, status, **{"call": self, "now": self.now, **values})
 
     def go(self, address: str) -> Response:
         """An answer to a form that was carried out: the page to look at, so that reloading repeats nothing."""
@@ -114,17 +136,54 @@ class PageCall:
         """The scheduler, with the reason that the form gives. Raises InvalidInput."""
         return self.scheduler.acting_as(reason=self.reason)
 
+    def operating(self) -> Tenants:
+        """The tenants, for an operator; what is changed through them has the form's reason. Raises RefusedRequest 403."""
+        tenants = self.console.front.tenants
+        if tenants is None or not self.actor.operator:
+            raise RefusedRequest(403, "this is for operators of the installation", "ask one of them")
+        return self.actor.acting(tenants, self.reason, Via.CONSOLE)
+
     def in_time(self) -> AbstractContextManager[threading.Event]:
         """An event that is set when the request has taken long enough."""
         return set_after(self.longest)
 
 
+@dataclass(frozen=True)
+class Part:
+    """The answer to one question of a page: a value, or why there is none."""
+
+    value: Any = None
+    problem: str | None = None
+
+
+def part(ask: Callable[[], Any]) -> Part:
+    """The answer to a question of a page. A refusal, or a table that does not answer, leaves the other parts.
+
+    A refusal makes no audit entry: the page has asked, not its reader.
+    """
+    try:
+        with asked_beside():
+            return Part(ask())
+    except Forbidden:
+        return Part(problem="You have no grant to see this.")
+    except QuarterjackError as problem:
+        return Part(problem=str(problem))
+
+
 PageFunction = Callable[[PageCall], Response]
 
 
-def page(function: PageFunction) -> Callable[[Request], Any]:
-    """A page's function as an endpoint, which runs in a thread. A POST has to come from the console itself."""
+def get(path: str, function: PageFunction) -> Route:
+    """The route of a page. Its function runs in a thread."""
+    return Route(path, _endpoint(function), methods=["GET"])
 
+
+def post(path: str, function: PageFunction) -> Route:
+    """The route of a form that does something. Only the console's own pages may send it."""
+    return Route(path, _endpoint(function), methods=["POST"])
+
+
+def _endpoint(function: PageFunction) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         form = await form_of(request) if request.method == "POST" else {}
         request.state.call = call = await _call(request, form)
@@ -187,22 +246,10 @@ def _console(request: Request) -> Console:
 
 
 def run_of(call: PageCall) -> str:
-    """The segment of the address that names a run."""
-    return str(call.request.path_params["run"])
+    """The id of the run that the address names. Raises InvalidInput."""
+    return run_of_url(str(call.request.path_params["run"]))
 
 
 def schedule_of(call: PageCall) -> str:
     """The schedule that the address names."""
     return name_of_url(call.request.path_params["name"])
-
-
-def new_token() -> str:
-    """A token of a form: a form that is sent twice acts once."""
-    return secrets.token_urlsafe(16)
-
-
-def chosen(value: str | None, allowed: Mapping[str, Any], field: str) -> str:
-    """One of some words. Raises InvalidInput."""
-    if value is None or value not in allowed:
-        raise InvalidInput(field, value, "is not known", f"use one of {', '.join(allowed)}")
-    return value

@@ -12,11 +12,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from quarterjack.console import words
-from quarterjack.console.charts.bars import run_bars
-from quarterjack.console.charts.hours import hour_bars
-from quarterjack.console.charts.load import load_bars
-from quarterjack.console.links import LINKS, fenced, isolated
-from quarterjack.console.navigation import groups_for, may_open
+from quarterjack.console.count_charts import hour_bars, load_bars
+from quarterjack.console.navigation import LINKS, fenced, groups_for, isolated, may_open
+from quarterjack.console.run_charts import run_bars
 
 ROOT = "console_root"  # of the ASGI scope: the path that the console is mounted at
 HEADERS = {

@@ -82,8 +82,7 @@ class _LazyServer:
             self._on_failure(f"the API and the console ended: {type(problem).__name__}: {problem}")
 
     def _serve(self) -> None:
-        from quarterjack.console.serving import front_door  # noqa: PLC0415 (the reason for this module)
-        from quarterjack.web.serving import server_of  # noqa: PLC0415 (as above)
+        from quarterjack.console.serving import front_door, server_of  # noqa: PLC0415 (the reason for this module)
 
         server = server_of(front_door(self._settings, self._key), grace=_GRACE)
         threading.Thread(target=self._end_with_session, args=(server,), name="front-door-end", daemon=True).start()

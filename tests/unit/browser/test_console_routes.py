@@ -63,7 +63,7 @@ def assert_safe(answer: Response) -> None:
 
 
 def test_an_error_of_the_server_is_a_safe_page(scene: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quarterjack.console.pages.operations.queues.PageCall.render", None)
+    monkeypatch.setattr("quarterjack.console.pages.machinery.PageCall.render", None)
     answer = scene.client.get(f"{HOME}queues")
     assert answer.status_code == 500
     assert_safe(answer)

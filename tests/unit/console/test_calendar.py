@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from quarterjack import Rule
-from quarterjack.console.charts.load import load_bars, load_words, short_count
-from quarterjack.console.pages.fires import asked
+from quarterjack.console.count_charts import load_bars, load_words, short_count
+from quarterjack.console.pages.fires import firing
 from quarterjack.sdk.forecasts.views import ForecastSpan
 
 from tests.support.api import NOON
@@ -138,7 +138,7 @@ def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.Mo
     address = re.search(r'href="/console/t/default/([^"]+)">List up to 1,000', page)
     assert address
     assert ">s3<" in browser.get(html.unescape(address[1]))
-    monkeypatch.setattr("quarterjack.console.pages.fires.asked.LOOKED_AT", 3)
+    monkeypatch.setattr("quarterjack.console.pages.fires.firing._READ", 3)
     page = browser.get("calendar/fires?from=2026-05-04T13:00Z")
     assert "The first 3 schedules are counted." in page
     following = re.search(r'href="/console/t/default/([^"]+)">count the next ones', page)
@@ -159,7 +159,7 @@ def test_of_many_the_first_are_listed_and_all_are_counted(monkeypatch: pytest.Mo
     ("query", "said"),
     [
         ("zone=Berlin", "is not a zone"),
-        ("q=state:paused", "says a state, by which nothing is forecast"),
+        ("q=state:paused", "names a state, which a forecast does not filter by"),
         ("q=tag:", "nothing behind the colon"),
         ("from=soon", "is not a "),
         ("from=2020-01-01&to=2020-01-02", "is past"),
@@ -246,4 +246,4 @@ def test_counts_of_four_characters() -> None:
 
 
 def test_days_of_an_address() -> None:
-    assert asked.day_of(None, datetime(2026, 5, 4, 23, tzinfo=UTC), UTC) == date(2026, 5, 4)
+    assert firing.day_of(None, datetime(2026, 5, 4, 23, tzinfo=UTC), UTC) == date(2026, 5, 4)

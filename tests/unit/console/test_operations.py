@@ -232,9 +232,9 @@ def test_the_audit_is_verified() -> None:
     browser.get("audit/verify?days=7&upto=yesterday", status=422)
 
 
-def test_the_audit_is_verified_so_many_lines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_audit_is_verified_so_many_entries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A day that does not fit is the next page's; one that never will is named, with the command that verifies it."""
-    monkeypatch.setattr("quarterjack.console.pages.operations.audit._LINES", 1)
+    monkeypatch.setattr("quarterjack.console.pages.audit._AT_ONCE", 1)
     browser = Browser()
     browser.scheduler.create_schedule("a", "greet", "0 * * * *", payload={"to": "Ada"})
     browser.harness.clock.advance(timedelta(days=1))

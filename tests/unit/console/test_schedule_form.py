@@ -14,8 +14,8 @@ from quarterjack.apply.document import read
 from quarterjack.apply.fields import read_words, words_of
 from quarterjack.cli.app import run
 from quarterjack.cli.shell import Shell
-from quarterjack.console.pages.schedules.equivalents import command_of, file_of
 from quarterjack.console.pages.schedules.fields import FIELDS, fields_of, words_of_form
+from quarterjack.console.pages.schedules.form import command_of, file_of
 from quarterjack.domain.schedule import Definition
 from quarterjack.errors import InvalidInput
 from quarterjack.testing import Harness

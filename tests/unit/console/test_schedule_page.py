@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from quarterjack import Tenants
-from quarterjack.console.charts.dots import Dot, DotChart, percentile
-from quarterjack.console.pages.schedules.definition import differences
-from quarterjack.console.pages.schedules.detail import charts
+from quarterjack.console.pages.schedules.detail import charts, differences
+from quarterjack.console.run_charts import Dot, DotChart, percentile
 from quarterjack.timing import Rule
 from quarterjack.web import Actor
 

@@ -24,8 +24,7 @@ def serve(
     IAM identity and its grants allow. Who sends an API key of a tenant (`quarterjack keys create`) may do what that key says.
     """
     try:
-        from quarterjack.console.serving import front_door  # noqa: PLC0415 (as below)
-        from quarterjack.web.serving import server_of  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)
+        from quarterjack.console.serving import front_door, server_of  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)
     except ModuleNotFoundError as problem:
         raise Misconfigured(f"{problem.name} is not installed; {install_remedy('web')}") from None
     at_terminal = configure_logs(shell)

@@ -10,11 +10,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from quarterjack.console.calls import PageCall
-from quarterjack.console.charts.hours import by_look
-from quarterjack.console.pages.fires.asked import in_form, tomorrow
-from quarterjack.console.pages.operations.doctor import last_checkup
-from quarterjack.console.parts import part
+from quarterjack.console.calls import PageCall, get, part
+from quarterjack.console.count_charts import by_look
+from quarterjack.console.forms import in_form
+from quarterjack.console.pages.fires.firing import tomorrow
+from quarterjack.console.pages.machinery import last_checkup
 from quarterjack.console.words import BAD, GOOD
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.sdk.history.day_stats import HourlyOutcomes
@@ -129,7 +129,6 @@ def show(call: PageCall) -> Response:
     window = [tomorrow(now, UTC, hour) for hour in _WINDOW]
     return call.render(
         "overview.html",
-        now=now,
         ticker=part(scheduler.ticker),
         holds=part(scheduler.holds),
         hours=part(lambda: _Hours.of(scheduler.hourly_outcomes(_HOURS))),
@@ -152,3 +151,6 @@ def _same_failures(runs: Sequence[DeadRun]) -> list[SameFailure]:
         groups[run.schedule, run.job, run.error_type or run.reason or str(run.state)].append(run)
     found = [SameFailure(*what, len(same), same[0]) for what, same in groups.items()]
     return sorted(found, key=lambda one: one.count, reverse=True)[:_FAILURES]
+
+
+ROUTES = (get("/", show),)

@@ -1,27 +1,59 @@
-"""The timeline: a row for each schedule that a search finds, with what ran, what runs, and what is due in a window."""
+"""The timeline: a row for each schedule that a search finds, with its runs and coming fires in a window as a line of SVG.
+
+The line is stretched to the width of its cell. Colour and shape are the outcome, as in the strips of bars: a success is a block, a failure
+goes below the line, an unfinished run is a frame, a run that never started is a dash, and a coming fire is a short stroke.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from markupsafe import Markup
 from starlette.responses import Response
 
-from quarterjack.console.calls import PageCall
-from quarterjack.console.pages.fires.lanes import Lane, drawn
+from quarterjack.console.calls import PageCall, get
+from quarterjack.console.forms import in_address
 from quarterjack.console.pages.fires.window import SPANS, Window, window_of
 from quarterjack.console.pages.schedules.search import conditions
+from quarterjack.console.words import BAD, BUSY, GOOD, WAITING, look, plural
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.sdk.views import Page
-from quarterjack.web.urls import cursor_in_url, cursor_of_url
 
 ROWS = 25  # schedules of a page
-RUNS, FIRES = 40, 120  # of a row, at the most
+RUNS, FIRES = 40, 120  # of a row, at most
 _NEXT = 10  # fires by which the window is fitted
 _AT_ONCE = 8  # queries
 _TICK = timedelta(milliseconds=1)
+WIDE, TALL, LINE = 1000, 28, 20  # units of the drawing; LINE is the height of the line
+_LEAST = 3  # units of the narrowest run
+_TOP = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """What is known of a schedule in a window."""
+
+    runs: Sequence[Any] = ()  # that touch the window, newest first
+    due: Sequence[datetime] = ()  # fires that are still to come
+    unread_before: datetime | None = None  # earlier runs of the window were not read
+    unread_after: datetime | None = None  # later fires of the window were not computed
+    problem: str | None = None  # why nothing is known
+
+    @property
+    def said(self) -> str:
+        """The lane in words."""
+        if self.problem is not None:
+            return self.problem
+        counts = Counter(str(run.state).lower() for run in self.runs)
+        ran = ", ".join(f"{count} {state}" for state, count in counts.most_common())
+        parts = [f"{'last ' if self.unread_before else ''}{plural(len(self.runs), 'run')}: {ran}" if ran else ""]
+        parts.append(f"{'over ' if self.unread_after else ''}{len(self.due):,} to come" if self.due else "")
+        return "; ".join(part for part in parts if part) or "nothing"
 
 
 def show(call: PageCall) -> Response:
@@ -29,7 +61,7 @@ def show(call: PageCall) -> Response:
     q, name, cursor = call.param("q"), call.param("zone") or "UTC", call.param("cursor")
     page, fault = Page(items=[]), None
     try:
-        page = _found(call, q, cursor)
+        page = _found(call, q)
         fires = [one.next_fires for one in page.items]
         window = window_of(call.now, start=call.param("from"), span=call.param("span"), zone_name=name, fires=fires)
     except InvalidInput as problem:
@@ -37,10 +69,10 @@ def show(call: PageCall) -> Response:
         window = window_of(call.now, start=None, span=None, zone_name=name, fires=())
     lanes = _lanes(call, page.items, window)
     fixed = {} if window.moves else window.beside(0)
-    kept = {"q": q, "zone": call.param("zone"), "span": call.param("span"), **fixed, "cursor": cursor}
+    given = {"q": q, "zone": call.param("zone"), "span": call.param("span"), **fixed}
+    kept = {**given, "cursor": cursor}
     return call.render(
         "fires/timeline.html",
-        200 if fault is None else 422,
         q=q or "",
         zones=sorted({"UTC", name, *(one.timezone for one in page.items)}),
         zone=name,
@@ -56,21 +88,15 @@ def show(call: PageCall) -> Response:
         parts_of_window=[
             (window.label(part), call.address("timeline", **{**kept, **window.inside(part)})) for part in window.parts
         ],
-        more=None
-        if page.cursor is None
-        else call.address("timeline", **{**kept, "cursor": cursor_in_url(page.cursor)}),
-        since=_in_address(window.start),
-        until=_in_address(window.after(window.span.length - timedelta(seconds=1))),
+        more=call.further(page.cursor, "timeline", **given),
+        since=in_address(window.start),
+        until=in_address(window.after(window.span.length - timedelta(seconds=1))),
         now_here=call.now.astimezone(window.start.tzinfo),
     )
 
 
-def _in_address(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _found(call: PageCall, q: str | None, cursor: str | None) -> Page:
-    return call.scheduler.list_schedules(**conditions(q), next_fires=_NEXT, limit=ROWS, cursor=cursor_of_url(cursor))
+def _found(call: PageCall, q: str | None) -> Page:
+    return call.scheduler.list_schedules(**conditions(q), next_fires=_NEXT, limit=ROWS, cursor=call.cursor)
 
 
 def _ways(call: PageCall, window: Window, kept: Mapping[str, Any]) -> Sequence[tuple[str, str | None]]:
@@ -96,7 +122,7 @@ def _lane(call: PageCall, schedule: Any, window: Window) -> Lane:
     try:
         runs, unread_before = _runs(call, schedule.name, window)
         due, unread_after = _due(call, schedule, window)
-    except QuarterjackError as problem:  # the other rows are worth showing
+    except QuarterjackError as problem:  # the other rows are shown
         return Lane(problem=str(problem))
     return Lane(runs=runs, due=due, unread_before=unread_before, unread_after=unread_after)
 
@@ -134,3 +160,57 @@ def _due(call: PageCall, schedule: Any, window: Window) -> tuple[Sequence[dateti
         found = call.scheduler.preview(schedule.name, FIRES, after=begin)
     due = [fire for fire in found if fire < window.end]
     return due, due[-1] if len(due) == FIRES else None
+
+
+def drawn(lane: Lane, window: Window, now: datetime) -> Markup:
+    """The picture of a lane."""
+    paths: dict[str, list[str]] = {}
+    for run in reversed(lane.runs):
+        kind, left, right = look(run.state), *_extent(run, window, now)
+        paths.setdefault(kind, []).append(_shape(kind, left, right))
+    if due := dict.fromkeys(round(window.share(fire) * WIDE) for fire in lane.due):
+        paths["due"] = [f"M{place} {LINE}v-8" for place in due]
+    if unread := "".join(_unread(lane, window)):
+        paths["unread"] = [unread]
+    grid = "".join(f"M{round(window.share(part) * WIDE)} 0v{TALL}" for part in window.parts[1:])
+    marks = [("grid", grid), ("line", f"M0 {LINE}h{WIDE}")]
+    if window.start <= now <= window.end:
+        marks.append(("now", f"M{round(window.share(now) * WIDE)} 0v{TALL}"))
+    shapes = [*marks, *((kind, "".join(dict.fromkeys(parts))) for kind, parts in sorted(paths.items()))]
+    return Markup(
+        '<svg class="bars lane" role="img" aria-label="{}" viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
+    ).format(lane.said, WIDE, TALL, _paths(shapes))
+
+
+def _paths(shapes: Iterable[tuple[str, str]]) -> Markup:
+    return Markup("").join(Markup('<path class="{}" d="{}"/>').format(kind, path) for kind, path in shapes)
+
+
+def _extent(run: Any, window: Window, now: datetime) -> tuple[int, int]:
+    """Where a run begins and ends in the drawing: from its start, or from when it was due, to its end, or to now."""
+    begin = run.started_at or run.due
+    end = run.skipped_until or run.ended_at or max(now, begin)
+    left = min(round(window.share(begin) * WIDE), WIDE - _LEAST)
+    return left, max(round(window.share(end) * WIDE), left + _LEAST)
+
+
+def _shape(kind: str, left: int, right: int) -> str:
+    if kind == GOOD:
+        return f"M{left} {LINE}V{_TOP}H{right}V{LINE}z"
+    if kind == BAD:
+        return f"M{left} {TALL}V{_TOP}H{right}V{TALL}z"
+    if kind == BUSY:
+        return f"M{left} {LINE}V{_TOP}H{right}V{LINE}z"
+    if kind == WAITING:
+        return f"M{left} {LINE}V{(_TOP + LINE) // 2}H{right}V{LINE}z"
+    return f"M{left} {LINE - 1}H{right}v2H{left}z"
+
+
+def _unread(lane: Lane, window: Window) -> Iterable[str]:
+    if lane.unread_before is not None:
+        yield f"M0 {LINE - 5}H{round(window.share(lane.unread_before) * WIDE)}v4H0z"
+    if lane.unread_after is not None:
+        yield f"M{round(window.share(lane.unread_after) * WIDE)} {LINE - 5}H{WIDE}v4H{round(window.share(lane.unread_after) * WIDE)}z"
+
+
+ROUTES = (get("/timeline", show),)

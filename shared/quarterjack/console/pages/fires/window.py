@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from statistics import median
 
-from quarterjack.errors import ExpressionError, InvalidInput
-from quarterjack.timing import zone
+from quarterjack.console.forms import in_address, time_typed, zone_of
+from quarterjack.errors import InvalidInput
 
 _DAY = timedelta(days=1)
 _PAST = 0.6  # share of a window that lies before now, unless it is asked for
@@ -122,26 +122,15 @@ def fitting(fires: Iterable[Sequence[datetime]]) -> str:
     return next((word for word, span in SPANS.items() if span.length >= wanted), _WORDS[-1])
 
 
-def zone_of(name: str) -> tzinfo:
-    """The zone that an address names. Raises InvalidInput."""
-    try:
-        return zone(name)
-    except ExpressionError as problem:
-        raise InvalidInput(
-            "zone", name, f"is not a zone: {problem}", "use an IANA name, such as Europe/Berlin"
-        ) from None
-
-
 def _moment(text: str, local: tzinfo) -> datetime:
-    """An instant as an address says it; without a zone it is in the window's."""
+    """The beginning that an address says, in the zone of the window. Raises InvalidInput."""
     try:
-        found = datetime.fromisoformat(text)
-        known = found.astimezone(local) if found.tzinfo else found.replace(tzinfo=local)
-        if _FIRST <= known <= _LAST:
-            return known
-    except (ValueError, OverflowError):
+        found = time_typed(text, "from", local).astimezone(local)
+        if _FIRST <= found <= _LAST:
+            return found
+    except OverflowError:
         pass
-    raise InvalidInput("from", text, "is not a time of a timeline", "use a time like 2026-05-04T08:00") from None
+    raise InvalidInput("from", text, "is not a time of a timeline", "use a time like 2026-05-04T08:00")
 
 
 def _floor(at: datetime, step: timedelta, local: tzinfo) -> datetime:
@@ -153,4 +142,4 @@ def _floor(at: datetime, step: timedelta, local: tzinfo) -> datetime:
 
 
 def _query(start: datetime, word: str) -> dict[str, str]:
-    return {"from": start.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "span": word}
+    return {"from": in_address(start), "span": word}

@@ -13,9 +13,9 @@ from typing import Any
 from quarterjack.apply.document import write_words
 from quarterjack.apply.fields import ALL
 from quarterjack.apply.nodes import read_documents
+from quarterjack.console.forms import json_typed, number_typed
 from quarterjack.console.words import pretty
 from quarterjack.domain.options import CatchUp, Overlap
-from quarterjack.domain.payload import parse_json
 from quarterjack.domain.policies import Priority
 from quarterjack.errors import InvalidInput
 from quarterjack.timing.rrule.parser import is_rrule
@@ -84,7 +84,7 @@ def words_of_form(form: Mapping[str, str]) -> dict[str, Any]:
         retry = found.get("retry")
         found["retry"] = {**(retry if isinstance(retry, Mapping) else {}), "max_attempts": _whole("attempts", attempts)}
     if payload := form.get("payload", "").strip():
-        found["payload"] = _json("payload", payload)
+        found["payload"] = json_typed(payload)
     if tags := [line.strip() for line in form.get("tags", "").splitlines() if line.strip()]:
         if "tags" in found:
             raise InvalidInput("more", "tags", "has a field of its own, which is filled in", "use one of the two")
@@ -131,17 +131,10 @@ def _number(field: str, text: str) -> float:
 
 
 def _whole(field: str, text: str) -> int:
-    if not text.isdecimal():
+    found = number_typed(text)
+    if found is None:
         raise InvalidInput(field, text, "is not a whole number", "write 1 or more")
-    return int(text)
-
-
-def _json(field: str, text: str) -> Any:
-    try:
-        return parse_json(text)
-    except (ValueError, RecursionError) as problem:
-        remedy = 'correct it at the place that is named; a text needs quotation marks: "text"'
-        raise InvalidInput(field, text, f"is not JSON: {problem}", remedy) from None
+    return found
 
 
 def _tag(text: str) -> tuple[str, str]:

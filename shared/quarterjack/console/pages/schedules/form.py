@@ -1,25 +1,25 @@
-"""Create and change a schedule by one form: a preview says what would change, when it fires then, and how the same is done elsewhere.
+"""The form that creates and changes a schedule. A preview shows the changes, the next fires, and the same change as a command and a file.
 
-The form is sent for the preview and, by another button, to be carried out. With JavaScript the preview follows what is typed.
+The form is sent for the preview and, by another button, to be carried out. With JavaScript the preview follows the typing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
 
+from quarterjack.apply.document import DeclarationFile, write
 from quarterjack.apply.fields import read_words
 from quarterjack.apply.plan import ApplyAction, PlannedChange
-from quarterjack.console.calls import PageCall, new_token, schedule_of
-from quarterjack.console.pages.schedules.definition import WordDifference, differences
-from quarterjack.console.pages.schedules.detail import in_words
-from quarterjack.console.pages.schedules.equivalents import command_of, file_of
-from quarterjack.console.pages.schedules.fields import CHOICES, fields_of, typed, words_of_form
-from quarterjack.console.parts import Part, part
+from quarterjack.console.calls import PageCall, Part, get, part, post, schedule_of
+from quarterjack.console.forms import new_token
+from quarterjack.console.pages.schedules.detail import DURATIONS, WordDifference, differences, in_words
+from quarterjack.console.pages.schedules.fields import CHOICES, compact, fields_of, typed, words_of_form
 from quarterjack.domain.schedule import Declaration
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, QuarterjackError
@@ -32,6 +32,14 @@ from quarterjack.web.views import schedule_document
 
 _FIRES = 10
 _REFUSED = (InvalidInput, AlreadyExists, Conflict)  # that are shown beside the form
+# Flags of `quarterjack schedules` that are not made from the word.
+_FLAGS = {
+    "rule.start": "--from",
+    "rule.end": "--until",
+    "retry.base": "--retry-base",
+    "retry.cap": "--retry-cap",
+    "retry.within": "--retry-within",
+}
 
 
 @dataclass(frozen=True)
@@ -206,10 +214,62 @@ def _page(
         preview=None if fault is not None else preview,
         fault=fault,
         token=call.form.get("token") or new_token(),
-        now=call.now,
     )
 
 
 def _file_of(schedule: Schedule) -> str:
     payload = {} if schedule.masked or schedule.payload is None else {"payload": schedule.payload}
     return file_of(schedule.name, {**schedule.definition, **payload}, schedule.managed_by)
+
+
+def command_of(name: str, words: Mapping[str, Any], *, act: str) -> str:
+    """The command that makes a schedule have these words; ``act`` is "create" or "upsert"."""
+    expression = words["expression"]
+    first, *also = [expression] if isinstance(expression, str) else expression
+    parts = ["quarterjack", "schedules", act, name, str(words["job"]), first]
+    for text in also:
+        parts += ["--also", text]
+    for word, value in words.items():
+        parts += _options(word, value)
+    return shlex.join(parts)
+
+
+def file_of(name: str, words: Mapping[str, Any], managed_by: str | None = None) -> str:
+    """The file that `quarterjack apply` takes."""
+    return write([DeclarationFile(declarations=(), managed_by=managed_by, words={name: words})])
+
+
+def _options(word: str, value: Any) -> Iterator[str]:
+    if word in ("job", "expression") or (word == "timezone" and value == "UTC"):
+        return
+    if word == "payload":
+        yield from ("--payload", compact(value))
+    elif word == "tags":
+        for key, text in value.items():
+            yield from ("--tag", f"{key}={text}")
+    elif word in ("rule", "retry"):
+        for below, inner in value.items():
+            yield from _options(f"{word}.{below}", inner)
+    elif isinstance(value, bool):
+        yield f"--{'' if value else 'no-'}{_flag(word).removeprefix('--')}"
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from (_flag(word), str(one))
+    else:
+        yield from (_flag(word), _seconds(value) if word.rpartition(".")[2] in DURATIONS else str(value))
+
+
+def _flag(word: str) -> str:
+    return _FLAGS.get(word) or "--" + word.rpartition(".")[2].replace("_", "-")
+
+
+def _seconds(value: float) -> str:
+    return repr(value).removesuffix(".0") + "s"
+
+
+ROUTES = (
+    get("/schedules/new", new),
+    post("/schedules/new", create),
+    get("/schedule/{name}/edit", edit),
+    post("/schedule/{name}/edit", change),
+)

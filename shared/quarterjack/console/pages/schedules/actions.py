@@ -1,4 +1,4 @@
-"""Acts on schedules: each is shown with numbers before it is done, takes a reason, and is done by one call of the SDK.
+"""Actions on schedules: each is shown with numbers before it is done, takes a reason, and is done by one call of the SDK.
 
 A form holds the token of its page, so that a form that is sent twice acts once.
 """
@@ -12,9 +12,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from quarterjack.console.calls import PageCall, chosen, new_token, schedule_of
+from quarterjack.console.calls import PageCall, get, part, post, schedule_of
+from quarterjack.console.forms import chosen, new_token, number_typed
 from quarterjack.console.pages.schedules.search import conditions
-from quarterjack.console.parts import part
 from quarterjack.domain.run import WAITING, RunState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
@@ -26,8 +26,8 @@ _SHOWN = 100  # names of a preview
 
 
 @dataclass(frozen=True)
-class Act:
-    """What can be done to a schedule."""
+class ScheduleAction:
+    """An action on a schedule."""
 
     title: str  # of its button
     verb: Verb  # that it needs
@@ -37,8 +37,8 @@ class Act:
     danger: bool = False
 
 
-ONE: Mapping[str, Act] = {
-    "pause": Act(
+ONE: Mapping[str, ScheduleAction] = {
+    "pause": ScheduleAction(
         "Pause",
         Verb.PAUSE,
         "No further run of it starts until it is resumed. A running attempt continues.",
@@ -47,25 +47,25 @@ ONE: Mapping[str, Act] = {
         ),
         "Paused: no further run of it starts.",
     ),
-    "resume": Act(
+    "resume": ScheduleAction(
         "Resume",
         Verb.RESUME,
-        "Its fires begin again with the next one. What it missed is treated as its option catch-up says.",
+        "Its fires begin again with the next one. Its option catch-up decides which missed fires run.",
         lambda scheduler, name, revision, token, reason: scheduler.resume_schedule(
             name, expected_revision=revision, client_token=token
         ),
         "Resumed.",
     ),
-    "trigger": Act(
+    "trigger": ScheduleAction(
         "Trigger now",
         Verb.TRIGGER,
-        "One run of its job starts now, with its payload, beside its fires.",
+        "One run of its job starts now, with its payload, in addition to its fires.",
         lambda scheduler, name, revision, token, reason: scheduler.trigger(
             name, expected_revision=revision, idempotency_key=token
         ),
-        "Triggered: its run is listed as soon as it has begun.",
+        "Triggered: its run is listed as soon as it has started.",
     ),
-    "skip": Act(
+    "skip": ScheduleAction(
         "Skip next",
         Verb.SKIP,
         "Its next fire does not run. The one after it does.",
@@ -74,7 +74,7 @@ ONE: Mapping[str, Act] = {
         ),
         "The next fire is skipped.",
     ),
-    "delete": Act(
+    "delete": ScheduleAction(
         "Delete",
         Verb.DELETE,
         "No further run of it starts. A running attempt continues, and its runs stay readable. It cannot be undone.",
@@ -85,29 +85,23 @@ ONE: Mapping[str, Act] = {
         danger=True,
     ),
 }
-MANY = {
-    "pause": "Pause",
-    "resume": "Resume",
-    "trigger": "Trigger",
-    "delete": "Delete",
-}
+MANY = {"pause": "Pause", "resume": "Resume", "trigger": "Trigger", "delete": "Delete"}
 
 
 def preview_one(call: PageCall) -> Response:
-    """What an act would do to a schedule, and the form that does it."""
+    """What an action would do to a schedule, and the form that does it."""
     word, name = chosen(call.param("do"), ONE, "do"), schedule_of(call)
     schedule = call.scheduler.get_schedule(name)
     call.require(ONE[word].verb, schedule.job)
     return call.render(
         "schedules/act_one.html",
-        act=ONE[word],
+        action=ONE[word],
         word=word,
         schedule=schedule,
         coming=part(lambda: _within_a_day(call, name)),
         under_way=part(lambda: _under_way(call, name)),
         most=MOST_FIRES,
         token=new_token(),
-        now=call.now,
     )
 
 
@@ -119,31 +113,24 @@ def _within_a_day(call: PageCall, name: str) -> int:
 
 def _under_way(call: PageCall, name: str) -> Mapping[str, int]:
     """How many of its last runs wait and run."""
-    states = [
-        run.state for run in call.scheduler.list_runs(name, newest_first=True, upcoming=False, limit=_SHOWN).items
-    ]
+    runs = call.scheduler.list_runs(name, newest_first=True, upcoming=False, limit=_SHOWN).items
+    states = [run.state for run in runs]
     running = states.count(RunState.RUNNING)
     return {"running": running, "waiting": sum(1 for state in states if state in WAITING)}
 
 
 def act_on_one(call: PageCall) -> Response:
-    """Do it, to the revision that was shown."""
+    """Do the action, to the revision that was shown."""
     word, name, form = chosen(call.form.get("do"), ONE, "do"), schedule_of(call), call.form
-    revision = form.get("revision", "")
-    ONE[word].do(
-        call.acting(),
-        name,
-        int(revision) if revision.isdecimal() else None,
-        form.get("token") or new_token(),
-        call.reason,
-    )
+    revision, token = number_typed(form.get("revision")), form.get("token") or new_token()
+    ONE[word].do(call.acting(), name, revision, token, call.reason)
     if word == "delete":  # a deleted schedule has no page
         return call.go(call.address("schedules", deleted=name))
     return call.go(call.of_schedule(name, done=word))
 
 
 def preview_many(call: PageCall) -> Response:
-    """What an act would do to all schedules that a search finds: a dry run."""
+    """What an action would do to all schedules that a search finds: a dry run."""
     word, text = chosen(call.param("do"), MANY, "do"), call.param("q")
     names = " ".join(call.request.query_params.getlist("name"))
     call.require(ONE[word].verb, conditions(text).get("job"), some=bool(names))
@@ -162,7 +149,7 @@ def preview_many(call: PageCall) -> Response:
 
 
 def many_for(call: PageCall, job: str | None, *, some: bool) -> Mapping[str, str]:
-    """The acts on many that the actor may do: on those of a job, of all jobs, or with ``some`` on some that are named."""
+    """The actions on many schedules that the actor may do: on those of a job, of all jobs, or with ``some`` on named ones."""
     return {word: title for word, title in MANY.items() if call.may(ONE[word].verb, job, some=some)}
 
 
@@ -176,7 +163,7 @@ def _which(text: str | None, names: str) -> dict[str, Any]:
 
 
 def act_on_many(call: PageCall) -> Response:
-    """Do it for as long as a request may take; the answer has a button that goes on."""
+    """Do the action for as long as a request may take; the answer has a button that continues."""
     form = call.form
     word, text, token = chosen(form.get("do"), MANY, "do"), form.get("q"), form.get("token") or new_token()
     of_act: Mapping[str, dict[str, Any]] = {"pause": {"reason": call.reason}, "trigger": {"client_token": token}}
@@ -188,7 +175,6 @@ def act_on_many(call: PageCall) -> Response:
             cursor=cursor_of_url(form.get("cursor") or None),
             stop=stop,
         )
-    before = form.get("before", "")
     return call.render(
         "schedules/acted_many.html",
         title=MANY[word],
@@ -196,8 +182,16 @@ def act_on_many(call: PageCall) -> Response:
         q=text or "",
         names=form.get("names", ""),
         done=done,
-        total=done.count + (int(before) if before.isdecimal() else 0),
+        total=done.count + (number_typed(form.get("before")) or 0),
         cursor=cursor_in_url(done.cursor),
         token=token,
         reason=form.get("reason", ""),
     )
+
+
+ROUTES = (
+    get("/schedules/act", preview_many),
+    post("/schedules/act", act_on_many),
+    get("/schedule/{name}/act", preview_one),
+    post("/schedule/{name}/act", act_on_one),
+)

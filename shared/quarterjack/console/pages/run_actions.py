@@ -1,4 +1,4 @@
-"""Acts on one run: cancel, retry, reschedule, replay, redrive and dismiss. Each is shown before it is done."""
+"""Actions on one run: cancel, retry, reschedule, replay, redrive and dismiss. Each is shown before it is done."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any
 
 from starlette.responses import Response
 
-from quarterjack.console.calls import PageCall, chosen, new_token, run_of
-from quarterjack.console.inputs import json_typed, time_typed
-from quarterjack.console.pages.runs.payload import payload_of
+from quarterjack.console.calls import PageCall, get, post, run_of
+from quarterjack.console.forms import chosen, json_typed, new_token, time_typed
 from quarterjack.console.words import pretty
+from quarterjack.domain.history.entry import RunKind
 from quarterjack.domain.run import FAILED, RunState
 from quarterjack.domain.tenants.access import Verb
-from quarterjack.errors import InvalidInput
+from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.views import Run
-from quarterjack.web.urls import run_in_url, run_of_url
 
 _WAIT = (RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED)
 _ENDED = (*FAILED, RunState.CANCELLED, RunState.SUCCEEDED)
@@ -27,8 +26,8 @@ Do = Callable[[Scheduler, str, str, Given], str]
 
 
 @dataclass(frozen=True)
-class RunAct:
-    """What can be done to a run."""
+class RunAction:
+    """An action on a run."""
 
     title: str  # of its button
     effect: str  # in a sentence
@@ -50,48 +49,48 @@ def _dismiss(scheduler: Scheduler, run_id: str) -> str:
     return run_id
 
 
-RUN_ACTS: Mapping[str, RunAct] = {
-    "cancel": RunAct(
+RUN_ACTIONS: Mapping[str, RunAction] = {
+    "cancel": RunAction(
         "Cancel",
-        "If it waits, it never starts. If it runs, its job is told at the next heartbeat and may end in order.",
+        "A waiting run never starts. A running job is told at its next heartbeat and can end in order.",
         (*_WAIT, RunState.RUNNING),
         Verb.CANCEL,
         lambda scheduler, run_id, token, given: scheduler.cancel_run(run_id).id,
         danger=True,
     ),
-    "retry": RunAct(
+    "retry": RunAction(
         "Retry now",
         "Its next attempt starts now instead of at the end of its pause.",
         (RunState.RETRYING,),
         Verb.RETRY,
         lambda scheduler, run_id, token, given: scheduler.retry_run(run_id).id,
     ),
-    "reschedule": RunAct(
+    "reschedule": RunAction(
         "Reschedule",
-        "It starts at another time; its deadline moves with it. Only a run that has not begun can be moved.",
+        "It starts at another time; its deadline moves with it. Only a run that has not started can be moved.",
         (RunState.QUEUED,),
         Verb.RESCHEDULE,
         lambda scheduler, run_id, token, given: scheduler.reschedule(run_id, **given).id,
         asks="at",
         one_off=True,
     ),
-    "redrive": RunAct(
+    "redrive": RunAction(
         "Redrive",
-        "A new run does its work again, once however often this is asked for, and this run leaves the list of dead runs.",
+        "A new run repeats its work, once even if this is asked for several times, and this run leaves the list of dead runs.",
         tuple(FAILED),
         Verb.REDRIVE,
         lambda scheduler, run_id, token, given: _redrive(scheduler, run_id, given),
         asks="payload",
     ),
-    "replay": RunAct(
+    "replay": RunAction(
         "Replay",
-        "A new run does the same work again. This run stays as it is, also on the list of dead runs.",
+        "A new run repeats its work. This run stays as it is, also on the list of dead runs.",
         _ENDED,
         Verb.REPLAY,
         lambda scheduler, run_id, token, given: scheduler.replay_run(run_id, idempotency_key=token, **given).id,
         asks="payload",
     ),
-    "dismiss": RunAct(
+    "dismiss": RunAction(
         "Dismiss",
         "This run leaves the list of dead runs and is not repeated. It stays in the history.",
         tuple(FAILED),
@@ -102,60 +101,90 @@ RUN_ACTS: Mapping[str, RunAct] = {
 }
 
 
-def acts_of(call: PageCall, run: Run) -> Mapping[str, RunAct]:
-    """What is offered for a run as it is, to who may do it."""
+@dataclass(frozen=True)
+class KnownPayload:
+    """A payload that may be shown."""
+
+    value: Any
+
+
+def payload_of(call: PageCall, run: Run) -> KnownPayload | None:
+    """The payload of a run: its own, or that of its schedule's current revision if the run is a fire of it.
+
+    None: the payload is hidden, belongs to an earlier revision, or is deleted.
+    """
+    if run.masked:
+        return None
+    if run.payload is not None:
+        return KnownPayload(run.payload)
+    if run.schedule is None or run.kind is not RunKind.FIRE:
+        return None
+    try:
+        schedule = call.scheduler.get_schedule(run.schedule)
+    except QuarterjackError:  # it is deleted, or may not be read
+        return None
+    known = schedule.revision == run.revision and not schedule.masked
+    return KnownPayload(schedule.payload) if known else None
+
+
+def actions_of(call: PageCall, run: Run) -> Mapping[str, RunAction]:
+    """The actions that make sense in the run's state and that the actor may do."""
     if run.skipped is not None:
         return {}
     return {
-        word: act
-        for word, act in RUN_ACTS.items()
-        if run.state in act.states and not (act.one_off and run.schedule) and call.may(act.verb, run.job)
+        word: one
+        for word, one in RUN_ACTIONS.items()
+        if run.state in one.states and not (one.one_off and run.schedule) and call.may(one.verb, run.job)
     }
 
 
-def preview_run_act(call: PageCall) -> Response:
-    """What an act would do to a run, and the form that does it."""
-    word = chosen(call.param("do"), RUN_ACTS, "do")
+def preview_action(call: PageCall) -> Response:
+    """What an action would do to a run, and the form that does it."""
+    word = chosen(call.param("do"), RUN_ACTIONS, "do")
     return _form(call, word, {"token": new_token()}, None)
 
 
-def act_on_run(call: PageCall) -> Response:
-    """Do it, and show the run. What was typed and cannot be used is shown with its fault."""
-    word = chosen(call.form.get("do"), RUN_ACTS, "do")
-    run_id, token = run_of_url(run_of(call)), call.form.get("token") or new_token()
+def act(call: PageCall) -> Response:
+    """Do it, and show the run. Input that cannot be used is shown again with its fault."""
+    word = chosen(call.form.get("do"), RUN_ACTIONS, "do")
+    run_id, token = run_of(call), call.form.get("token") or new_token()
     try:
-        given = _changed(call, run_id, _typed(RUN_ACTS[word], call.form))
-        shown = RUN_ACTS[word].do(call.acting(), run_id, token, given)
+        given = _changed(call, run_id, _typed(RUN_ACTIONS[word], call.form))
+        shown = RUN_ACTIONS[word].do(call.acting(), run_id, token, given)
     except InvalidInput as problem:
         return _form(call, word, call.form, problem)
-    return call.go(call.address("run", run_in_url(shown), done=word))
+    return call.go(call.of_run(shown, done=word))
 
 
 def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInput | None) -> Response:
-    run = call.scheduler.get_run(run_of_url(run_of(call)))
-    call.require(RUN_ACTS[word].verb, run.job)
-    own = payload_of(call, run) if RUN_ACTS[word].asks == "payload" else None
+    run = call.scheduler.get_run(run_of(call))
+    call.require(RUN_ACTIONS[word].verb, run.job)
+    own = payload_of(call, run) if RUN_ACTIONS[word].asks == "payload" else None
     return call.render(
         "runs/act_run.html",
-        200 if fault is None else 422,
-        act=RUN_ACTS[word],
+        action=RUN_ACTIONS[word],
         word=word,
         run=run,
         given={"payload": pretty(own.value) if own else "", "at": "", "token": "", "reason": "", **form},
         fault=fault,
-        now=call.now,
     )
 
 
 def _changed(call: PageCall, run_id: str, given: Given) -> Given:
-    """Without a payload that is the run's own: it need not be stored again, and a redrive finds the one before."""
+    """The keywords without a payload that equals the run's own: it need not be stored again, and a redrive finds it."""
     own = payload_of(call, call.scheduler.get_run(run_id)) if "payload" in given else None
     return {} if own is not None and given["payload"] == own.value else given
 
 
-def _typed(act: RunAct, form: Mapping[str, str]) -> Given:
-    """What was typed as keywords; nothing stands for what the run has itself."""
-    text = form.get(act.asks or "", "").strip()
-    if act.asks == "at":
+def _typed(action: RunAction, form: Mapping[str, str]) -> Given:
+    """The typed field as a keyword of the SDK; an empty field means the run's own value."""
+    text = form.get(action.asks or "", "").strip()
+    if action.asks == "at":
         return {"at": time_typed(text, "at")}
     return {"payload": json_typed(text)} if text else {}
+
+
+ROUTES = (
+    get("/run/{run}/act", preview_action),
+    post("/run/{run}/act", act),
+)

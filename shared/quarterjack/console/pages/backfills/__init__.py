@@ -1,1 +1,0 @@
-"""Backfills: those of all schedules, one of them, a new one, and the acts on them."""
