@@ -23,14 +23,14 @@ from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
 from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, SECOND, from_ms
-from quarterjack.dynamodb.history.pages import RowHistory
-from quarterjack.dynamodb.tables import HISTORY, TABLES, Answer, RowWrite
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.fold import fold
 from quarterjack.historian.pages import write_pages
 from quarterjack.history import budget
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Clock, Services
+from quarterjack.stores.history.books import History
+from quarterjack.stores.history.pages import ReadMeter
+from quarterjack.stores.tables import HISTORY, TABLES, Answer, RowWrite
 from quarterjack.testing import ManualClock, Memory
 from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable
 from quarterjack.testing.memory.tables import MemoryTables
@@ -75,7 +75,7 @@ class Bench:
         self.clock = ManualClock(from_ms(T0))
         self.tables = CountedTables()
         services = Memory(self.clock).connect()
-        self.services: Services = replace(services, history=RowHistory(self.tables, retention=90 * DAY))
+        self.services: Services = replace(services, history=History(self.tables, retention=90 * DAY))
 
     def deliver(self, batch: Sequence[RunChange], now: int) -> None:
         write_pages(batch, HistorianContext(services=self.services, now=now, batch="b"))

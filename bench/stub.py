@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from quarterjack.aws.connections import HttpResponse
 from quarterjack.domain.run import AgendaEntry
-from quarterjack.dynamodb.rows import entry_row, shard_key, to_item
+from quarterjack.dynamodb.items import to_item
+from quarterjack.stores.rows import entry_row, shard_key
 
 _NAMES = re.compile(r"'(\w+)': (\?|'\w+'|\d+)")
 _KILOBYTE = 1024

@@ -24,12 +24,13 @@ from quarterjack.concurrency.pools import RequestStats
 from quarterjack.domain.agenda_layout import AgendaLayout
 from quarterjack.domain.names import one_off_ref, schedule_owner
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
-from quarterjack.dynamodb.rows import run_row, to_item
+from quarterjack.dynamodb.items import to_item
 from quarterjack.fires.plan import WINDOWS, shift_of
 from quarterjack.local.processes import changed_environ
 from quarterjack.ports.services import Services
 from quarterjack.services import connect
 from quarterjack.settings import DEFAULT_REQUESTS, DEFAULT_TICKER_THREADS, Settings
+from quarterjack.stores.rows import run_row
 from quarterjack.ticker.fan_out import FanOutConfig
 from quarterjack.ticker.tick import tick
 

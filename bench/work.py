@@ -22,7 +22,8 @@ from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import fire_ref, one_off_ref, schedule_owner
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.dynamodb.rows import run_row, to_item
+from quarterjack.dynamodb.items import to_item
+from quarterjack.stores.rows import run_row
 
 from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud

@@ -12,7 +12,7 @@ from quarterjack.domain.job_catalogue import OWNER as CATALOGUE
 from quarterjack.domain.names import check_tenant
 from quarterjack.domain.tenants.certificate import CERTIFICATES
 from quarterjack.domain.tenants.profile import SHARED
-from quarterjack.dynamodb.agenda import CONFIG
+from quarterjack.stores.agenda import CONFIG
 
 from .storage.queues import InstallationQueues
 from .storage.store import ARCHIVED, BATCH, DELETE, INBOX, PAYLOADS, READ, RESULTS, SCAN, InstallationStore

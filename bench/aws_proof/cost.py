@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from quarterjack.dynamodb.tables import TABLES
+from quarterjack.stores.tables import TABLES
 
 from bench.aws_proof.cloud import Cloud
 from bench.aws_proof.deployment import Deployment

@@ -21,17 +21,17 @@ from quarterjack.domain.names import fire_ref
 from quarterjack.domain.run import DeadRunRow, Failure, RunRow, RunState
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
-from quarterjack.dynamodb.agenda import entry_put
-from quarterjack.dynamodb.audit import line_row
-from quarterjack.dynamodb.records import dead_put
-from quarterjack.dynamodb.rows import present, run_row
-from quarterjack.dynamodb.schedules import head_row, revision_row
-from quarterjack.dynamodb.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.fold import fold
 from quarterjack.historian.pages import write_pages
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
+from quarterjack.stores.agenda import entry_put
+from quarterjack.stores.audit import line_row
+from quarterjack.stores.dead_index import dead_put
+from quarterjack.stores.rows import present, run_row
+from quarterjack.stores.schedules import head_row, revision_row
+from quarterjack.stores.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
 from quarterjack.testing import ManualClock
 from quarterjack.testing.memory.stream import StreamedTable
 

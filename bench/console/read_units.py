@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, TypeVar
 
-from quarterjack.dynamodb.tables import RUNS, Row, RowQuery, TableDefinition, TableRow
 from quarterjack.state.transition import holds
+from quarterjack.stores.tables import RUNS, Row, RowQuery, TableDefinition, TableRow
 from quarterjack.testing import Memory
 from quarterjack.testing.memory.calls import Calls, MemoryTable
 from quarterjack.testing.memory.stream import StreamedTable

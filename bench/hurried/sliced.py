@@ -16,7 +16,7 @@ from typing import Any
 from quarterjack import Context, Run, Scheduler, job
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.local.processes import variables
-from quarterjack.ports.work_queue import RawMessage
+from quarterjack.ports.queues import RawMessage
 from quarterjack.services import connect
 from quarterjack.testing.cloud import fresh_settings
 from quarterjack.worker.execution.effects import MARGIN

@@ -8,7 +8,8 @@ from typing import Any
 
 from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.run import AgendaEntry, EntryKind
-from quarterjack.dynamodb.rows import entry_row, shard_key, to_item
+from quarterjack.dynamodb.items import to_item
+from quarterjack.stores.rows import entry_row, shard_key
 from quarterjack.ticker.tick import tick
 
 from bench.stub import StubbedCloud, dump

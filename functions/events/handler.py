@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from quarterjack.daemon.event_sink import with_events
-from quarterjack.dynamodb.history.stream_records import parse_records
+from quarterjack.dynamodb.stream_records import parse_records
 from quarterjack.historian.deliver import deliver
 from quarterjack.historian.readers import Reader
 from quarterjack.ports.services import Services

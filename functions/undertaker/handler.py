@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from quarterjack.ports.work_queue import RawMessage
+from quarterjack.ports.queues import RawMessage
 from quarterjack.services import system_clock
 from quarterjack.signals.burials import of_burial
 from quarterjack.undertaker.bury import bury_one

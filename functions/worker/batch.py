@@ -12,8 +12,8 @@ from quarterjack.daemon.worker_record import RecordKeeper
 from quarterjack.daemon.worker_shell import WorkerShell
 from quarterjack.domain.run import RunRow
 from quarterjack.errors import Unavailable
+from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import RawMessage
 from quarterjack.sqs.routing import held, stripe_called
 from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.context import Done, KnownJobs

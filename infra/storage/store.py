@@ -12,8 +12,8 @@ from constructs import Construct
 from quarterjack.domain.audit import ANCHORS
 from quarterjack.domain.history import archive_keys
 from quarterjack.domain.names import all_secrets, secrets_of
-from quarterjack.dynamodb.tables import TABLES, TableDefinition
-from quarterjack.dynamodb.tenants.erasure.rows import GONE
+from quarterjack.stores.tables import TABLES, TableDefinition
+from quarterjack.stores.tenants.erasures import GONE
 
 from ..acknowledge import acknowledge, acknowledge_for, arn_of
 from ..installation import InstallationSettings

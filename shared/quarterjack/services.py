@@ -12,32 +12,33 @@ from quarterjack.concurrency.pools import RequestPool, RequestStats
 from quarterjack.domain.notice import schedule_events
 from quarterjack.domain.queue import declared_name, prioritised, striped
 from quarterjack.domain.times import DAY, SECOND
-from quarterjack.dynamodb.agenda import RowAgenda
-from quarterjack.dynamodb.audit import RowAudit
 from quarterjack.dynamodb.dynamo_tables import DynamoTables
-from quarterjack.dynamodb.history.archive import BucketArchive
-from quarterjack.dynamodb.history.pages import RowHistory
-from quarterjack.dynamodb.history.run_stream import DynamoRunStream
-from quarterjack.dynamodb.ledger import RowLedger
-from quarterjack.dynamodb.leftovers import RowLeftovers
-from quarterjack.dynamodb.payloads import BucketPayloads
-from quarterjack.dynamodb.records import RowDeadIndex, RowRecords
-from quarterjack.dynamodb.schedules import RowSchedules
+from quarterjack.dynamodb.run_stream import DynamoRunStream
 from quarterjack.dynamodb.table_client import TableClient
-from quarterjack.dynamodb.tables import RUNS, TABLES, TableDefinition
-from quarterjack.dynamodb.tenants.api_keys import RowApiKeys
-from quarterjack.dynamodb.tenants.erasure.objects import BucketVersions
-from quarterjack.dynamodb.tenants.erasure.rows import RowErasures
-from quarterjack.dynamodb.tenants.profiles import RowTenants
-from quarterjack.dynamodb.tenants.usage import RowUsage
 from quarterjack.ports.run_logs import RunLogs
 from quarterjack.ports.services import Services
 from quarterjack.run_logs.cloudwatch import CloudWatchRunLogs
 from quarterjack.run_logs.files import FileRunLogs
+from quarterjack.s3.archive import BucketArchive
+from quarterjack.s3.payloads import BucketPayloads
+from quarterjack.s3.versions import BucketVersions
 from quarterjack.settings import Settings
 from quarterjack.sqs.queues import SqsDeadQueue, SqsWorkQueue
 from quarterjack.sqs.topics import AsyncFunction, SnsNotices
 from quarterjack.state.backpressure import Limits
+from quarterjack.stores.agenda import Agenda
+from quarterjack.stores.audit import Audit
+from quarterjack.stores.dead_index import DeadIndex
+from quarterjack.stores.history.books import History
+from quarterjack.stores.ledger import Ledger
+from quarterjack.stores.leftovers import Leftovers
+from quarterjack.stores.records import Records
+from quarterjack.stores.schedules import ScheduleStore
+from quarterjack.stores.tables import RUNS, TABLES, TableDefinition
+from quarterjack.stores.tenants.api_keys import ApiKeyStore
+from quarterjack.stores.tenants.erasures import ErasureStore
+from quarterjack.stores.tenants.profiles import TenantStore
+from quarterjack.stores.tenants.usage import TenantUsage
 from quarterjack.ticker.fan_out import HandOver
 
 _LOGS_TIMEOUT = 10  # seconds: shorter than what API Gateway waits
@@ -64,10 +65,10 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         return TableClient(dynamodb, settings.table(each.suffix), backoff=backoff, pool=pool())
 
     tables = DynamoTables({each: table(each) for each in TABLES}, batched=settings.claim_by == "partiql")
-    tenants, agenda = RowTenants(tables), RowAgenda(tables, shards=settings.shards, clock=system_clock)
+    tenants, agenda = TenantStore(tables), Agenda(tables, shards=settings.shards, clock=system_clock)
     return Services(
-        schedules=RowSchedules(tables, tenants),
-        ledger=RowLedger(tables, retention=retention),
+        schedules=ScheduleStore(tables, tenants),
+        ledger=Ledger(tables, retention=retention),
         agenda=agenda,
         work=SqsWorkQueue(
             sqs,
@@ -81,19 +82,19 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             pool=pool(),
         ),
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
-        dead_index=RowDeadIndex(tables),
-        records=RowRecords(tables),
-        leftovers=RowLeftovers(tables),
-        history=RowHistory(tables, retention=retention),
+        dead_index=DeadIndex(tables),
+        records=Records(tables),
+        leftovers=Leftovers(tables),
+        history=History(tables, retention=retention),
         stream=DynamoRunStream(
             dynamodb, settings.table(RUNS.suffix), partial(Client, "dynamodbstreams", settings, session)
         ),
-        audit=RowAudit(tables),
+        audit=Audit(tables),
         tenants=tenants,
-        usage=RowUsage(tables),
-        erasures=RowErasures(tables),
+        usage=TenantUsage(tables),
+        erasures=ErasureStore(tables),
         objects=BucketVersions(s3, settings.bucket, settings.archive_bucket, pool=pool()),
-        api_keys=RowApiKeys(tables),
+        api_keys=ApiKeyStore(tables),
         identity=CallerIdentity(settings, session),
         payloads=BucketPayloads(s3, settings.bucket),
         archive=BucketArchive(s3, settings.archive_bucket, inbox=settings.bucket, pool=pool()),

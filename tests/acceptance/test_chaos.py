@@ -14,7 +14,6 @@ from quarterjack.aws import BatchBackoff
 from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.domain.times import from_ms
-from quarterjack.dynamodb.rows import run_row
 from quarterjack.errors import Unavailable
 from quarterjack.local.cloud import LocalCloud
 from quarterjack.local.session.verifier import WatchedSchedule
@@ -22,6 +21,7 @@ from quarterjack.ports.services import Services
 from quarterjack.sdk.views import run_view
 from quarterjack.services import connect
 from quarterjack.settings import Settings
+from quarterjack.stores.rows import run_row
 from quarterjack.testing import Memory
 from quarterjack.testing.cloud import fresh_settings
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import SECOND
-from quarterjack.ports.agenda import DuePage
 from quarterjack.ports.services import Services
+from quarterjack.stores.agenda import DuePage
 
 from tests.support.builders import NOON, a_one_off, a_run_entry, an_entry
 from tests.support.engines import Engine

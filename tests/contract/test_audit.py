@@ -11,11 +11,11 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.schedule import Freeze, ScheduleState
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.errors import Unavailable
-from quarterjack.ports.audit import ShutDays
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.state.ending import cancel, request_cancel
 from quarterjack.state.transition import Compare, any_of, signed
+from quarterjack.stores.audit import ShutDays
+from quarterjack.stores.records import Record
 
 from tests.support.builders import NOON, OWNER, a_head, a_line, a_one_off, a_revision, a_run, an_entry
 

@@ -18,8 +18,8 @@ from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
 from quarterjack.fires.plan import first_entry
 from quarterjack.local.cloud import LocalCloud
+from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import OutgoingMessage
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import DEFAULT_REQUESTS
 from quarterjack.state.before_start import refuse

@@ -10,11 +10,11 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.names import fire_ref, one_off_ref
 from quarterjack.domain.run import DeadRunRow
 from quarterjack.domain.times import DAY, MINUTE, SECOND
-from quarterjack.dynamodb.tables import RUNS
 from quarterjack.ports.services import Services
 from quarterjack.state.ending import bury
 from quarterjack.state.lease import die
 from quarterjack.state.transition import Absent, Compare, Condition, all_of
+from quarterjack.stores.tables import RUNS
 
 from tests.support.builders import BOOM, NOON, a_line, a_one_off, a_run
 from tests.support.engines import Engine

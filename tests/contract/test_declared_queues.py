@@ -11,8 +11,8 @@ from quarterjack.domain.queue import Queue
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Misconfigured
 from quarterjack.local.installation import create_queues
+from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import OutgoingMessage
 
 from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine

@@ -11,8 +11,8 @@ from quarterjack.domain.tenants.certificate import certificate_key
 from quarterjack.domain.tenants.erasure import PARTS, DataKind, Erasure, ErasurePlace, Kept, SweepRules, Swept
 from quarterjack.domain.tenants.profile import TenantProfile, TenantState
 from quarterjack.domain.times import MINUTE
+from quarterjack.ports.buckets import ObjectVersion
 from quarterjack.ports.services import Services
-from quarterjack.ports.tenants.erasure import ObjectVersion
 
 from tests.support.builders import (
     NOON,

@@ -11,7 +11,7 @@ from quarterjack.domain.history.outgoing_event import OutgoingEvent, parse_targe
 from quarterjack.domain.run import RunState
 from quarterjack.errors import QuarterjackError
 from quarterjack.historian.events import events_of
-from quarterjack.ports.history.event_sink import EventSink
+from quarterjack.ports.receivers import EventSink
 from quarterjack.sqs.event_sinks import EventBridgeSink, SnsSink
 
 from tests.support.builders import NOON, a_one_off, a_run

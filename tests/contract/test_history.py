@@ -12,11 +12,11 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE
 from quarterjack.historian.pages import LARGE, MANY, pages_of
 from quarterjack.history.read import Reading
-from quarterjack.ports.history.pages import HistoryPage, Hour, PagePut, ReadMeter
 from quarterjack.ports.services import Services
 from quarterjack.state.history.codec import decode, encode
 from quarterjack.state.history.entries import entry_of, order_of, placed
 from quarterjack.state.history.search import Search, summary_of
+from quarterjack.stores.history.pages import HistoryPage, Hour, PagePut, ReadMeter
 
 from tests.support.builders import NOON, OWNER, a_run
 

@@ -10,11 +10,11 @@ from quarterjack.domain.names import aside_ref, fire_ref
 from quarterjack.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunState
 from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.times import DAY, MINUTE
-from quarterjack.ports.records import Record
-from quarterjack.ports.schedules import IncidentChange
 from quarterjack.ports.services import Services
 from quarterjack.state.before_start import refuse
 from quarterjack.state.lease import succeed
+from quarterjack.stores.records import Record
+from quarterjack.stores.schedules import IncidentChange
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_entry
 from tests.support.lease_steps import lease_of

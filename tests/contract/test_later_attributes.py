@@ -10,9 +10,9 @@ import pytest
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.schedule import ClosedBy, Freeze, ScheduleState, freeze_key
 from quarterjack.domain.times import MINUTE
-from quarterjack.ports.records import Record
-from quarterjack.ports.schedules import IncidentChange
 from quarterjack.state.lease import succeed
+from quarterjack.stores.records import Record
+from quarterjack.stores.schedules import IncidentChange
 
 from tests.support.builders import NOON, OWNER, a_head, a_line, a_revision, a_run, an_entry
 from tests.support.engines import Engine

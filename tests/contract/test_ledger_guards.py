@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from quarterjack.domain.names import RunRef
-from quarterjack.dynamodb.rows import to_item, to_row
+from quarterjack.dynamodb.items import to_item, to_row
 from quarterjack.state.transition import Once, Plus, Transition, holds
 from quarterjack.testing.memory.tables import changed_row
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.dynamodb.tables import RUNS
 from quarterjack.ports.services import Services
 from quarterjack.state.before_start import give_up
 from quarterjack.state.ending import bury, cancel_waiting, exhaust, lose
 from quarterjack.state.lease import LEASE, SKEW, die, release, renew, retry, succeed
 from quarterjack.state.run_spec import RunSpec
+from quarterjack.stores.tables import RUNS
 from quarterjack.worker.admission.lease import first_run
 
 from tests.support.builders import BOOM, NOON, a_message, a_one_off, a_run

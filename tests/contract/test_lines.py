@@ -8,9 +8,9 @@ from quarterjack.domain.run import EntryKind
 from quarterjack.errors import Unavailable
 from quarterjack.fires.context import FAR
 from quarterjack.fires.lines import change_cap, is_in_line, line_up, look_after_line, read_shared, read_slots, slots_of
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
+from quarterjack.stores.records import Record
 
 from tests.support.builders import NOON, a_one_off
 from tests.support.engines import Engine

@@ -8,8 +8,8 @@ from quarterjack.domain.names import one_off_ref
 from quarterjack.domain.payload import PayloadOwner, owner_of_object
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.errors import NotFound
+from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import OutgoingMessage
 
 from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine

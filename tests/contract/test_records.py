@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
+from quarterjack.stores.records import Record
 
 from tests.support.builders import OWNER, a_run
 

@@ -13,16 +13,16 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.notice import notice_key
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.dynamodb.tables import RUNS, RowTables, RowWrite
 from quarterjack.errors import Misconfigured
 from quarterjack.local.installation import create_tables
-from quarterjack.ports.history.run_stream import StreamPage
-from quarterjack.ports.records import Record
-from quarterjack.ports.schedules import IncidentChange
+from quarterjack.ports.run_stream import StreamPage
 from quarterjack.ports.services import Services
 from quarterjack.settings import Settings
 from quarterjack.state.before_start import refuse, take_over
 from quarterjack.state.lease import LEASE, SKEW, renew, retry, succeed
+from quarterjack.stores.records import Record
+from quarterjack.stores.schedules import IncidentChange
+from quarterjack.stores.tables import RUNS, RowTables, RowWrite
 
 from tests.support.builders import BOOM, NOON, a_head, a_notice, a_one_off, a_run
 from tests.support.engines import Engine
@@ -68,8 +68,7 @@ def states(change: RunChange) -> States:
 
 
 def tables(services: Services) -> RowTables:
-    found: RowTables = services.ledger._tables  # type: ignore[attr-defined]
-    return found
+    return services.ledger._tables
 
 
 def end(fence: int = 1) -> Any:

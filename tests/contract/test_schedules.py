@@ -9,8 +9,8 @@ from quarterjack.domain.policies import Delivery, Overrides, Retry, Start
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.times import MINUTE
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
+from quarterjack.stores.records import Record
 
 from tests.support.builders import NOON, OWNER, a_definition, a_head, a_line, a_revision, an_entry
 

@@ -12,8 +12,8 @@ from quarterjack.domain.names import stripe_of
 from quarterjack.domain.queue import Queue, Stripe
 from quarterjack.domain.times import MINUTE
 from quarterjack.local.installation import create_queues
+from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import OutgoingMessage, RawMessage
 
 from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine

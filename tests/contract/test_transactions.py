@@ -8,8 +8,8 @@ import pytest
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow
 from quarterjack.errors import InvalidInput, Misconfigured
-from quarterjack.ports.ledger import CommitResult
 from quarterjack.state.lease import lease, succeed
+from quarterjack.stores.ledger import CommitResult
 
 from tests.support.builders import NOON, a_one_off
 from tests.support.engines import Engine

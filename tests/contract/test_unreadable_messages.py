@@ -10,7 +10,7 @@ from dataclasses import replace
 from quarterjack import Registry, RunState, Scheduler
 from quarterjack.domain.message import Message, decode
 from quarterjack.domain.names import parse_run_id
-from quarterjack.ports.work_queue import OutgoingMessage, RawMessage
+from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.testing.process import make_worker, work_off
 from quarterjack.undertaker.bury import Burial, bury_one
 from quarterjack.worker.delivery.receive import receive

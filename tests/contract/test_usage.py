@@ -8,10 +8,10 @@ import pytest
 from quarterjack.domain.names import one_off_ref
 from quarterjack.domain.payload import folders_of
 from quarterjack.domain.tenants.limits import AcceptedRate, QuotaWord, RateWord
-from quarterjack.dynamodb.tables import RUNS
 from quarterjack.ports.services import Services
-from quarterjack.ports.tenants.usage import ScheduleCount, UsageChange
 from quarterjack.state.tenants.quota import Quota, QuotaCount
+from quarterjack.stores.tables import RUNS
+from quarterjack.stores.tenants.usage import ScheduleCount, UsageChange
 
 from tests.support.builders import NOON, a_head, a_revision
 from tests.support.engines import Engine

@@ -17,8 +17,8 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 from quarterjack.domain.queue import Queue
-from quarterjack.dynamodb.tables import TABLES
 from quarterjack.errors import InvalidInput
+from quarterjack.stores.tables import TABLES
 
 from infra import AlarmSettings, ApiSettings, Quarterjack
 from tests.support.parts import in_rotation

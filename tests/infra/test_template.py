@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
-from quarterjack.dynamodb.tables import TABLES, TableDefinition
 from quarterjack.sqs.routing import MAX_RECEIVES, QUEUES
+from quarterjack.stores.tables import TABLES, TableDefinition
 
 from infra.packaging.bundling import RUNTIME
 from tools.pythons import PROMISED, Share

@@ -21,10 +21,10 @@ import boto3
 import pytest
 from quarterjack.domain.names import fire_ref, one_off_ref
 from quarterjack.domain.times import HOUR, MINUTE, SECOND, from_ms
-from quarterjack.dynamodb.rows import to_item
-from quarterjack.dynamodb.tables import TABLES
+from quarterjack.dynamodb.items import to_item
 from quarterjack.services import connect
 from quarterjack.settings import Settings
+from quarterjack.stores.tables import TABLES
 
 from tests.support.builders import NOON, a_definition, a_head, a_line, a_revision, an_entry
 from tests.support.command_line import environment

@@ -14,16 +14,17 @@ from quarterjack.aws import BatchBackoff
 from quarterjack.domain.message import MESSAGE_SCHEMA, SCHEMA, decode, decode_letter
 from quarterjack.domain.run import WAITING, RunState
 from quarterjack.domain.times import from_ms
-from quarterjack.dynamodb.records import record_of
-from quarterjack.dynamodb.rows import run_of, to_row
-from quarterjack.dynamodb.tenants.usage import count_of
+from quarterjack.dynamodb.items import to_row
 from quarterjack.errors import TooNew
 from quarterjack.fires.context import FAR
 from quarterjack.fires.lines import read_slots
 from quarterjack.local.cloud import LocalCloud
-from quarterjack.ports.work_queue import RawMessage
+from quarterjack.ports.queues import RawMessage
 from quarterjack.services import connect
 from quarterjack.state.tenants.slots import ConcurrencyCap
+from quarterjack.stores.records import record_of
+from quarterjack.stores.rows import run_of
+from quarterjack.stores.tenants.usage import count_of
 from quarterjack.testing import ManualClock
 from quarterjack.testing.cloud import fresh_settings
 from quarterjack.testing.process import Hand, make_worker

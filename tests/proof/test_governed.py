@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import quarterjack.auditor.audit
 import quarterjack.daemon.lane_slots
-import quarterjack.dynamodb.tenants.usage
 import quarterjack.fires.lines
 import quarterjack.owner.quotas
 import quarterjack.state.lease
+import quarterjack.stores.tenants.usage
 import quarterjack.worker.admission.admit
 import quarterjack.worker.admission.concurrency
 import quarterjack.worker.pipeline
@@ -82,15 +82,15 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     ),
     "rates take no tokens": (
         "too fast:",
-        [(quarterjack.dynamodb.tenants.usage.RowUsage, "take", lambda self, tenant, rate, now: 0)],
+        [(quarterjack.stores.tenants.usage.TenantUsage, "take", lambda self, tenant, rate, now: 0)],
     ),
     "runs take no places": (
         "over quota: waiting_runs",
-        [(quarterjack.dynamodb.tenants.usage.RowUsage, "take_place", lambda self, *_: 0)],
+        [(quarterjack.stores.tenants.usage.TenantUsage, "take_place", lambda self, *_: 0)],
     ),
     "payloads take no bytes": (
         "over quota: kept_bytes",
-        [(quarterjack.dynamodb.tenants.usage.RowUsage, "take_bytes", lambda self, *_: None)],
+        [(quarterjack.stores.tenants.usage.TenantUsage, "take_bytes", lambda self, *_: None)],
     ),
     "places never come back": (
         "leaked: places",

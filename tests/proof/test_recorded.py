@@ -11,10 +11,10 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.history import outgoing_event
 from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from quarterjack.domain.history.transition_line import TransitionKind, TransitionLine
-from quarterjack.dynamodb import audit as auditing
 from quarterjack.historian import events
 from quarterjack.historian import rebuild as rebuilding
 from quarterjack.state.history.run_changes import transition_of
+from quarterjack.stores import audit as auditing
 
 from tests.support import simulate
 from tests.support.histories.recorded import Recorded, Unfollowed

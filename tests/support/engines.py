@@ -17,8 +17,8 @@ from quarterjack import services as wiring
 from quarterjack.aws import BatchBackoff, Client
 from quarterjack.concurrency.pools import RequestStats
 from quarterjack.local.installation import create_bucket, create_queues, create_tables
+from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import RawMessage
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings
 from quarterjack.testing import ManualClock, Memory

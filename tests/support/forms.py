@@ -24,7 +24,6 @@ from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import Grant, TenantProfile, TenantState
-from quarterjack.dynamodb.tables import TABLES
 from quarterjack.fires.claim import message_of
 from quarterjack.fires.lines import change_cap, line_up, look_after_line
 from quarterjack.historian.context import HistorianContext
@@ -41,6 +40,7 @@ from quarterjack.settings import Settings
 from quarterjack.state.tenants.quota import QuotaCount
 from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
 from quarterjack.state.worker_record import JobNames, WorkerIdentity, WorkerKind
+from quarterjack.stores.tables import TABLES
 from quarterjack.testing import ManualClock
 from quarterjack.testing.cloud import fresh_settings, running_cloud
 from quarterjack.testing.process import Hand, make_worker

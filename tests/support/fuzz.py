@@ -21,11 +21,13 @@ from typing import Any
 from quarterjack.apply.document import read
 from quarterjack.domain.message import decode, decode_letter
 from quarterjack.domain.times import DAY
-from quarterjack.dynamodb.records import dead_of, record_of
-from quarterjack.dynamodb.rows import entry_of, run_of, to_row
-from quarterjack.dynamodb.schedules import freeze_of, head_of, revision_of
+from quarterjack.dynamodb.items import to_row
 from quarterjack.errors import QuarterjackError
 from quarterjack.sdk.cursors import Listing
+from quarterjack.stores.dead_index import dead_of
+from quarterjack.stores.records import record_of
+from quarterjack.stores.rows import entry_of, run_of
+from quarterjack.stores.schedules import freeze_of, head_of, revision_of
 from quarterjack.timing import Rule, fires, timetable
 
 NOON = 1_777_896_000_000

@@ -108,19 +108,19 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a page of a batch that was not stored is not missed",
-        "dynamodb/history/pages.py",
+        "stores/history/books.py",
         '        if missing:\n            raise Unavailable(f"history: {missing} of',
         '        if False:\n            raise Unavailable(f"history: {missing} of',
     ),
     (
         "partitions of a busy day are not noted",
-        "dynamodb/history/pages.py",
+        "stores/history/books.py",
         "spreads = (page.tenant, page.book, day), SPREADS if page.spread else 1\n",
         "spreads = (page.tenant, page.book, day), 1\n",
     ),
     (
         "a day is noted without its tenant's knowledge",
-        "dynamodb/history/pages.py",
+        "stores/history/books.py",
         "        for page in pages:\n            self._note(page)\n",
         "",
     ),
@@ -164,7 +164,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     # Folded hours.
     (
         "a late page is not noted",
-        "dynamodb/history/pages.py",
+        "stores/history/books.py",
         "        self._note_late(pages)\n",
         "",
     ),
@@ -182,7 +182,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "the bodies of large pages are not stored",
-        "dynamodb/history/pages.py",
+        "stores/history/books.py",
         '        self._store("append", [self._row(page, body=True) for page in large])  # before what names them\n',
         "",
     ),
@@ -207,13 +207,13 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a new notice is not in the stream",
-        "dynamodb/history/stream_records.py",
+        "dynamodb/stream_records.py",
         '        if not (record.get("eventName") == _PUT if is_notice else is_run(ref)):\n',
         "        if not is_run(ref):\n",
     ),
     (
         "an act writes no line",
-        "dynamodb/audit.py",
+        "stores/audit.py",
         "if tables.transact(verb, [*writes, *line_writes(line)], about):",
         "if tables.transact(verb, writes, about):",
     ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from quarterjack.domain.run import RunRow
-from quarterjack.ports.ledger import TransitionResult
 from quarterjack.ports.services import Services
 from quarterjack.state.lease import lease
 from quarterjack.state.transition import Transition
+from quarterjack.stores.ledger import TransitionResult
 
 from tests.support.builders import NOON
 

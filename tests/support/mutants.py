@@ -1054,7 +1054,7 @@ MUTANTS = (
     ),
     Mutant(
         "a moved run has no entry",
-        "dynamodb/ledger.py",
+        "stores/ledger.py",
         "writes = [_write(ref, transition), entry_put(put), entry_delete(remove)]",
         "writes = [_write(ref, transition), entry_delete(remove)]",
         MOVED,
@@ -1068,14 +1068,14 @@ MUTANTS = (
     ),
     Mutant(
         "a stale worker's transaction is written",
-        "dynamodb/ledger.py",
+        "stores/ledger.py",
         'only_if=held(fence), kind="check")',
         'only_if=in_state(RunState.RUNNING), kind="check")',
         TRANSACTIONS,
     ),
     Mutant(
         "a transaction whose response was lost is taken for refused",
-        "dynamodb/ledger.py",
+        "stores/ledger.py",
         "        if 1 in refused:\n            return CommitResult(recorded=True)\n",
         "",
         TRANSACTIONS,
@@ -1170,14 +1170,14 @@ MUTANTS = (
     ),
     Mutant(
         "a damaged close stops the verification",
-        "dynamodb/audit.py",
+        "stores/audit.py",
         "    except Unreadable as problem:\n        return StoredClose(",
         "    except ZeroDivisionError as problem:\n        return StoredClose(",
         ("tests/unit/auditor/test_closing.py",),
     ),
     Mutant(
         "a gate that is missing is no finding",
-        "dynamodb/audit.py",
+        "stores/audit.py",
         "            if number != GATES:\n",
         "            if number > GATES:\n",
         ("tests/unit/auditor/test_closing.py",),

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from quarterjack.aws.client import Client
 from quarterjack.aws.errors import ServiceError, translated
-from quarterjack.dynamodb.tables import TABLES
 from quarterjack.settings import Settings
+from quarterjack.stores.tables import TABLES
 
 # Operations that ask for another action than their own name, or for one for each item.
 _TRANSACTION = {

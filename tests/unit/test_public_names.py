@@ -81,7 +81,7 @@ def test_a_scheduler_loads_nothing_of_the_history_before_it_is_asked() -> None:
     rooms = ("quarterjack.why", "quarterjack.history", "quarterjack.historian", "quarterjack.auditor")
     assert not {name for name in modules if name.startswith(rooms)}
     lazy = {
-        "quarterjack.ports.history.pages",
+        "quarterjack.stores.history.pages",
         "quarterjack.sdk.history.worker_views",
         "quarterjack.sdk.history.day_stats",
     }

@@ -15,10 +15,10 @@ from quarterjack.domain.history.entry import Book
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.history.read import Reading
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.history.entries import tells
 from quarterjack.state.history.search import Search
+from quarterjack.stores.history.pages import ReadMeter
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from itertools import groupby, islice
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.payload import owner_of_object
 from quarterjack.domain.times import DAY
-from quarterjack.ports.leftovers import MOST_KEYS
 from quarterjack.ports.services import Clock, Services
+from quarterjack.stores.leftovers import MOST_KEYS
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from itertools import islice
 from quarterjack.auditor.closing import document_of
 from quarterjack.domain.audit import DayClose, anchor_key, anchors_of, closes_at, date_of, root_of
 from quarterjack.domain.times import HOUR
-from quarterjack.ports.audit import StoredClose, StoredLine
-from quarterjack.ports.history.archive import OriginalObject
+from quarterjack.ports.buckets import OriginalObject
 from quarterjack.ports.services import Services
+from quarterjack.stores.audit import StoredClose, StoredLine
 
 PATIENCE = 3 * HOUR  # ms beyond which a day that may be closed should be: auditors come once an hour
 

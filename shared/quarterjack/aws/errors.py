@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quarterjack.errors import Misconfigured, NotFound, QuarterjackError, Unavailable
-from quarterjack.ports.history.run_stream import StreamTrimmed
+from quarterjack.ports.run_stream import StreamTrimmed
 
 TRANSIENT = frozenset(
     {

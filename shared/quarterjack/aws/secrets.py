@@ -13,7 +13,7 @@ from quarterjack.aws.errors import DENIED, ServiceError
 from quarterjack.concurrency.forks import HoldsLocks
 from quarterjack.domain.names import all_secrets, check_name, secrets_of
 from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
-from quarterjack.ports.tenants.secrets import StoredSecret, no_secret, place_of, storable_value, usable
+from quarterjack.ports.secrets import StoredSecret, no_secret, place_of, storable_value, usable
 
 KEPT = 300.0  # seconds until a value is looked up again; a rotated value is used from then on
 _AGAIN = 5.0  # seconds until a secret is asked for again that is missing, or may not be read

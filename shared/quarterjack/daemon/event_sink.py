@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from quarterjack.domain.history.outgoing_event import parse_target
 from quarterjack.errors import InvalidInput, Misconfigured
-from quarterjack.ports.history.event_sink import EventSink
+from quarterjack.ports.receivers import EventSink
 from quarterjack.ports.services import Services
 from quarterjack.settings import Settings
 

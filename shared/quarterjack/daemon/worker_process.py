@@ -26,8 +26,8 @@ from quarterjack.domain.queue import BATCH, DEFAULT_QUEUE, LOW_SHARE
 from quarterjack.errors import Unavailable
 from quarterjack.isolation import PreloadedParent, check_isolated, modules_of, perform_isolated
 from quarterjack.jobs import Registry
+from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import RawMessage
 from quarterjack.posix import check_posix
 from quarterjack.services import system_clock
 from quarterjack.state.lanes import percentages

@@ -25,7 +25,6 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.jobs import Registry
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.worker_record import (
     KEY,
@@ -43,6 +42,7 @@ from quarterjack.state.worker_record import (
     owner_of,
     record_body,
 )
+from quarterjack.stores.records import Record
 from quarterjack.version import VERSION
 from quarterjack.worker.admission.admit import UNKNOWN
 from quarterjack.worker.context import Done, KnownJobs

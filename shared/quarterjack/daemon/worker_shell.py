@@ -13,8 +13,8 @@ from quarterjack.daemon.worker_record import RecordKeeper
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
+from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import RawMessage
 from quarterjack.services import system_clock
 from quarterjack.state.lease import HEARTBEAT
 from quarterjack.state.worker_record import WATCH

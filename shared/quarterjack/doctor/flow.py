@@ -14,13 +14,14 @@ from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok
 from quarterjack.domain.names import few
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import HOUR, SECOND, from_ms
-from quarterjack.dynamodb.agenda import CONFIG, LOCK
-from quarterjack.dynamodb.rows import shard_key, to_item
+from quarterjack.dynamodb.items import to_item
 from quarterjack.fires.backpressure import read_hold_log
 from quarterjack.owner.ticker_health import TickerHealth, TickerState, is_needed, survey_ticks
 from quarterjack.owner.workers import read_workers
 from quarterjack.state.lease import SKEW
 from quarterjack.state.worker_record import OWN_QUEUE
+from quarterjack.stores.agenda import CONFIG, LOCK
+from quarterjack.stores.rows import shard_key
 
 _READ = 50  # entries of each shard
 _NOTICEABLE = 2 * SECOND  # offset of the clock by which starts are visibly early or late

@@ -25,9 +25,9 @@ from quarterjack.doctor.context import (
     warn,
 )
 from quarterjack.domain.queue import DEFAULT_QUEUE, Stripe, prioritised, prioritised_text, striped, striped_text
-from quarterjack.dynamodb.tables import SCHEDULES, STREAM, TABLES, TableDefinition
 from quarterjack.local_installations import local_remedy
 from quarterjack.sqs.routing import RETENTION, stripe_named
+from quarterjack.stores.tables import SCHEDULES, STREAM, TABLES, TableDefinition
 
 Key = dict[str, dict[str, str]]
 _DEPLOYED = (

@@ -8,13 +8,24 @@ from typing import Any
 from quarterjack.aws import ConditionFailed
 from quarterjack.concurrency.pools import RequestPool
 from quarterjack.dynamodb.expressions import expressions
-from quarterjack.dynamodb.rows import present, to_item, to_row
+from quarterjack.dynamodb.items import to_item, to_row
 from quarterjack.dynamodb.statements import statement
 from quarterjack.dynamodb.table_client import TableClient
-from quarterjack.dynamodb.tables import Answer, Row, RowQuery, RowTables, RowWrite, ScanPart, TableDefinition, TableRow
-from quarterjack.dynamodb.transactions import Items, check_tables, send
+from quarterjack.dynamodb.transactions import check_tables, send
 from quarterjack.errors import Unavailable
 from quarterjack.state.transition import Change, Condition
+from quarterjack.stores.rows import present
+from quarterjack.stores.tables import (
+    Answer,
+    JobItems,
+    Row,
+    RowQuery,
+    RowTables,
+    RowWrite,
+    ScanPart,
+    TableDefinition,
+    TableRow,
+)
 
 _OPERATIONS = {"put": "put_item", "update": "update_item", "delete": "delete_item"}
 _PARTS = {"put": "Put", "update": "Update", "delete": "Delete", "check": "ConditionCheck"}  # of a transaction
@@ -159,7 +170,7 @@ class DynamoTables(RowTables):
         left = self._tables[writes[0].table].write_all([_request(write) for write in writes]) if writes else ()
         return [writes[place] for place in left]
 
-    def commit(self, verb: str, writes: Sequence[RowWrite], items: Items, about: str) -> frozenset[int]:
+    def commit(self, verb: str, writes: Sequence[RowWrite], items: JobItems, about: str) -> frozenset[int]:
         del verb
         check_tables(items, (table.name for table in self._tables.values()))
         own = [{_PARTS[write.kind]: self._arguments(write)} for write in writes]

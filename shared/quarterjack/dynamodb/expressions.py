@@ -9,8 +9,7 @@ from operator import and_, or_
 from types import MappingProxyType
 from typing import Any
 
-from quarterjack.dynamodb.rows import encode
-from quarterjack.dynamodb.tables import RowQuery
+from quarterjack.dynamodb.items import encode
 from quarterjack.state.transition import (
     OPERATORS,
     Absent,
@@ -24,6 +23,7 @@ from quarterjack.state.transition import (
     Plus,
     Value,
 )
+from quarterjack.stores.tables import RowQuery
 
 
 def expressions(

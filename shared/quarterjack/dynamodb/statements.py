@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from quarterjack.domain.run import RunState
-from quarterjack.dynamodb.rows import encode, present
-from quarterjack.dynamodb.tables import Row, RowWrite
+from quarterjack.dynamodb.items import encode
 from quarterjack.state.transition import Absent, AllOf, Compare, Condition, Once, OneOf, Plus, Value
+from quarterjack.stores.rows import present
+from quarterjack.stores.tables import Row, RowWrite
 
 # Every claim has these values. They are literals in the statement's text, which is made once, and not parameters, which
 # are serialised one by one: a tenth of a tick's processor time.

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from quarterjack.aws import TRANSIENT, BatchBackoff, Client
 from quarterjack.concurrency.pools import RequestPool
-from quarterjack.dynamodb.rows import Item, to_row
-from quarterjack.dynamodb.tables import Answer, Row
+from quarterjack.dynamodb.items import Item, to_row
 from quarterjack.errors import Unavailable
+from quarterjack.stores.tables import Answer, Row
 
 log = logging.getLogger(__name__)
 

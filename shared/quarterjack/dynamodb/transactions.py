@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from quarterjack.aws import BatchBackoff, Client, TransactionRefused
-from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError, Unavailable
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.stores.tables import JobItems, table_of_item
 
-Items = Sequence[Mapping[str, Any]]  # as boto3's ``transact_write_items`` takes them
 
-
-def send(client: Client, backoff: BatchBackoff, items: Items, about: str) -> frozenset[int]:
+def send(client: Client, backoff: BatchBackoff, items: JobItems, about: str) -> frozenset[int]:
     """One transaction: empty, or the places of the items whose conditions do not hold; then nothing is written.
 
     After a conflict with another write it is sent again. Raises Unavailable, with ``about``, if all attempts meet conflicts.
@@ -27,29 +25,10 @@ def send(client: Client, backoff: BatchBackoff, items: Items, about: str) -> fro
     raise Unavailable(f"{about} met other writes again and again; try again")
 
 
-def table_of(item: Mapping[str, Any]) -> str:
-    """The name of the table that a job's item writes to; its ARN ends with it."""
-    (request,) = item.values()
-    return str(request["TableName"]).rpartition("/")[2]
-
-
-def check_tables(items: Items, own: Iterable[str]) -> None:
+def check_tables(items: JobItems, own: Iterable[str]) -> None:
     """A job writes to its own tables. Raises InvalidInput."""
     names = set(own)
     for place, item in enumerate(items):
-        if table_of(item) in names:
+        if table_of_item(item) in names:
             field = f"items[{place}].TableName"
-            raise InvalidInput(field, table_of(item), "is a table of Quarterjack", "write to tables of your own")
-
-
-def of_job(problem: QuarterjackError, items: Items) -> QuarterjackError:
-    """What a job is told of an error that its items caused."""
-    tables = ", ".join(sorted(set(map(table_of, items))))
-    if isinstance(problem, Misconfigured):
-        return Misconfigured(
-            f"{problem} (the items write to {tables}: these must be in the account and region of Quarterjack's tables, and "
-            "the worker's role must allow PutItem, UpdateItem, DeleteItem and ConditionCheckItem on them)"
-        )
-    if type(problem) is QuarterjackError:  # refused as it is
-        return InvalidInput("items", tables, str(problem), "pass what boto3's client takes as TransactItems")
-    return problem
+            raise InvalidInput(field, table_of_item(item), "is a table of Quarterjack", "write to tables of your own")

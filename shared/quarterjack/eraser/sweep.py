@@ -12,8 +12,8 @@ from quarterjack.domain.history.archive_keys import INBOX, rewritten_key, tenant
 from quarterjack.domain.history.archive_lines import pack_raw, unpack_raw
 from quarterjack.domain.tenants.erasure import DataKind, ErasurePlace, Kept, SweepRules, Swept
 from quarterjack.errors import Unreadable
+from quarterjack.ports.buckets import Lock, ObjectVersion
 from quarterjack.ports.services import Services
-from quarterjack.ports.tenants.erasure import Lock, ObjectVersion
 
 _SECRETS = 50  # that one step removes: Parameter Store takes few requests a second
 _KINDS = {

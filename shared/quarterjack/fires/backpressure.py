@@ -31,9 +31,8 @@ from quarterjack.domain.schedule import Revision, freeze_key
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.gates import Gate, PlanLimit
-from quarterjack.ports.records import Record
+from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Clock, Services
-from quarterjack.ports.work_queue import WorkQueue
 from quarterjack.state.backpressure import (
     UNSTARTED,
     HoldLog,
@@ -48,6 +47,7 @@ from quarterjack.state.backpressure import (
     standing,
 )
 from quarterjack.state.lanes import lane_for
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

@@ -28,10 +28,10 @@ from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
 from quarterjack.fires.gates import Gate, PlanLimit
 from quarterjack.fires.marks import TickMarks, marked, put_mark, remove_mark
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.tenants.breaker import OpenPeriod, TenantBreakers, parse_breakers
 from quarterjack.state.tenants.marks import Mark
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

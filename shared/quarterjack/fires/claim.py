@@ -15,15 +15,15 @@ from quarterjack.domain.policies import Overrides, Priority, Start
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Revision
 from quarterjack.fires.context import FireContext, TickCounts, find_revision
-from quarterjack.ports.schedules import RevisionBatch
+from quarterjack.ports.queues import OutgoingMessage, WorkQueue
 from quarterjack.ports.services import Clock, Services
-from quarterjack.ports.work_queue import OutgoingMessage, WorkQueue
 from quarterjack.state.before_start import take_over
 from quarterjack.state.lanes import lane_for
 from quarterjack.state.refusal import OnExisting, on_existing
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.start import delay_for
 from quarterjack.state.transition import Transition
+from quarterjack.stores.schedules import RevisionBatch
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.errors import NotFound, TooNew, Unavailable, Unreadable
 from quarterjack.fires.gates import Gate
-from quarterjack.ports.agenda import DuePage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
+from quarterjack.stores.agenda import DuePage
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunS
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import FAR, FireContext, TickCounts, next_look
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.tenants.slots import (
@@ -36,6 +35,7 @@ from quarterjack.state.tenants.slots import (
     governed_by,
     parse_slots,
 )
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.state.tenants.marks import MARKS, Mark
+from quarterjack.stores.records import Record
 
 
 def put_mark(why: Mark, name: str, services: Services) -> None:

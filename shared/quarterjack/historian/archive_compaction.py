@@ -17,7 +17,7 @@ from quarterjack.domain.history.archive_keys import INBOX, object_key, span_of_i
 from quarterjack.domain.history.archive_lines import RawLine, by_hour, pack_raw, unpack_raw
 from quarterjack.domain.times import HOUR, MINUTE, stamp
 from quarterjack.errors import Unreadable
-from quarterjack.ports.history.archive import Archive
+from quarterjack.ports.buckets import Archive
 from quarterjack.ports.services import Clock
 
 log = logging.getLogger(__name__)

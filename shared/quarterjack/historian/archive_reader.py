@@ -23,7 +23,7 @@ from quarterjack.domain.history.transition_line import TransitionKind, Transitio
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.times import stamp
 from quarterjack.errors import Misconfigured, Unavailable
-from quarterjack.ports.history.archive import Archive
+from quarterjack.ports.buckets import Archive
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.errors import EventFailed, EventRefused, Unavailable
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.marks import failing_since, set_aside
-from quarterjack.ports.history.event_sink import EventSink
+from quarterjack.ports.receivers import EventSink
 from quarterjack.state.history.run_changes import transition_of
 
 log = logging.getLogger(__name__)

@@ -15,14 +15,14 @@ from quarterjack.domain.history.entry import Book, HistoryEntry
 from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.errors import QuarterjackError
 from quarterjack.history.read import Reading
-from quarterjack.ports.history.pages import Day, HistoryPage, Hour, ReadMeter
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.history.codec import encode
 from quarterjack.state.history.fold import parts
 from quarterjack.state.history.search import Search, summary_of
 from quarterjack.state.history.stats import Stats, encode_parts, outcomes_of, total
 from quarterjack.state.history.stats import decode as decode_stats
+from quarterjack.stores.history.pages import Day, HistoryPage, Hour, ReadMeter
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

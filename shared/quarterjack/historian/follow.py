@@ -20,7 +20,7 @@ from quarterjack.historian.marks import (
     write_position,
 )
 from quarterjack.historian.readers import Reader
-from quarterjack.ports.history.run_stream import STREAM_DAYS, StreamShard, StreamTrimmed
+from quarterjack.ports.run_stream import STREAM_DAYS, StreamShard, StreamTrimmed
 from quarterjack.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)

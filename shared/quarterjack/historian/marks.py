@@ -10,8 +10,8 @@ from typing import Any
 from quarterjack.domain.history.run_change import RunChange, StreamChange
 from quarterjack.domain.times import DAY, from_ms, stamp
 from quarterjack.historian.context import HistorianContext
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

@@ -16,11 +16,12 @@ from quarterjack.domain.history.entry import Book, HistoryEntry
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.historian.context import HistorianContext
-from quarterjack.ports.history.pages import SPAN, History, PagePut
 from quarterjack.ports.services import Services
 from quarterjack.state.history.codec import encode
 from quarterjack.state.history.entries import placed
 from quarterjack.state.history.search import summary_of
+from quarterjack.stores.history.books import History
+from quarterjack.stores.history.pages import SPAN, PagePut
 
 MOST = 1_000  # entries of a page: 15 to 35 KB
 LARGE = 200  # entries of a page from which on its body lies beside its summary

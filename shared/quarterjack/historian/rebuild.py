@@ -24,10 +24,10 @@ from quarterjack.historian.archive import archive_found
 from quarterjack.historian.marks import mark_filled
 from quarterjack.historian.pages import pages_of, tagged
 from quarterjack.history.read import Reading
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.history.entries import corrected, end_of, entry_of, is_open, open_place, tells, withdrawal_of
 from quarterjack.state.history.search import Search
+from quarterjack.stores.history.pages import ReadMeter
 
 log = logging.getLogger(__name__)
 

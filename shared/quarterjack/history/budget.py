@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Clock
+from quarterjack.stores.history.pages import ReadMeter
 
 # After so much a page of an answer ends. What is under way then ends within 250 units and 0.3 s where reads are fast: the pages of a
 # folded part (400 KB at the most) or the first pages of each partition, and fifty rows of the ledger.

@@ -21,10 +21,10 @@ from quarterjack.domain.times import DAY
 from quarterjack.history.budget import PageBudget
 from quarterjack.history.found import row_of
 from quarterjack.history.read import Position, Reading, parse_position
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Services
 from quarterjack.state.history.entries import is_open
 from quarterjack.state.history.search import Search
+from quarterjack.stores.history.pages import ReadMeter
 
 WAITED = DAY  # ms: the fires of a schedule that have not ended are read from the ledger as far back first; older ones after all others
 _MOST = 50  # rows of the ledger that are read at a time: of 4 KB and less each, they cost 50 units at the most

@@ -16,10 +16,11 @@ from operator import attrgetter, neg
 from quarterjack.domain.history.entry import Book, HistoryEntry
 from quarterjack.domain.names import RunRef, parse_run_id
 from quarterjack.domain.times import DAY, HOUR, SECOND
-from quarterjack.ports.history.pages import SPAN, Day, History, HistoryPage, Hour, ReadMeter
 from quarterjack.state.history.codec import PageColumns
 from quarterjack.state.history.merge import Merge
 from quarterjack.state.history.search import Search
+from quarterjack.stores.history.books import History
+from quarterjack.stores.history.pages import SPAN, Day, HistoryPage, Hour, ReadMeter
 
 WINDOW = 1_000  # entries of a folded part that are made at a time
 _LATECOMERS = SECOND  # ms before a position from which pages that were added meanwhile are read, too

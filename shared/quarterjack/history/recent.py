@@ -12,10 +12,10 @@ from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.history.budget import PageBudget
 from quarterjack.history.find import Finder, FindSpec
 from quarterjack.history.read import Reading
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Services
 from quarterjack.state.history.search import Search
 from quarterjack.state.history.stats import Tally
+from quarterjack.stores.history.pages import ReadMeter
 
 _WAITS = frozenset({RunState.QUEUED, RunState.RETRYING})
 ACCEPTED = frozenset({RunKind.ONE_OFF, RunKind.TRIGGER, RunKind.REPLAY})  # by an act of the owner's, one by one

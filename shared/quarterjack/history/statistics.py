@@ -11,11 +11,11 @@ from quarterjack.domain.run import parse_dead_key
 from quarterjack.domain.times import HOUR
 from quarterjack.history.budget import PageBudget
 from quarterjack.history.read import Reading
-from quarterjack.ports.history.pages import Day, ReadMeter
-from quarterjack.ports.records import ReadBudget
 from quarterjack.ports.services import Services
 from quarterjack.state.history.search import Search
 from quarterjack.state.history.stats import Stats, decode, total
+from quarterjack.stores.history.pages import Day, ReadMeter
+from quarterjack.stores.paging import ReadBudget
 
 _UNITS, _ROWS = 50.0, 250  # read units of the list of dead runs, and its lines in one request
 

@@ -28,8 +28,8 @@ from quarterjack.isolation.wire import (
     unpack_ended,
     unpacked_bytes,
 )
-from quarterjack.ports.ledger import CommitResult
 from quarterjack.state.retry import is_permanent
+from quarterjack.stores.ledger import CommitResult
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.execution.perform import timeout_of, watch
 from quarterjack.worker.execution.run_store import RunStore

@@ -21,7 +21,6 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from quarterjack.domain.queue import Queue, prioritised, prioritised_text, striped, striped_text
-from quarterjack.dynamodb.tables import STREAM, TABLES
 from quarterjack.errors import Unavailable
 from quarterjack.jobs import check_package
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
@@ -30,6 +29,7 @@ from quarterjack.local.declared import declared_queues
 from quarterjack.local.processes import LogFollower, ProcessGroup, roles, variables
 from quarterjack.settings import Settings
 from quarterjack.sqs.routing import all_queues
+from quarterjack.stores.tables import STREAM, TABLES
 
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
 _POLL = 0.05  # seconds between reads of their logs

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from quarterjack.domain.audit import CLAIMED, AuditAct, AuditLineRow
 from quarterjack.domain.times import DAY, STAMP_DIGITS, stamp
-from quarterjack.ports.records import ReadBudget, RowPage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.transition import Compare, Condition, all_of, any_of
+from quarterjack.stores.paging import ReadBudget, RowPage
 
 _UNITS = 150.0  # read units of one page of a listing: a day without lines takes one
 _ROWS = 250  # of one query where not all may match: about 30 units

@@ -11,8 +11,8 @@ from quarterjack.domain.job_catalogue import KEY, OWNER, REFRESH, RETRY, JobCata
 from quarterjack.domain.message import GARBAGE
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import QuarterjackError
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

@@ -67,7 +67,7 @@ def put_payload(whose: PayloadOwner, text: str, context: FireContext) -> str:
 
 def _count_runs(tenant: str, services: Services, quota: Quota, now: int, most: int) -> QuotaCount:
     from quarterjack.history.recent import count_open  # noqa: PLC0415 (who has no such limit loads no history)
-    from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
+    from quarterjack.stores.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
     meter, units = ReadMeter(), _UNITS + most // _ENTRIES
     since, taken = quota.window(now)

@@ -1,4 +1,4 @@
-"""All ports of one installation, and the clock."""
+"""All stores and ports of one installation."""
 
 from __future__ import annotations
 
@@ -7,37 +7,34 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quarterjack.ports.agenda import Agenda
-from quarterjack.ports.audit import Audit
-from quarterjack.ports.dead_index import DeadIndex
-from quarterjack.ports.dead_queue import DeadQueue
-from quarterjack.ports.ledger import Ledger
-from quarterjack.ports.leftovers import Leftovers
-from quarterjack.ports.notices import Notices
-from quarterjack.ports.payloads import Payloads
-from quarterjack.ports.records import Records
-from quarterjack.ports.run_logs import RunLogs
-from quarterjack.ports.schedules import ScheduleStore
-from quarterjack.ports.tenants.api_keys import ApiKeyStore
-from quarterjack.ports.tenants.profiles import TenantStore
-from quarterjack.ports.tenants.secrets import Secrets
-from quarterjack.ports.tenants.usage import TenantUsage
-from quarterjack.ports.work_queue import WorkQueue
 from quarterjack.state.backpressure import Limits
 
-if TYPE_CHECKING:  # who uses no history loads none of it
-    from quarterjack.ports.history.archive import Archive
-    from quarterjack.ports.history.event_sink import EventSink
-    from quarterjack.ports.history.pages import History
-    from quarterjack.ports.history.run_stream import RunStream
-    from quarterjack.ports.tenants.erasure import ErasureStore, ObjectVersions
+if TYPE_CHECKING:  # a process loads only the stores and ports that it uses
+    from quarterjack.ports.buckets import Archive, ObjectVersions, Payloads
+    from quarterjack.ports.queues import DeadQueue, WorkQueue
+    from quarterjack.ports.receivers import EventSink, Notices
+    from quarterjack.ports.run_logs import RunLogs
+    from quarterjack.ports.run_stream import RunStream
+    from quarterjack.ports.secrets import Secrets
+    from quarterjack.stores.agenda import Agenda
+    from quarterjack.stores.audit import Audit
+    from quarterjack.stores.dead_index import DeadIndex
+    from quarterjack.stores.history.books import History
+    from quarterjack.stores.ledger import Ledger
+    from quarterjack.stores.leftovers import Leftovers
+    from quarterjack.stores.records import Records
+    from quarterjack.stores.schedules import ScheduleStore
+    from quarterjack.stores.tenants.api_keys import ApiKeyStore
+    from quarterjack.stores.tenants.erasures import ErasureStore
+    from quarterjack.stores.tenants.profiles import TenantStore
+    from quarterjack.stores.tenants.usage import TenantUsage
 
 Clock = Callable[[], int]  # UTC ms
 
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """The ports, as one process uses them."""
+    """The stores and the ports, as one process uses them."""
 
     schedules: ScheduleStore
     ledger: Ledger

@@ -33,8 +33,8 @@ from quarterjack.owner.limits import bounded, check_priority, throttle
 from quarterjack.owner.payload_checks import PayloadChecks
 from quarterjack.owner.quotas import put_payload, take_place
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
+from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Clock, Services
-from quarterjack.ports.work_queue import WorkQueue
 from quarterjack.sdk.access.lookups import Lookups
 from quarterjack.sdk.connected import Connected
 from quarterjack.sdk.requests import PendingPayload, checked_patience, refuse_secrets, token_of

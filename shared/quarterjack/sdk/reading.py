@@ -20,7 +20,6 @@ from quarterjack.fires.context import revision_of
 from quarterjack.owner.schedules import chain_health as chain
 from quarterjack.owner.schedules.chain_health import ChainHealth
 from quarterjack.owner.schedules.client_tokens import RACES
-from quarterjack.ports.records import OnRead, ReadBudget, RowPage
 from quarterjack.ports.services import Services
 from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.cursors import Listing
@@ -33,6 +32,7 @@ from quarterjack.sdk.schedule_views import (
     schedule_view,
 )
 from quarterjack.sdk.views import Page
+from quarterjack.stores.paging import OnRead, ReadBudget, RowPage
 from quarterjack.timing import fires, timetable, zone
 
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ from typing import Any
 from quarterjack.aws import Client
 from quarterjack.domain.history.outgoing_event import SOURCE, EventTarget, OutgoingEvent
 from quarterjack.errors import EventFailed
-from quarterjack.ports.history.event_sink import FailedEvents
+from quarterjack.ports.receivers import FailedEvents
 from quarterjack.settings import Settings
 
 _MOST = 10  # events of one request, of either service

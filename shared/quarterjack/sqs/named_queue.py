@@ -9,7 +9,7 @@ from typing import Any
 from quarterjack.aws import Client
 from quarterjack.concurrency.forks import HoldsLocks
 from quarterjack.errors import QuarterjackError, Unavailable
-from quarterjack.ports.work_queue import RawMessage
+from quarterjack.ports.queues import RawMessage
 from quarterjack.sqs.routing import BATCH
 
 _GONE = ("ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue")

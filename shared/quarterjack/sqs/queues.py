@@ -16,7 +16,7 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import MOST_STRIPES, PLAIN, Stripe, lanes, stripes_of_part
 from quarterjack.domain.times import DAY
 from quarterjack.errors import QuarterjackError, Unavailable
-from quarterjack.ports.work_queue import OutgoingMessage, RawMessage
+from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.sqs.named_queue import NamedQueue, is_gone
 from quarterjack.sqs.routing import (
     MAX_VISIBILITY,

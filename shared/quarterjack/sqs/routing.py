@@ -26,7 +26,7 @@ from typing import TypeVar
 from quarterjack.domain.names import stripe_of
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import MOST_SECONDS, Queue, Stripe, is_queue, stripes_of
-from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.ports.queues import OutgoingMessage
 
 log = logging.getLogger(__name__)
 

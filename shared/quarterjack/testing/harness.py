@@ -25,7 +25,7 @@ from quarterjack.historian.readers import Reader
 from quarterjack.jobs import Registry, default_registry, load
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
-from quarterjack.ports.work_queue import RawMessage
+from quarterjack.ports.queues import RawMessage
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.sdk.views import Run, run_view

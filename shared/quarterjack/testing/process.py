@@ -13,8 +13,8 @@ from quarterjack.concurrency.pools import Arguments
 from quarterjack.domain.policies import Priority
 from quarterjack.errors import QuarterjackError
 from quarterjack.logs import RunFields
+from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Clock, Services
-from quarterjack.ports.work_queue import RawMessage
 from quarterjack.undertaker.bury import bury_one
 from quarterjack.worker.context import Done, KnownJobs, WorkerContext
 from quarterjack.worker.delivery.partition import partition_batch

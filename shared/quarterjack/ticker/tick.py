@@ -23,11 +23,11 @@ from quarterjack.fires.lines import look_at_line
 from quarterjack.fires.marks import TickMarks
 from quarterjack.owner.backfill.control import look_after
 from quarterjack.owner.schedules.stop import end_pause
-from quarterjack.ports.agenda import DuePage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.ending import lose
 from quarterjack.state.lease import SKEW, takeable_at
 from quarterjack.state.refusal import vanished
+from quarterjack.stores.agenda import DuePage
 from quarterjack.ticker.fan_out import FanOutConfig, ShardQueue
 from quarterjack.ticker.gauges import is_measured
 from quarterjack.ticker.run_timers import send_waiting_run, send_waiting_runs

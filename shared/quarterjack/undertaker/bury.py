@@ -29,8 +29,8 @@ from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.errors import TooNew, Unavailable, Unreadable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import FireContext
+from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.ports.services import Clock, Services
-from quarterjack.ports.work_queue import OutgoingMessage, RawMessage
 from quarterjack.state.ending import bury, inter
 from quarterjack.state.lease import has_live_lease
 from quarterjack.undertaker.incidents import record_dead_run

@@ -19,11 +19,11 @@ from quarterjack.fires.acts import actor_of, line_of
 from quarterjack.fires.context import FireContext, TickCounts, revision_of
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.runs.submit import SameTime, submit
-from quarterjack.ports.records import Record
-from quarterjack.ports.schedules import IncidentChange
 from quarterjack.ports.services import Services
 from quarterjack.state.incidents import IncidentDecision, after_failure, notice_of, target
 from quarterjack.state.tenants.breaker import OpenPeriod
+from quarterjack.stores.records import Record
+from quarterjack.stores.schedules import IncidentChange
 
 log = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.context import FireContext, TickCounts, postpone, revision_of
-from quarterjack.ports.schedules import IncidentChange
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.incidents import after_success, began, failing_since, without_success
 from quarterjack.state.tenants.breaker import OpenPeriod
+from quarterjack.stores.schedules import IncidentChange
 from quarterjack.undertaker.incidents import incident_change, is_counted, notify
 
 log = logging.getLogger(__name__)

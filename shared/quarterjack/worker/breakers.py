@@ -17,8 +17,8 @@ from quarterjack.concurrency.forks import HoldsLocks
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.fires.breakers import change_breakers, read_breakers
 from quarterjack.ports.services import Services
-from quarterjack.ports.tenants.profiles import BELIEVED
 from quarterjack.state.tenants.breaker import WINDOWS, TenantBreakers
+from quarterjack.stores.tenants.profiles import BELIEVED
 
 log = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from quarterjack.domain.schedule import Revision
 from quarterjack.domain.tenants.profile import Governance
 from quarterjack.errors import Unreadable
 from quarterjack.masking import SecretValues, of_process
-from quarterjack.ports.ledger import BatchReadResult
-from quarterjack.ports.schedules import RevisionBatch, RevisionKey
-from quarterjack.ports.work_queue import RawMessage
+from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.tenants.slots import SlotHold
+from quarterjack.stores.ledger import BatchReadResult
+from quarterjack.stores.schedules import RevisionBatch, RevisionKey
 from quarterjack.values import value
 
 ENDED = "ended"  # the reason of a lease that was refused because the run is over

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from quarterjack import Registry
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Permanent
-from quarterjack.ports.records import Record
 from quarterjack.state.worker_record import KEY as WORKER
 from quarterjack.state.worker_record import JobNames, WorkerIdentity, WorkerKind, WorkerRow, owner_of, record_body
+from quarterjack.stores.records import Record
 from quarterjack.testing.clock import ManualClock
 from quarterjack.web.urls import run_in_url
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from quarterjack.aws import Client
 from quarterjack.domain.names import RunRef
-from quarterjack.dynamodb.rows import run_of, to_row
+from quarterjack.dynamodb.items import to_row
 from quarterjack.fires.context import FAR
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings
+from quarterjack.stores.rows import run_of
 from quarterjack.testing import Memory
 
 _PAGE = 1_000

@@ -14,10 +14,10 @@ from quarterjack.domain.audit import digest_of
 from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.notice import RECORD, SCHEDULE_EVENTS, Notice
-from quarterjack.dynamodb.records import record_of
-from quarterjack.dynamodb.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
 from quarterjack.errors import Unavailable
-from quarterjack.ports.history.event_sink import FailedEvents
+from quarterjack.ports.receivers import FailedEvents
+from quarterjack.stores.records import record_of
+from quarterjack.stores.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
 from quarterjack.testing import Detail
 
 from tests.support.histories.acts import kind, told

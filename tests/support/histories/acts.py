@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from quarterjack.domain.schedule import ScheduleState
-from quarterjack.dynamodb.tables import RUNS, SCHEDULES, Row
+from quarterjack.stores.tables import RUNS, SCHEDULES, Row
 
 # Changes of a head that are no acts: a failure is counted, or an incident is over.
 QUIET = {"failing", "failed_at", "failed_run", "incident", "version", "updated_at"}

@@ -15,9 +15,9 @@ from quarterjack import Answer, Cause, Sentence
 from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import MINUTE
-from quarterjack.dynamodb.records import record_of
-from quarterjack.dynamodb.tables import RUNS
 from quarterjack.state.worker_record import KEY, WorkerKind, WorkerRow, parse_record
+from quarterjack.stores.records import record_of
+from quarterjack.stores.tables import RUNS
 
 from tests.support.histories.chronicle import Chronicle
 from tests.support.histories.rich import Rich

@@ -12,8 +12,9 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import FAILED, RunRow, RunState
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.history.read import Reading, parse_position
-from quarterjack.ports.history.pages import History, ReadMeter
 from quarterjack.state.history.search import Search
+from quarterjack.stores.history.books import History
+from quarterjack.stores.history.pages import ReadMeter
 
 _SAME = (
     *("state", "job", "due", "not_before", "created_at", "started_at", "attempt", "fence", "revision"),

@@ -15,8 +15,8 @@ from quarterjack.domain.times import DAY
 from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
 from quarterjack.historian.marks import changes_set_aside, gaps
 from quarterjack.history.statistics import daily
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Services
+from quarterjack.stores.history.pages import ReadMeter
 
 from tests.support.histories.listed import ListOracle
 from tests.support.histories.pages_oracle import PagesOracle

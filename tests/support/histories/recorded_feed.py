@@ -20,7 +20,7 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.historian.deliver import deliver
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.readers import Reader
-from quarterjack.ports.history.run_stream import RunStream, StreamPage, StreamShard
+from quarterjack.ports.run_stream import RunStream, StreamPage, StreamShard
 
 from tests.support.histories.accounts import EventReceiver
 from tests.support.histories.simulator import NONE, Process, Stage

@@ -14,9 +14,9 @@ from quarterjack.domain.names import RunRef, fire_ref
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.times import SECOND
-from quarterjack.dynamodb.rows import run_of
 from quarterjack.fires.context import LOOKAHEAD, REACH
 from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.stores.rows import run_of
 from quarterjack.testing.memory.installation import RETENTION
 from quarterjack.timing import timetable
 from quarterjack.why.delay import LATE

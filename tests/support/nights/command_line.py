@@ -14,7 +14,7 @@ from quarterjack.cli.app import run
 from quarterjack.cli.shell import Shell, console
 from quarterjack.doctor import run_checks
 from quarterjack.doctor.context import ProbeAnswer
-from quarterjack.dynamodb.agenda import CONFIG
+from quarterjack.stores.agenda import CONFIG
 from quarterjack.testing.memory.queues import MemoryQueue
 
 from tests.support.command_line import Said

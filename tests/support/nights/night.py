@@ -25,8 +25,8 @@ import pytest
 from quarterjack import Context, Registry, Retry, Scheduler
 from quarterjack.domain.queue import Stripe
 from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import RawMessage
 from quarterjack.settings import DEFAULT_AGE, DEFAULT_DEPTH
 from quarterjack.sqs.routing import held
 from quarterjack.state.backpressure import Limits

@@ -19,13 +19,11 @@ from quarterjack.domain.audit import Caller
 from quarterjack.domain.message import Message
 from quarterjack.domain.tenants.erasure import Erasure
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
-from quarterjack.dynamodb.history.rows import bytes_of
 from quarterjack.eraser.erase import begin, go_on
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.lines import change_cap, line_up, look_after_line
 from quarterjack.historian.archive_compaction import compact_archive
 from quarterjack.historian.fold import fold
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
 from quarterjack.state.worker_record import (
@@ -37,6 +35,8 @@ from quarterjack.state.worker_record import (
     owner_of,
     record_body,
 )
+from quarterjack.stores.history.pages import bytes_of
+from quarterjack.stores.records import Record
 from quarterjack.testing import Harness
 from quarterjack.testing.memory.calls import MemoryTable
 from quarterjack.testing.process import Hand, make_worker

@@ -12,8 +12,8 @@ from quarterjack.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from quarterjack.declare import declaration
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
-from quarterjack.dynamodb.tables import AUDIT, TENANTS
 from quarterjack.errors import Forbidden, QuarterjackError
+from quarterjack.stores.tables import AUDIT, TENANTS
 from quarterjack.testing import ManualClock, Memory
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)

@@ -12,7 +12,7 @@ from quarterjack.domain.run import FAILED, DeadRunRow, RunRow, RunState
 from quarterjack.domain.times import DAY, MINUTE, to_ms
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.events import publish_events
-from quarterjack.ports.history.run_stream import RunStream, StreamPage
+from quarterjack.ports.run_stream import RunStream, StreamPage
 from quarterjack.testing import Memory
 from quarterjack.testing.memory.receivers import MemoryEvents
 

@@ -27,11 +27,11 @@ from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.owner.quotas import take_place
 from quarterjack.ports.services import Services
-from quarterjack.ports.tenants.profiles import BELIEVED
 from quarterjack.state.lease import SKEW
 from quarterjack.state.tenants.breaker import Breaker, TenantBreakers
 from quarterjack.state.tenants.marks import MARKS, tenant_of_mark
 from quarterjack.state.tenants.slots import ALL, EVERYBODY, SLOTS, ConcurrencyCap, SlotRequest, parse_slots
+from quarterjack.stores.tenants.profiles import BELIEVED
 from quarterjack.testing import Detail
 from quarterjack.worker.breakers import BreakerBook, Passage, _Known
 from quarterjack.worker.slots import CapHolding, SlotPool

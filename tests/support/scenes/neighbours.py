@@ -18,8 +18,8 @@ from quarterjack import Context, Registry, Retry, Scheduler
 from quarterjack.domain.payload import is_object_of
 from quarterjack.domain.run import parse_entry_key
 from quarterjack.domain.schedule import Declaration
-from quarterjack.dynamodb.tables import AGENDA
 from quarterjack.errors import QuarterjackError
+from quarterjack.stores.tables import AGENDA
 from quarterjack.testing import Harness
 from quarterjack.timing import Rule
 

@@ -12,7 +12,7 @@ from quarterjack.domain.options import CatchUpWord
 from quarterjack.domain.run import EntryKind
 from quarterjack.domain.schedule import ClosedBy
 from quarterjack.domain.times import HOUR, MINUTE, SECOND
-from quarterjack.dynamodb.tables import RUNS
+from quarterjack.stores.tables import RUNS
 from quarterjack.testing import Crash
 from quarterjack.testing.process import bury_all
 

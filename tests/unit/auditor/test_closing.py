@@ -12,9 +12,9 @@ from quarterjack.auditor.closing import ClosingReport, anchor_of, close_days
 from quarterjack.auditor.verification import AuditVerdict
 from quarterjack.domain.audit import AuditAct, anchor_key, root_of
 from quarterjack.domain.times import DAY, HOUR, MINUTE
-from quarterjack.dynamodb.audit import close_of, close_row, line_row
-from quarterjack.dynamodb.tables import AUDIT, RowWrite
 from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.stores.audit import close_of, close_row, line_row
+from quarterjack.stores.tables import AUDIT, RowWrite
 from quarterjack.testing import Crash, Detail, Hook
 from quarterjack.testing.memory.latency import READS
 

@@ -13,9 +13,9 @@ from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.names import one_off_ref
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY, MINUTE, from_ms
-from quarterjack.dynamodb.rows import run_row
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.pages import write_pages
+from quarterjack.stores.rows import run_row
 from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import NOON, a_one_off, a_run

@@ -10,8 +10,8 @@ from quarterjack.auditor.payloads import remove_payloads
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.payload import is_in_folder_of, is_same_content, owner_of_object, payload_key
 from quarterjack.domain.times import DAY, SECOND
-from quarterjack.dynamodb.tables import RUNS
 from quarterjack.errors import AlreadyExists
+from quarterjack.stores.tables import RUNS
 
 from tests.support.scenes.world import OWNER, Faults, World
 

@@ -11,11 +11,11 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.payload import owner_of_object
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import DAY, HOUR, SECOND, to_ms
-from quarterjack.dynamodb.tables import REVISIONS, RUNS, SCHEDULES
 from quarterjack.errors import AlreadyExists, NotFound
 from quarterjack.fires.claim import FireClaim, materialise
 from quarterjack.fires.context import FireContext, TickCounts
 from quarterjack.state.backfill import ENDED
+from quarterjack.stores.tables import REVISIONS, RUNS, SCHEDULES
 from quarterjack.testing import Crash
 from quarterjack.why.answer import Answer, Verdict
 

@@ -13,7 +13,7 @@ from quarterjack.aws import Client
 from quarterjack.aws.errors import ServiceError, translated
 from quarterjack.aws.secrets import KEPT, SsmSecrets
 from quarterjack.errors import InvalidInput, Misconfigured, Unavailable
-from quarterjack.ports.tenants.secrets import LARGEST
+from quarterjack.ports.secrets import LARGEST
 from quarterjack.settings import Settings
 
 REGION = "eu-west-1"

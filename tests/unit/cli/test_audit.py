@@ -6,9 +6,9 @@ import json
 
 import pytest
 from quarterjack import Settings
-from quarterjack.dynamodb.audit import line_row
-from quarterjack.dynamodb.tables import AUDIT, RowWrite
 from quarterjack.services import connect, system_clock
+from quarterjack.stores.audit import line_row
+from quarterjack.stores.tables import AUDIT, RowWrite
 
 from tests.support.builders import a_line
 from tests.support.command_line import Say

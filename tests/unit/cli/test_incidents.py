@@ -8,9 +8,9 @@ import pytest
 from quarterjack import Registry, Scheduler
 from quarterjack.domain.names import aside_ref
 from quarterjack.domain.times import MINUTE
-from quarterjack.ports.schedules import IncidentChange
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings
+from quarterjack.stores.schedules import IncidentChange
 from quarterjack.testing import Crash
 from quarterjack.testing.process import Hand, bury_all, make_worker
 from quarterjack.ticker.tick import tick

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from quarterjack.concurrency.pools import RequestPool, RequestStats, ThreadCache
-from quarterjack.dynamodb.payloads import BucketPayloads
 from quarterjack.owner.catalogue import KnownNames
+from quarterjack.s3.payloads import BucketPayloads
 from quarterjack.sqs.named_queue import NamedQueue
 
 from tests.support.scenes.world import World

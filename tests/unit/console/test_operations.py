@@ -15,7 +15,6 @@ from quarterjack.domain.times import MINUTE, to_ms
 from quarterjack.fires.backpressure import KEY as HOLDS
 from quarterjack.fires.backpressure import OWNER
 from quarterjack.owner.catalogue import CataloguePublisher
-from quarterjack.ports.records import Record
 from quarterjack.state.backpressure import HoldLog, QueueHolds
 from quarterjack.state.worker_record import (
     KEY,
@@ -27,6 +26,7 @@ from quarterjack.state.worker_record import (
     owner_of,
     record_body,
 )
+from quarterjack.stores.records import Record
 
 from tests.support.api import NOON
 from tests.support.console import Browser, post_form

@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 from fastapi import FastAPI
 from quarterjack.domain.times import DAY, from_ms
-from quarterjack.dynamodb.tables import RUNS
+from quarterjack.stores.tables import RUNS
 
 from bench.console.ledger import TENANT, LargeLedger, LedgerSize, large_ledger
 from bench.console.pages import KEY, READS, addresses, application, page_paths, values_of

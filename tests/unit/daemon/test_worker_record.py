@@ -21,7 +21,6 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.owner.catalogue import read_catalogue
 from quarterjack.owner.workers import read_workers, running_runs, with_states
-from quarterjack.ports.records import Record
 from quarterjack.state.worker_record import (
     KEY,
     MOST_RUNS,
@@ -42,6 +41,7 @@ from quarterjack.state.worker_record import (
     parse_record,
     record_body,
 )
+from quarterjack.stores.records import Record
 from quarterjack.testing import Crash
 from quarterjack.worker.admission.admit import UNKNOWN_DELAY
 from quarterjack.worker.context import WorkerContext

@@ -19,13 +19,13 @@ from quarterjack import errors
 from quarterjack.domain.names import fire_ref
 from quarterjack.domain.run import DeadRunRow, EntryKind, RunState
 from quarterjack.domain.schedule import Freeze
-from quarterjack.dynamodb import rows
-from quarterjack.dynamodb.records import dead_put, record_row
-from quarterjack.dynamodb.rows import entry_row
-from quarterjack.dynamodb.schedules import freeze_row, head_row, revision_row
-from quarterjack.ports.records import Record
 from quarterjack.signals.catalogue import METRICS
 from quarterjack.state.transition import EndWords, Transition
+from quarterjack.stores import rows
+from quarterjack.stores.dead_index import dead_put
+from quarterjack.stores.records import Record, record_row
+from quarterjack.stores.rows import entry_row
+from quarterjack.stores.schedules import freeze_row, head_row, revision_row
 from quarterjack.web.remarks import remarks
 
 from docs import generate

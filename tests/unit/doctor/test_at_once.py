@@ -9,9 +9,9 @@ import pytest
 from quarterjack import Scheduler, Settings
 from quarterjack.doctor import Finding, Severity, run_checks, schedules
 from quarterjack.doctor.context import AwsProbe, ProbeAnswer, at_once
-from quarterjack.dynamodb.tables import TABLES
 from quarterjack.errors import Unavailable
 from quarterjack.owner.schedules.chain_health import check_chain
+from quarterjack.stores.tables import TABLES
 
 pytestmark = pytest.mark.cloud
 

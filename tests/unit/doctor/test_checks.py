@@ -25,8 +25,6 @@ from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.marks import StreamGap, StreamPosition, set_aside, write_gap, write_position
 from quarterjack.local.installation import create_queues
 from quarterjack.owner.catalogue import CataloguePublisher
-from quarterjack.ports.records import Record
-from quarterjack.ports.schedules import IncidentChange
 from quarterjack.services import connect, system_clock
 from quarterjack.state.backpressure import HoldLog, QueueHolds
 from quarterjack.state.worker_record import (
@@ -38,6 +36,8 @@ from quarterjack.state.worker_record import (
     owner_of,
     record_body,
 )
+from quarterjack.stores.records import Record
+from quarterjack.stores.schedules import IncidentChange
 from quarterjack.ticker.tick import tick
 
 from tests.support.builders import a_run

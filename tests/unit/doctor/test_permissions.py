@@ -10,9 +10,9 @@ import boto3
 import pytest
 from quarterjack import Settings
 from quarterjack.doctor import Severity, run_checks
-from quarterjack.dynamodb.tables import TABLES
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.local.processes import changed_environ
+from quarterjack.stores.tables import TABLES
 from quarterjack.testing.cloud import fresh_settings
 
 pytestmark = pytest.mark.cloud

@@ -14,8 +14,8 @@ from quarterjack.doctor import Finding, Severity, flow, history, schedules
 from quarterjack.doctor.context import DoctorContext, ProbeAnswer
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import MINUTE
-from quarterjack.dynamodb.agenda import CONFIG
-from quarterjack.dynamodb.rows import to_item
+from quarterjack.dynamodb.items import to_item
+from quarterjack.stores.agenda import CONFIG
 from quarterjack.testing import Harness, Hook
 
 from tests.support.slow_reads import SlowWorld

@@ -11,15 +11,14 @@ from quarterjack.domain.names import fire_ref
 from quarterjack.domain.run import DeadRunRow
 from quarterjack.dynamodb.dynamo_tables import DynamoTables
 from quarterjack.dynamodb.expressions import expressions
-from quarterjack.dynamodb.records import RowDeadIndex, RowRecords
-from quarterjack.dynamodb.schedules import RowSchedules
 from quarterjack.dynamodb.statements import statement
 from quarterjack.dynamodb.table_client import TableClient
-from quarterjack.dynamodb.tables import REVISIONS, RUNS, TABLES, RowQuery, RowWrite
 from quarterjack.errors import QuarterjackError, Unavailable
-from quarterjack.ports.records import Record
-from quarterjack.ports.schedules import IncidentChange
 from quarterjack.state.transition import RUNNING, Absent, AllOf, AnyOf, Change, Compare, Condition, Once, OneOf, Plus
+from quarterjack.stores.dead_index import DeadIndex
+from quarterjack.stores.records import Record, Records
+from quarterjack.stores.schedules import IncidentChange, ScheduleStore
+from quarterjack.stores.tables import REVISIONS, RUNS, TABLES, RowQuery, RowWrite
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, an_entry
 
@@ -49,7 +48,7 @@ class Installation:
         given: Any = client
         backoff = BatchBackoff(rounds=3, wait=lambda seconds: None)
         tables = DynamoTables({each: TableClient(given, f"p-{each.suffix}", backoff=backoff) for each in TABLES})
-        self.schedules, self.records, self.dead = RowSchedules(tables), RowRecords(tables), RowDeadIndex(tables)
+        self.schedules, self.records, self.dead = ScheduleStore(tables), Records(tables), DeadIndex(tables)
 
 
 Act = Callable[[Installation], object]

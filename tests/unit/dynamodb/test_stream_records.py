@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND, to_ms
-from quarterjack.dynamodb.history.stream_records import parse_records
-from quarterjack.dynamodb.rows import run_row, to_item
+from quarterjack.dynamodb.items import to_item
+from quarterjack.dynamodb.stream_records import parse_records
+from quarterjack.stores.rows import run_row
 
 from tests.support.builders import a_run
 

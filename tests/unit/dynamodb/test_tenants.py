@@ -10,9 +10,9 @@ import pytest
 from quarterjack.domain.schedule import freeze_key
 from quarterjack.domain.tenants.profile import INSTALLATION, Grant, TenantProfile, TenantState
 from quarterjack.domain.times import SECOND
-from quarterjack.dynamodb.tables import TENANTS
-from quarterjack.dynamodb.tenants.profiles import profile_of, profile_row
 from quarterjack.errors import TooNew, Unavailable, Unreadable
+from quarterjack.stores.tables import TENANTS
+from quarterjack.stores.tenants.profiles import profile_of, profile_row
 from quarterjack.testing.memory.calls import Detail, Hook
 from quarterjack.testing.memory.installation import Memory
 

@@ -10,10 +10,10 @@ from quarterjack.auditor.audit import audit
 from quarterjack.domain.options import CatchUp, Options
 from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import HOUR, MINUTE, SECOND
-from quarterjack.dynamodb.tables import RUNS
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.plan import LARGEST, plan_chain, timetable_of
 from quarterjack.state.catch_up import LARGEST_GAP, MOST_BACKFILLED, skipped_fires
+from quarterjack.stores.tables import RUNS
 from quarterjack.testing import Crash, Memory
 from quarterjack.ticker.tick import dispatch
 

@@ -14,7 +14,7 @@ from quarterjack.auditor.audit import audit
 from quarterjack.domain.job import RunLogger
 from quarterjack.fires.claim import FireClaim
 from quarterjack.fires.context import FireContext
-from quarterjack.ports.work_queue import RawMessage
+from quarterjack.ports.queues import RawMessage
 from quarterjack.testing import ManualClock, Memory
 from quarterjack.testing.process import Hand, make_worker, work_off
 from quarterjack.ticker.tick import dispatch, tick

@@ -21,12 +21,12 @@ from quarterjack.domain.notice import Notice, NoticeKind, notice_key
 from quarterjack.domain.payload import PAYLOADS, RESULTS
 from quarterjack.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_owner
 from quarterjack.domain.times import DAY, MINUTE, to_ms
-from quarterjack.dynamodb.records import dead_put
-from quarterjack.dynamodb.rows import present, run_row
-from quarterjack.dynamodb.tables import AGENDA, REVISIONS, RUNS
 from quarterjack.errors import QuarterjackError
-from quarterjack.ports.records import Record
 from quarterjack.state.backfill import RECORD, BackfillOrder, DefinitionSpan, StoredBackfill
+from quarterjack.stores.dead_index import dead_put
+from quarterjack.stores.records import Record
+from quarterjack.stores.rows import present, run_row
+from quarterjack.stores.tables import AGENDA, REVISIONS, RUNS
 
 from tests.support.scenes.neighbours import MARK, START, VICTIM, Neighbours
 

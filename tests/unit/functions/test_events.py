@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from quarterjack.domain.notice import BreakerNotice, notice_key
-from quarterjack.dynamodb.history.stream_records import parse_records
-from quarterjack.dynamodb.records import record_row
-from quarterjack.dynamodb.rows import present, to_item
+from quarterjack.dynamodb.items import to_item
+from quarterjack.dynamodb.stream_records import parse_records
 from quarterjack.errors import EventFailed, Unavailable
 from quarterjack.historian.events import events_of
-from quarterjack.ports.history.event_sink import FailedEvents
-from quarterjack.ports.records import Record
+from quarterjack.ports.receivers import FailedEvents
+from quarterjack.stores.records import Record, record_row
+from quarterjack.stores.rows import present
 from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import a_notice

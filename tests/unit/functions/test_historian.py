@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from quarterjack.dynamodb.rows import run_row, to_item
+from quarterjack.dynamodb.items import to_item
 from quarterjack.errors import Unavailable
 from quarterjack.historian import deliver, readers
 from quarterjack.historian.marks import changes_set_aside
 from quarterjack.ports.services import Services
+from quarterjack.stores.rows import run_row
 from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import NOON, a_run

@@ -10,7 +10,7 @@ import pytest
 from quarterjack import Retry
 from quarterjack.domain.times import MINUTE
 from quarterjack.fires.claim import TRACED
-from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.signals.catalogue import METRICS, Emitter
 from quarterjack.sqs.queues import SqsWorkQueue
 from quarterjack.testing import ManualClock

@@ -18,7 +18,7 @@ from quarterjack.historian.events import MOST, SILENT, TAKING, events_of, publis
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.marks import changes_set_aside
 from quarterjack.historian.readers import Reader
-from quarterjack.ports.history.event_sink import FailedEvents
+from quarterjack.ports.receivers import FailedEvents
 from quarterjack.ports.services import Services
 from quarterjack.testing import ManualClock
 from quarterjack.testing.memory.installation import Memory

@@ -17,7 +17,7 @@ from quarterjack.historian import readers
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.marks import StreamGap, gaps
 from quarterjack.historian.rebuild import RebuildSpec, rebuild
-from quarterjack.ports.history.run_stream import StreamPage, StreamShard, StreamTrimmed
+from quarterjack.ports.run_stream import StreamPage, StreamShard, StreamTrimmed
 from quarterjack.ports.services import Services
 from quarterjack.testing import Crash, Hook, ManualClock, Memory
 

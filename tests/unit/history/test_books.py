@@ -18,16 +18,16 @@ from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.names import RunRef, aside_ref, fire_ref, one_off_ref
 from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
-from quarterjack.dynamodb.rows import run_row
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.fold import fold
 from quarterjack.historian.pages import write_pages
 from quarterjack.historian.rebuild import RebuildReport, RebuildSpec, rebuild
 from quarterjack.history.read import Position, Reading, parse_position
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Services
 from quarterjack.state.history.entries import end_of, is_open
 from quarterjack.state.history.search import Search
+from quarterjack.stores.history.pages import ReadMeter
+from quarterjack.stores.rows import run_row
 from quarterjack.testing import ManualClock, Memory
 from quarterjack.testing.memory.calls import Crash, Detail, Hook
 

@@ -17,13 +17,13 @@ from quarterjack.domain.history.entry import HistoryEntry
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY, HOUR, SECOND
-from quarterjack.dynamodb.history.pages import RowHistory
-from quarterjack.dynamodb.tables import Row, RowQuery, TableDefinition
 from quarterjack.historian.fold import fold
 from quarterjack.history import budget, find, read
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.state.history.codec import PageColumns
 from quarterjack.state.history.merge import Merge
+from quarterjack.stores.history.books import History
+from quarterjack.stores.history.pages import ReadMeter
+from quarterjack.stores.tables import Row, RowQuery, TableDefinition
 
 from bench.history import T0, TENANT, Bench, CountedTables, ends, fire, one_off
 
@@ -90,7 +90,7 @@ class TimedBench(Bench):
     def __init__(self) -> None:
         super().__init__()
         self.tables = TimedTables()
-        self.services = replace(self.services, history=RowHistory(self.tables, retention=90 * DAY))
+        self.services = replace(self.services, history=History(self.tables, retention=90 * DAY))
 
     def written(self, changes: Iterable[RunChange], window: int = 5 * SECOND) -> int:
         """Deliver changes in batches; the number of entries: runs and places."""
@@ -118,7 +118,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadMeter]]:
 
     monkeypatch.setattr(read, "PageColumns", TimedColumns)
     monkeypatch.setattr(read, "Merge", TimedMerge)
-    monkeypatch.setattr("quarterjack.ports.history.pages.ReadMeter", NotedMeter)
+    monkeypatch.setattr("quarterjack.stores.history.pages.ReadMeter", NotedMeter)
     return iter([meters])
 
 

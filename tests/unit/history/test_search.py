@@ -17,12 +17,12 @@ from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.fold import fold
 from quarterjack.historian.pages import write_pages
 from quarterjack.history.read import Reading, parse_position
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.ports.services import Services
 from quarterjack.state.history.codec import decode, encode
 from quarterjack.state.history.entries import corrected, entry_of, order_of
 from quarterjack.state.history.fold import PAGE, PART, parts
 from quarterjack.state.history.search import MOST_NAMES, Search, summary_from, summary_of
+from quarterjack.stores.history.pages import ReadMeter
 from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import NOON, OWNER, a_one_off, a_run

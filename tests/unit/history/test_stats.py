@@ -19,9 +19,9 @@ from quarterjack.historian.fold import fold
 from quarterjack.historian.pages import write_pages
 from quarterjack.history import statistics
 from quarterjack.history.budget import PageBudget
-from quarterjack.ports.history.pages import ReadMeter
 from quarterjack.sdk.history.day_stats import DayStats
 from quarterjack.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
+from quarterjack.stores.history.pages import ReadMeter
 from quarterjack.testing import ManualClock, Memory
 
 from tests.support.builders import a_run

@@ -11,10 +11,10 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto import mock_aws
-from quarterjack.dynamodb.tables import RUNS, TABLES
 from quarterjack.local.installation import create_bucket, create_queues, create_tables, provision
 from quarterjack.settings import Settings
 from quarterjack.sqs.routing import QUEUES, WORK
+from quarterjack.stores.tables import RUNS, TABLES
 from quarterjack.testing.cloud import fresh_settings
 
 

@@ -9,10 +9,10 @@ import pytest
 from quarterjack.domain.audit import AuditAct, Caller
 from quarterjack.domain.tenants.api_key import ApiKey, check_key_name, parse_key
 from quarterjack.domain.times import DAY, SECOND, from_ms
-from quarterjack.dynamodb.tenants.api_keys import key_of, key_row
 from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable, Unreadable
 from quarterjack.fires.context import FireContext
 from quarterjack.owner.api_keys import authenticate, create_key, revoke_key
+from quarterjack.stores.tenants.api_keys import key_of, key_row
 from quarterjack.testing import ManualClock
 from quarterjack.testing.memory.calls import Detail, Hook
 from quarterjack.testing.memory.installation import Memory

@@ -15,9 +15,9 @@ from quarterjack import Scheduler
 from quarterjack.auditor.closing import close_days
 from quarterjack.domain.audit import AuditAct, AuditLineRow, digest_of
 from quarterjack.domain.times import SECOND
-from quarterjack.dynamodb.tables import AUDIT, RUNS, Row
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.state.backfill import RECORD, BackfillState
+from quarterjack.stores.tables import AUDIT, RUNS, Row
 from quarterjack.testing import Crash, Detail, Hook
 from quarterjack.testing.memory.tables import MemoryTables
 

@@ -33,10 +33,10 @@ from quarterjack.domain.policies import Policies, parse_policies
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.errors import Unavailable
 from quarterjack.owner.catalogue import CataloguePublisher, KnownNames, read_catalogue
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.ready_jobs.command import command_job
 from quarterjack.ready_jobs.http import http_job
+from quarterjack.stores.records import Record
 
 from tests.support.scenes.world import NOON, Faults, World, fails
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 from quarterjack.domain.tenants.limits import AcceptedRate, RateWord
 from quarterjack.domain.times import SECOND
-from quarterjack.ports.tenants.usage import TenantUsage
 from quarterjack.state.lease import SKEW
+from quarterjack.stores.tenants.usage import TenantUsage
 from quarterjack.testing import ManualClock, Memory
 
 from tests.support.scenes.world import NOON, START, Faults, fails

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from quarterjack.ports.records import PAGE_MS
+from quarterjack.stores.paging import PAGE_MS
 from quarterjack.testing.process import bury_all
 
 from tests.support.scenes.dead_runs import a_world, die_of_failure

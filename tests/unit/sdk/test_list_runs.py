@@ -14,7 +14,6 @@ from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput, Misconfigured, NotFound
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.pages import write_pages
-from quarterjack.ports.records import Record
 from quarterjack.settings import Settings
 from quarterjack.state.worker_record import (
     KEY,
@@ -26,6 +25,7 @@ from quarterjack.state.worker_record import (
     owner_of,
     record_body,
 )
+from quarterjack.stores.records import Record
 from quarterjack.testing import Harness, ManualClock, Memory
 from quarterjack.testing.process import Hand, make_worker
 from quarterjack.ticker.tick import tick

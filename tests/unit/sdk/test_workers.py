@@ -13,7 +13,6 @@ from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.fires.backpressure import KEY as HOLDS
 from quarterjack.fires.backpressure import OWNER
-from quarterjack.ports.records import Record
 from quarterjack.state.backpressure import HoldLog, QueueHolds
 from quarterjack.state.worker_record import (
     KEY,
@@ -27,6 +26,7 @@ from quarterjack.state.worker_record import (
     owner_of,
     record_body,
 )
+from quarterjack.stores.records import Record
 
 from tests.support.scenes.world import NOON, START, Faults, World, at, fails
 

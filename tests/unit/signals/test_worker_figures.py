@@ -11,7 +11,7 @@ from quarterjack import Scheduler
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
-from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.settings import Metered
 from quarterjack.signals.catalogue import METRICS, Emitter
 from quarterjack.signals.measurement import Measurement

@@ -11,9 +11,9 @@ import boto3
 import quarterjack
 from quarterjack import Scheduler, Tenants
 from quarterjack.domain.message import decode
-from quarterjack.dynamodb.agenda import RowAgenda
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.services import connect, system_clock
+from quarterjack.stores.agenda import Agenda
 from quarterjack.testing import Memory
 from quarterjack.testing.cloud import fresh_settings
 from quarterjack.ticker.tick import tick
@@ -92,6 +92,6 @@ def test_a_message_is_sent_though_no_weight_can_be_read() -> None:
     memory = Memory(system_clock)
     faults = Faults().at("layout", before=fails, times=None)
     agenda = memory.connect(faults).agenda
-    assert isinstance(agenda, RowAgenda)
+    assert isinstance(agenda, Agenda)
     assert [agenda.weight_of("acme") for _ in range(9)] == [1] * 9
     assert faults.verbs().count("layout") == 2, "one call and its repetition, and then none for ten seconds"

@@ -15,8 +15,8 @@ from quarterjack.domain.options import CatchUpWord
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import MINUTE, SECOND, from_ms
 from quarterjack.fires.backpressure import KEY, OWNER, read_hold_log
-from quarterjack.ports.records import Record
 from quarterjack.state.backpressure import FLOOR, Limits
+from quarterjack.stores.records import Record
 from quarterjack.testing import Memory
 from quarterjack.testing.process import Hand, make_worker
 

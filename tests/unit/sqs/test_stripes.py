@@ -21,8 +21,8 @@ from quarterjack.domain.names import fire_ref
 from quarterjack.domain.queue import Queue, Stripe, striped, striped_text
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
 from quarterjack.local.installation import create_queues
+from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import OutgoingMessage
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings, from_environment
 from quarterjack.sqs.queues import SqsWorkQueue

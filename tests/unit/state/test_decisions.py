@@ -11,12 +11,12 @@ from quarterjack.domain.policies import Backoff, Delivery, Policies, Retry, Star
 from quarterjack.domain.run import TERMINAL, WAITING, Failure, RunState
 from quarterjack.domain.schedule import ClosedBy
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.dynamodb.rows import run_of
 from quarterjack.state.lease import LEASE, SKEW, lease
 from quarterjack.state.refusal import OnExisting, OnRefusedLease, Refusal, on_existing, on_refused_lease, refused_by
 from quarterjack.state.retry import MAX_SLICES, GiveUp, RetryAt, after_failure, is_permanent, stuck
 from quarterjack.state.start import EARLY, HOLD, MAX_DELAY, delay_for, is_past_deadline
 from quarterjack.state.transition import holds
+from quarterjack.stores.rows import run_of
 
 from tests.support.builders import NOON, a_revision, a_run
 from tests.support.rows import NOW, SITUATIONS

@@ -11,11 +11,11 @@ from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.history.transition_line import TransitionKind, TransitionLine, line_of, parse_line
 from quarterjack.domain.names import aside_ref, fire_ref, one_off_ref
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.dynamodb.rows import run_of
 from quarterjack.errors import Unreadable
 from quarterjack.state.before_start import reschedule
 from quarterjack.state.history.run_changes import transition_of
 from quarterjack.state.transition import Transition, holds
+from quarterjack.stores.rows import run_of
 from quarterjack.testing.memory.tables import changed_row
 
 from tests.support.builders import BOOM, NOON, OWNER, a_one_off, a_run

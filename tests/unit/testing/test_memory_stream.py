@@ -8,7 +8,7 @@ import pytest
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunState
 from quarterjack.jobs import Registry
-from quarterjack.ports.history.run_stream import StreamTrimmed
+from quarterjack.ports.run_stream import StreamTrimmed
 from quarterjack.testing import Harness, ManualClock, Memory
 
 from tests.support.builders import a_run

@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from quarterjack.dynamodb.dynamo_tables import DynamoTables
-from quarterjack.dynamodb.schedules import RowSchedules
 from quarterjack.dynamodb.table_client import TableClient
-from quarterjack.dynamodb.tables import TABLES
-from quarterjack.ports.schedules import IncidentChange
 from quarterjack.ports.services import Services
+from quarterjack.stores.schedules import IncidentChange, ScheduleStore
+from quarterjack.stores.tables import TABLES
 from quarterjack.testing.process import bury_all, make_worker
 
 from tests.support.scenes.incidents import Scene
@@ -23,7 +22,7 @@ class Transactions:
     def __init__(self) -> None:
         self.rows: list[int] = []
         table = TableClient(self, "t")  # type: ignore[arg-type]  # it can but call
-        self.schedules = RowSchedules(DynamoTables(dict.fromkeys(TABLES, table)))
+        self.schedules = ScheduleStore(DynamoTables(dict.fromkeys(TABLES, table)))
 
     def call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         assert operation == "transact_write_items"

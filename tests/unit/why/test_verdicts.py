@@ -12,15 +12,15 @@ from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.domain.names import RunRef, parse_run_id
 from quarterjack.domain.tenants.profile import TenantProfile
 from quarterjack.domain.times import to_ms
-from quarterjack.dynamodb.tables import AUDIT, RUNS
 from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
 from quarterjack.fires.backpressure import KEY, OWNER
 from quarterjack.fires.lines import change_cap
 from quarterjack.owner.catalogue import CataloguePublisher
-from quarterjack.ports.records import Record
 from quarterjack.ready_jobs.command import command_job
 from quarterjack.state.backpressure import HoldLog, QueueHolds
 from quarterjack.state.tenants.slots import ConcurrencyCap
+from quarterjack.stores.records import Record
+from quarterjack.stores.tables import AUDIT, RUNS
 from quarterjack.testing import Detail, Harness, Hook
 from quarterjack.ticker.tick import tick
 from quarterjack.timing import Rule

@@ -10,7 +10,6 @@ from quarterjack import Cause, Registry, Verdict
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import UnknownJobWarning
-from quarterjack.ports.records import Record
 from quarterjack.state.worker_record import (
     KEY,
     JobNames,
@@ -21,6 +20,7 @@ from quarterjack.state.worker_record import (
     owner_of,
     record_body,
 )
+from quarterjack.stores.records import Record
 from quarterjack.testing import Harness
 
 from tests.support.scenes.world import Faults

@@ -14,7 +14,7 @@ from quarterjack.domain.message import LONGEST_BODY, decode_letter
 from quarterjack.domain.run import EntryKind
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import Misconfigured
-from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.state.lease import HEARTBEAT, LEASE, SKEW
 from quarterjack.state.refusal import deaths
 from quarterjack.testing import Crash

@@ -10,7 +10,7 @@ import typer
 from quarterjack import Tenants
 from quarterjack.cli.parameters import Yes, matching
 from quarterjack.cli.shell import Shell
-from quarterjack.ports.tenants.secrets import LARGEST
+from quarterjack.ports.secrets import LARGEST
 
 app = typer.Typer(
     help="List, set and delete the secrets that runs of the tenant (--tenant) look up.", no_args_is_help=True

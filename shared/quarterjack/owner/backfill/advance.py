@@ -23,7 +23,6 @@ from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import fire_message, send
 from quarterjack.fires.context import FireContext, read_revision
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.state.backfill import (
     RECORD,
@@ -43,6 +42,7 @@ from quarterjack.state.backfill import (
     walk,
 )
 from quarterjack.state.before_start import revive
+from quarterjack.stores.records import Record
 from quarterjack.timing import Timetable, timetable
 
 log = logging.getLogger(__name__)

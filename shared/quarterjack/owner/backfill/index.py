@@ -13,9 +13,9 @@ from itertools import islice
 
 from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.times import stamp
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
 from quarterjack.state.backfill import StoredBackfill
+from quarterjack.stores.records import Record
 
 LINE = "~begun~"  # a line's key begins so
 MOST_LINES = 5_000  # that a listing reads: about 1 MB

@@ -21,10 +21,10 @@ from quarterjack.fires.context import FireContext, read_revision, run_must_exist
 from quarterjack.owner.limits import bounded
 from quarterjack.owner.quotas import put_payload
 from quarterjack.owner.runs.submit import SameTime, submit
-from quarterjack.ports.records import ReadBudget, RowPage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.transition import Absent, Compare, Condition, all_of
+from quarterjack.stores.paging import ReadBudget, RowPage
 
 Check = Callable[[RunRow], object]
 AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too

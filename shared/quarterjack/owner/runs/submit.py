@@ -32,8 +32,8 @@ from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.gates import admitted
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Services
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.limits import arming
 from quarterjack.owner.schedules.begin import begin, begin_again, goes_on, taken_over
 from quarterjack.owner.schedules.client_tokens import ChangeResult, ScheduleCall, change
-from quarterjack.ports.records import Record
 from quarterjack.state.incidents import resumed
+from quarterjack.stores.records import Record
 from quarterjack.timing import Rule, pin
 
 log = logging.getLogger(__name__)

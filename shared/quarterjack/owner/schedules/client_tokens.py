@@ -12,9 +12,9 @@ from quarterjack.domain.times import DAY
 from quarterjack.errors import Conflict, KeyReused, NotFound, Unavailable
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.withdraw import withdraw
-from quarterjack.ports.records import Record
-from quarterjack.ports.schedules import RevisionBatch, RevisionKey, ScheduleStore
 from quarterjack.ports.services import Services
+from quarterjack.stores.records import Record
+from quarterjack.stores.schedules import RevisionBatch, RevisionKey, ScheduleStore
 
 RACES = 5  # lost races before Conflict is raised
 _TOKEN_RACES = 3  # writes that another call with the same token may win

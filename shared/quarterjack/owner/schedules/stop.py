@@ -27,7 +27,7 @@ from quarterjack.fires.plan import end_of
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.schedules.arm import resume
 from quarterjack.owner.schedules.client_tokens import RACES, ChangeResult, ScheduleCall, change
-from quarterjack.ports.records import Record
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

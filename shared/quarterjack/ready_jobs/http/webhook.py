@@ -14,7 +14,7 @@ from quarterjack.concurrency.pools import RequestPool
 from quarterjack.domain.history.outgoing_event import EventTarget, OutgoingEvent
 from quarterjack.domain.job import Context
 from quarterjack.errors import EventFailed, EventRefused, InvalidInput, Misconfigured, Permanent
-from quarterjack.ports.history.event_sink import FailedEvents
+from quarterjack.ports.receivers import FailedEvents
 from quarterjack.ready_jobs.http.exchange import JobResponse, Watchdog, exchange
 from quarterjack.ready_jobs.http.guard import checked_url, guard_of
 from quarterjack.ready_jobs.http.secrets import Secret, resolve

@@ -25,9 +25,9 @@ from quarterjack.domain.schedule import Declaration
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, JobError, QuarterjackError, Unavailable
 from quarterjack.jobs import Registry
-from quarterjack.ports.records import Record
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.state.lease import SKEW
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from quarterjack.sdk.views import RunTransition, view_of
 
 if TYPE_CHECKING:
     from quarterjack.domain.history.transition_line import TransitionKind, TransitionKindWord, TransitionLine
-    from quarterjack.ports.history.archive import Archive
+    from quarterjack.ports.buckets import Archive
 
 
 class ArchiveMethods(SchedulerBase):

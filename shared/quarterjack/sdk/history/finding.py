@@ -190,7 +190,7 @@ class FindMethods(InstallationMethods):
         listing = Listing("list_runs", tenant, search, *bounds)
         from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (as above)
         from quarterjack.history.find import Finder, FindSpec  # noqa: PLC0415 (as above)
-        from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
+        from quarterjack.stores.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
         spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))
         position, meter = listing.position(cursor), ReadMeter()

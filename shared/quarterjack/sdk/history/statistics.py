@@ -74,8 +74,8 @@ class HistoryMethods(SchedulerBase):
         if last < 0:  # before 1970, which the keys of days have no room for
             return []
         from quarterjack.history.statistics import daily  # noqa: PLC0415 (`import quarterjack` need not take its time)
-        from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.day_stats import day_stats  # noqa: PLC0415 (as above)
+        from quarterjack.stores.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
         found = daily(self.tenant, first=max(first, 0), last=last, services=self.session.services, meter=ReadMeter())
         lines: list[DayStats] = []
@@ -99,8 +99,8 @@ class HistoryMethods(SchedulerBase):
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no statistics; switch it on first")
         from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.history.statistics import hourly  # noqa: PLC0415 (`import quarterjack` need not take its time)
-        from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.day_stats import hourly_outcomes  # noqa: PLC0415 (as above)
+        from quarterjack.stores.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
         meter, now = ReadMeter(), self.session.clock()
         found = hourly(

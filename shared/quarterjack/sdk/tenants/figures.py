@@ -83,8 +83,8 @@ class FigureMethods:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no figures of tenants; switch it on first")
         from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.history.recent import recent, waiting  # noqa: PLC0415 (`import quarterjack` need not take its time)
-        from quarterjack.ports.history.pages import ReadMeter  # noqa: PLC0415 (as above)
         from quarterjack.state.history.stats import quantile  # noqa: PLC0415 (as above)
+        from quarterjack.stores.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
         now, services, meters = self.session.clock(), self.session.services, (ReadMeter(), ReadMeter())
         found = recent(

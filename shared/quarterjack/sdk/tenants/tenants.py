@@ -35,7 +35,7 @@ from quarterjack.errors import InvalidInput, NotFound, shorten
 from quarterjack.fires.acts import line_of
 from quarterjack.fires.context import FireContext
 from quarterjack.owner import tenants as acts
-from quarterjack.ports.tenants.secrets import StoredSecret, storable_value
+from quarterjack.ports.secrets import StoredSecret, storable_value
 from quarterjack.sdk.connected import Connected
 from quarterjack.sdk.tenants.breaking import BreakerMethods
 from quarterjack.sdk.tenants.erasing import ErasureMethods

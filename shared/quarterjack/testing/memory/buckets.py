@@ -16,10 +16,8 @@ from quarterjack.domain.payload import (
     size,
 )
 from quarterjack.errors import NotFound
-from quarterjack.ports.history.archive import OriginalObject
-from quarterjack.ports.payloads import KeptObjects
+from quarterjack.ports.buckets import KeptObjects, Lock, ObjectPage, ObjectVersion, OriginalObject
 from quarterjack.ports.services import Clock
-from quarterjack.ports.tenants.erasure import Lock, ObjectPage, ObjectVersion
 from quarterjack.testing.memory.calls import Calls
 
 _PAGE = 100  # versions of one listing: small pages find more interleavings

@@ -25,22 +25,23 @@ from quarterjack.domain.queue import Stripe, stripes_of
 from quarterjack.domain.run import AgendaEntry, RunRow
 from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.times import DAY, SECOND
-from quarterjack.dynamodb.agenda import RowAgenda
-from quarterjack.dynamodb.audit import RowAudit, line_of
-from quarterjack.dynamodb.history.pages import RowHistory
-from quarterjack.dynamodb.ledger import RowLedger
-from quarterjack.dynamodb.leftovers import RowLeftovers
-from quarterjack.dynamodb.records import RowDeadIndex, RowRecords
-from quarterjack.dynamodb.rows import entry_of, present, readable, run_of, shard_key
-from quarterjack.dynamodb.schedules import RowSchedules, head_of, head_row, revision_of, revision_row
-from quarterjack.dynamodb.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES, TABLES, Row
-from quarterjack.dynamodb.tenants.api_keys import RowApiKeys
-from quarterjack.dynamodb.tenants.erasure.rows import RowErasures
-from quarterjack.dynamodb.tenants.profiles import RowTenants
-from quarterjack.dynamodb.tenants.usage import RowUsage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.sqs.routing import DEAD, WORK
 from quarterjack.state.backpressure import Limits
+from quarterjack.stores.agenda import Agenda
+from quarterjack.stores.audit import Audit, line_of
+from quarterjack.stores.dead_index import DeadIndex
+from quarterjack.stores.history.books import History
+from quarterjack.stores.ledger import Ledger
+from quarterjack.stores.leftovers import Leftovers
+from quarterjack.stores.records import Records
+from quarterjack.stores.rows import entry_of, present, readable, run_of, shard_key
+from quarterjack.stores.schedules import ScheduleStore, head_of, head_row, revision_of, revision_row
+from quarterjack.stores.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES, TABLES, Row
+from quarterjack.stores.tenants.api_keys import ApiKeyStore
+from quarterjack.stores.tenants.erasures import ErasureStore
+from quarterjack.stores.tenants.profiles import TenantStore
+from quarterjack.stores.tenants.usage import TenantUsage
 from quarterjack.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
 from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable
 from quarterjack.testing.memory.job_tables import commit_items, no_tables
@@ -146,11 +147,11 @@ class Memory:
             SlowReads(self._latency, hook or Hook()), self._lock, attempts=attempts, rounds=rounds, stats=stats
         )
         tables, receiver = self._tables_of(calls), Receiver(calls, self._clock, self._idle)
-        tenants = RowTenants(tables)
+        tenants = TenantStore(tables)
         return Services(
-            schedules=RowSchedules(tables, tenants),
-            ledger=RowLedger(tables, retention=self._retention),
-            agenda=RowAgenda(tables, shards=self._shards, clock=self._clock),
+            schedules=ScheduleStore(tables, tenants),
+            ledger=Ledger(tables, retention=self._retention),
+            agenda=Agenda(tables, shards=self._shards, clock=self._clock),
             work=MemoryWorkQueue(
                 calls,
                 self.stripes,
@@ -161,19 +162,19 @@ class Memory:
                 low_age=self._low_age,
             ),
             dead=MemoryDeadQueue(calls, self.dead, receiver),
-            dead_index=RowDeadIndex(tables),
+            dead_index=DeadIndex(tables),
             payloads=MemoryPayloads(calls, self._payloads, self._clock),
-            records=RowRecords(tables),
-            leftovers=RowLeftovers(tables),
-            history=RowHistory(tables, retention=self._retention),
+            records=Records(tables),
+            leftovers=Leftovers(tables),
+            history=History(tables, retention=self._retention),
             stream=MemoryRunStream(calls, self._runs, shards=self.stream_shards),
             archive=MemoryArchive(calls, self.archived),
-            audit=RowAudit(tables),
+            audit=Audit(tables),
             tenants=tenants,
-            usage=RowUsage(tables),
-            erasures=RowErasures(tables),
+            usage=TenantUsage(tables),
+            erasures=ErasureStore(tables),
             objects=MemoryVersions(calls, self._payloads, self.archived, self._clock),
-            api_keys=RowApiKeys(tables),
+            api_keys=ApiKeyStore(tables),
             identity=lambda: IDENTITY,
             notices=MemoryNotices(calls, self.published),
             secrets=MemorySecrets(calls, self._parameters, self._clock),

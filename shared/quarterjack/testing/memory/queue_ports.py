@@ -12,8 +12,8 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import Stripe, lanes, stripes_of_part
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.errors import Unavailable
+from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.ports.services import Clock
-from quarterjack.ports.work_queue import OutgoingMessage, RawMessage
 from quarterjack.sqs.routing import (
     BATCH,
     MAX_VISIBILITY,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 
 from quarterjack.domain.times import SECOND
+from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Clock
-from quarterjack.ports.work_queue import RawMessage
 from quarterjack.sqs.routing import MAX_RECEIVES, MAX_VISIBILITY, RETENTION
 from quarterjack.state.backpressure import QueueDepth
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from quarterjack.domain.notice import Notice
-from quarterjack.ports.history.event_sink import FailedEvents
+from quarterjack.ports.receivers import FailedEvents
 from quarterjack.testing.memory.calls import Calls
 
 

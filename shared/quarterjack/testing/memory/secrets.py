@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from quarterjack.ports.tenants.secrets import StoredSecret, no_secret, place_of, storable_value
+from quarterjack.ports.secrets import StoredSecret, no_secret, place_of, storable_value
 from quarterjack.testing.memory.calls import Calls
 
 PREFIX = "memory"

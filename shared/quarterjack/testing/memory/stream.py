@@ -10,11 +10,11 @@ from zlib import crc32
 
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.times import DAY, SECOND
-from quarterjack.dynamodb.history.stream_records import Record, parse_records
-from quarterjack.dynamodb.rows import to_item
-from quarterjack.dynamodb.tables import RUNS, Row
-from quarterjack.ports.history.run_stream import STREAM_DAYS, StreamPage, StreamShard, StreamTrimmed
+from quarterjack.dynamodb.items import to_item
+from quarterjack.dynamodb.stream_records import Record, parse_records
+from quarterjack.ports.run_stream import STREAM_DAYS, StreamPage, StreamShard, StreamTrimmed
 from quarterjack.ports.services import Clock
+from quarterjack.stores.tables import RUNS, Row
 from quarterjack.testing.memory.calls import Calls, MemoryTable
 
 PAGE = 1_000  # records of one read, as DynamoDB's

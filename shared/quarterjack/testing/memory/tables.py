@@ -10,11 +10,12 @@ from typing import Any
 from zlib import crc32
 
 from quarterjack.domain.names import RunRef
-from quarterjack.dynamodb.history.rows import size_of
-from quarterjack.dynamodb.rows import present
 from quarterjack.dynamodb.statements import statement
 from quarterjack.dynamodb.table_client import READS, STATEMENTS, WRITES
-from quarterjack.dynamodb.tables import (
+from quarterjack.state.transition import Change, Condition, Once, Plus, holds
+from quarterjack.stores.history.pages import UNIT, size_of
+from quarterjack.stores.rows import present
+from quarterjack.stores.tables import (
     AGENDA,
     RUNS,
     Answer,
@@ -26,8 +27,6 @@ from quarterjack.dynamodb.tables import (
     TableDefinition,
     TableRow,
 )
-from quarterjack.ports.history.pages import UNIT
-from quarterjack.state.transition import Change, Condition, Once, Plus, holds
 from quarterjack.testing.memory.calls import Calls, MemoryTable
 from quarterjack.testing.memory.job_tables import no_tables
 

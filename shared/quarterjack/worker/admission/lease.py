@@ -14,11 +14,11 @@ from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import MISSED, AgendaEntry, EntryKind, FailedAttemptRow, RunRow
 from quarterjack.errors import Unavailable
-from quarterjack.ports.ledger import TransitionResult
 from quarterjack.state.lease import SKEW, lease, lease_end, takeable_at
 from quarterjack.state.refusal import vanished
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.transition import Transition
+from quarterjack.stores.ledger import TransitionResult
 from quarterjack.worker.admission.concurrency import is_covered
 from quarterjack.worker.admission.granted import barred, is_believed
 from quarterjack.worker.admission.refused import RETRY_AFTER, record, refused

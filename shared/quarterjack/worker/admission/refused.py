@@ -9,7 +9,6 @@ from quarterjack.domain.message import REJECTED, DeadLetter, Message, Wait
 from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
-from quarterjack.ports.ledger import Ledger
 from quarterjack.ports.services import Services
 from quarterjack.state.before_start import give_up
 from quarterjack.state.ending import cancel_waiting, exhaust, expire, lose
@@ -17,6 +16,7 @@ from quarterjack.state.lease import has_live_lease, takeable_at
 from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
 from quarterjack.state.tenants.breaker import breaker_of
+from quarterjack.stores.ledger import Ledger
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 

@@ -21,10 +21,10 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import FireContext, TickCounts, next_look
 from quarterjack.fires.lines import line_of
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.overlap import SLOT, RunHolder, Slot, ref_of
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

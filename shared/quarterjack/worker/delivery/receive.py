@@ -21,11 +21,11 @@ from quarterjack.domain.schedule import Revision, freeze_key
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable, Unreadable
 from quarterjack.fires.claim import lane_of, outgoing
-from quarterjack.ports.ledger import BatchReadResult
-from quarterjack.ports.schedules import RevisionBatch, RevisionKey
-from quarterjack.ports.work_queue import RawMessage
+from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec, of_one_off, of_schedule, says_more
 from quarterjack.state.start import MAX_DELAY
+from quarterjack.stores.ledger import BatchReadResult
+from quarterjack.stores.schedules import RevisionBatch, RevisionKey
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.stages import Acknowledgement, Action, InFlightMessage, Outcome, ReceivedMessage
 

@@ -7,8 +7,8 @@ import threading
 
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
+from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Services
-from quarterjack.ports.work_queue import WorkQueue
 from quarterjack.state.lease import lease_end, renew, takeable_at
 from quarterjack.worker.slots import SlotPool
 from quarterjack.worker.stages import InFlightMessage

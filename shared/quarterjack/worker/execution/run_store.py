@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quarterjack.domain.run import SiblingRows
-from quarterjack.ports.ledger import BesideKind, CommitResult
+from quarterjack.stores.ledger import BesideKind, CommitResult
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import LeasedRun
 

@@ -16,10 +16,10 @@ from quarterjack.domain.run import FailedAttemptRow, Failure
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.logs import AtOnce
-from quarterjack.ports.ledger import BesideKind, TransitionResult
 from quarterjack.state.lease import cancelled, continue_, die, release, retry, succeed
 from quarterjack.state.retry import GiveUp, after_failure
 from quarterjack.state.transition import Transition
+from quarterjack.stores.ledger import BesideKind, TransitionResult
 from quarterjack.worker.admission.concurrency import give_back
 from quarterjack.worker.admission.refused import record
 from quarterjack.worker.ahead import dated

@@ -11,9 +11,9 @@ import pytest
 from quarterjack import Redriven, Run, RunState
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.times import DAY
-from quarterjack.dynamodb.tables import RUNS
 from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
 from quarterjack.owner.runs.redrive import replay_ref
+from quarterjack.stores.tables import RUNS
 from quarterjack.testing import Crash, Hook
 from quarterjack.testing.process import bury_all
 

@@ -10,8 +10,8 @@ import pytest
 from quarterjack import Context, Retry, Run, RunState, Scheduler, Start
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.policies import Overrides, overrides
-from quarterjack.dynamodb.tables import REVISIONS, RUNS
 from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unavailable
+from quarterjack.stores.tables import REVISIONS, RUNS
 from quarterjack.testing import Crash
 
 from tests.support.scenes.dead_runs import a_world, healed

@@ -13,8 +13,8 @@ from quarterjack.domain.message import UNREADABLE, DeadLetter, Message
 from quarterjack.domain.names import RunRef, aside_ref, fire_ref, one_off_ref, parse_run_id
 from quarterjack.domain.run import EntryKind
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.dynamodb.tables import REVISIONS, RUNS
-from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.ports.queues import OutgoingMessage
+from quarterjack.stores.tables import REVISIONS, RUNS
 from quarterjack.testing.process import bury_all
 from quarterjack.undertaker.bury import RETURNS, bury_one
 

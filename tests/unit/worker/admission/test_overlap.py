@@ -13,7 +13,7 @@ from quarterjack.domain.options import OverlapWord
 from quarterjack.domain.run import TERMINAL, EntryKind
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.fires.claim import message_of
-from quarterjack.ports.work_queue import OutgoingMessage
+from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.state.lease import renew, succeed
 from quarterjack.state.overlap import SLOT, Slot
 from quarterjack.testing import Crash, Detail

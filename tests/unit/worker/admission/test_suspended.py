@@ -8,7 +8,7 @@ import pytest
 from quarterjack import RunState, Scheduler
 from quarterjack.domain.tenants.profile import TenantProfile, TenantState
 from quarterjack.domain.times import SECOND
-from quarterjack.dynamodb.tables import REVISIONS, RUNS, TENANTS
+from quarterjack.stores.tables import REVISIONS, RUNS, TENANTS
 from quarterjack.testing import Detail
 from quarterjack.testing.process import Hand, work_off
 from quarterjack.worker.admission.tenant_state import RETURN, UNREAD

@@ -1,0 +1,40 @@
+"""Rows in DynamoDB's JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quarterjack.state.transition import Value
+
+Item = dict[str, dict[str, Any]]
+
+
+def encode(value: Value) -> dict[str, Any]:
+    """A value in DynamoDB's JSON."""
+    kind = type(value)
+    if kind is str:
+        return {"S": value}
+    if kind is int:
+        return {"N": str(value)}
+    if kind is bytes:
+        return {"B": value}
+    return {"BOOL": value} if kind is bool else {"S": str(value)}
+
+
+def to_item(row: Mapping[str, Value]) -> Item:
+    return {name: encode(value) for name, value in row.items()}
+
+
+def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:
+    """The reverse of ``to_item``."""
+    try:
+        return {name: int(v) if kind == "N" else v for name, attribute in item.items() for kind, v in attribute.items()}
+    except ValueError:
+        return {name: _foreign(attribute) for name, attribute in item.items()}
+
+
+def _foreign(attribute: Mapping[str, Any]) -> Any:
+    """Quarterjack's numbers are whole. Another number, of a later release, stays text, so that the rest of its row can be read."""
+    ((kind, value),) = attribute.items()
+    return int(value) if kind == "N" and value.removeprefix("-").isdecimal() else value

@@ -1,1 +1,0 @@
-"""All that the tables and buckets have of one tenant."""

@@ -1,1 +1,0 @@
-"""What belongs to a tenant itself: its profile, API keys and secrets, and its erasure."""

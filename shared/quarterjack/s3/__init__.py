@@ -1,0 +1,1 @@
+"""S3: large payloads, the archive, and the versions of objects."""

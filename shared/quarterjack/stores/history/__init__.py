@@ -1,0 +1,1 @@
+"""The history's books: pages of entries, by tenant and day."""

@@ -1,0 +1,230 @@
+"""Runs, attempts and agenda entries as rows of DynamoDB and back. Empty attributes are not written: a row is billed by size."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from quarterjack.domain.message import GARBAGE, check_schema, unreadable
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.run import (
+    AgendaEntry,
+    EntryKind,
+    FailedAttemptRow,
+    Failure,
+    RunRow,
+    RunState,
+    SiblingRows,
+    parse_entry_key,
+)
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import QuarterjackError, Unreadable
+from quarterjack.state.transition import Value
+
+log = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_NUMBERS = (
+    "due",
+    "not_before",
+    "created_at",
+    "fence",
+    "attempt",
+    "max_attempts",
+    "lease_until",
+    "started_at",
+    "leased_at",
+    "published_at",
+    "lined_up_at",
+    "ended_at",
+    "scheduled_at",
+    "skipped",
+    "skipped_until",
+    "defined_by",
+)
+_ALWAYS = frozenset({"fence", "attempt", "due", "not_before"})  # conditions compare them, so that zeros are written too
+_TEXTS = (
+    *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
+    *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act", "actor"),
+)
+_PLAIN = frozenset((*_NUMBERS, *_TEXTS))
+
+_ATTEMPT = ("number", "fence", "worker", "started_at", "ended_at", "next_attempt_at")  # named as the fields
+_FAILURE = {
+    "error_type": "kind",
+    "error": "message",
+    "traceback": "traceback",
+    "error_code": "code",
+    "permanent": "permanent",
+}  # attribute: field
+
+_READ_NUMBERS = (*_NUMBERS, "buried_at", "slices", "relisted")
+_INT, _STR = frozenset({int}), frozenset({str})
+
+
+def present(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without the attributes that are None: these are not stored."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def reads(
+    what: str,
+) -> Callable[[Callable[Concatenate[Mapping[str, Any], _P], _T]], Callable[Concatenate[Mapping[str, Any], _P], _T]]:
+    """Decorate a function that makes an object from a row: Unreadable for a row that is no such object, TooNew for a later schema.
+
+    ``what`` names the object for the error, with the row's attributes in braces.
+    """
+
+    def decorate(
+        parse: Callable[Concatenate[Mapping[str, Any], _P], _T],
+    ) -> Callable[Concatenate[Mapping[str, Any], _P], _T]:
+        @wraps(parse)
+        def read(row: Mapping[str, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+            if "v" in row:
+                check_schema(row, what.partition(" ")[0])
+            try:
+                return parse(row, *args, **kwargs)
+            except (*GARBAGE, QuarterjackError) as problem:
+                raise unreadable(what.format_map(defaultdict(lambda: None, row)), problem) from problem
+
+        return read
+
+    return decorate
+
+
+def run_row(run: RunRow) -> dict[str, Value]:
+    """A run as it is first written."""
+    row: dict[str, Value] = {"owner": run.ref.owner, "key": run.ref.key, "state": str(run.state), "rev": run.revision}
+    # Most are not set: they are passed over first.
+    return row | {n: value for n, value in vars(run).items() if (value or n in _ALWAYS) and n in _PLAIN}
+
+
+def claim_row(run: RunRow, retention: int) -> dict[str, Value]:
+    """A run as it is claimed. A skipped fire is claimed in its terminal state; it is kept for the retention (ms) from its fire on."""
+    row = run_row(run)
+    if run.is_terminal:
+        row["ttl"] = (max(run.due, run.ended_at or 0) + retention) // SECOND
+    return row
+
+
+def readable(rows: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _T], event: str) -> Iterator[_T]:
+    """The objects that ``read`` makes of rows. A row that cannot be read, of a later release or garbage, is logged and left out."""
+    for row in rows:
+        try:
+            yield read(row)
+        except Unreadable as problem:
+            log.error(event, extra={"owner": row.get("owner"), "key": row.get("key"), "error": str(problem)})
+
+
+@reads("run {owner}#{key}")
+def run_of(row: Mapping[str, Any]) -> RunRow:
+    """A run from its row; attributes of a later release are ignored. Raises Unreadable, TooNew."""
+    numbers = {name: row[name] for name in _READ_NUMBERS if name in row}
+    texts = {name: row[name] for name in _TEXTS if name in row}
+    if not (_INT.issuperset(map(type, numbers.values())) and _STR.issuperset(map(type, texts.values()))):
+        raise TypeError("an attribute is not of its type")
+    failure = None
+    if "error_type" in row:
+        failure = Failure(kind=row["error_type"], message=row.get("error", ""), code=row.get("error_code"))
+    return RunRow(
+        ref=RunRef(row["owner"], row["key"]),
+        state=RunState(row["state"]),
+        revision=row["rev"],
+        failure=failure,
+        progress=row["progress"] / 1_000 if "progress" in row else None,
+        cancel_requested=bool(row.get("cancel_requested", False)),
+        unstarted=bool(row.get("unstarted", False)),
+        payload_beside=bool(row.get("payload_beside", False)),
+        **numbers,
+        **texts,
+    )
+
+
+def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[RunRow]:
+    """The runs of rows."""
+    return readable(rows, run_of, "run.unreadable")
+
+
+def beside_prefix(ref: RunRef) -> str:
+    """The keys of a run's sibling rows begin so: attempts, steps, checkpoint, result, payload.
+
+    They sort before all runs, so that a listing of runs never reads them.
+    """
+    return f"#{ref.key}#"
+
+
+def sibling_rows(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> SiblingRows:
+    """A run's siblings from their rows."""
+    attempts, steps, kept = [], {}, {}
+    for row in rows:
+        kind, _, name = row["key"].removeprefix(beside_prefix(ref)).partition("#")
+        if kind == "attempt":
+            attempts.append(attempt_of(ref, row))
+        elif kind == "step":
+            steps[name] = row["text"]
+        elif "text" in row:
+            kept[kind] = row["text"]
+    return SiblingRows(
+        attempts=tuple(attempts), steps=steps, checkpoint=kept.get("checkpoint"), result=kept.get("result")
+    )
+
+
+def attempt_row(attempt: FailedAttemptRow, expires: int) -> dict[str, Value]:
+    """The row of a failed attempt; ``expires`` in epoch seconds."""
+    row = {name: getattr(attempt, name) for name in _ATTEMPT}
+    row |= {name: getattr(attempt.failure, field) for name, field in _FAILURE.items()}
+    key = f"{beside_prefix(attempt.run)}attempt#{attempt.fence:06d}"
+    return present(row | {"owner": attempt.run.owner, "key": key, "ttl": expires})
+
+
+def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> FailedAttemptRow:
+    failure = Failure(**{field: row[name] for name, field in _FAILURE.items() if name in row})
+    given: dict[str, Any] = {"next_attempt_at": None} | {name: row[name] for name in _ATTEMPT if name in row}
+    return FailedAttemptRow(run=ref, failure=failure, **given)
+
+
+def shard_key(shard: int | str) -> str:
+    """The partition of a shard's entries, or of a line."""
+    return shard if isinstance(shard, str) else f"{shard:04d}"
+
+
+def entry_row(entry: AgendaEntry) -> dict[str, Value]:
+    """An entry as a row: a chain's entry has ``after``, the others have their age."""
+    own: dict[str, Value] = (
+        {"after": entry.after} if entry.kind is EntryKind.CHAIN else {"created_at": entry.created_at}
+    )
+    priority = None if entry.priority is Priority.NORMAL else str(entry.priority)
+    return present(
+        {
+            "shard": shard_key(entry.shard),
+            "entry": entry.key,
+            "queue": entry.queue,
+            "job": entry.job,
+            "priority": priority,
+            **own,
+        }
+    )
+
+
+@reads("entry {entry}")
+def entry_of(row: Mapping[str, Any]) -> AgendaEntry:
+    """An entry from its row. Raises Unreadable, TooNew."""
+    due, kind, identity = parse_entry_key(row["entry"])
+    return AgendaEntry(
+        shard=int(row["shard"]) if row["shard"].isdecimal() else str(row["shard"]),
+        due=due,
+        kind=kind,
+        id=identity,
+        after=int(row.get("after", 0)),
+        failures=int(row.get("failures", 0)),
+        created_at=int(row.get("created_at", 0)),
+        queue=None if row.get("queue") is None else str(row["queue"]),
+        job=None if row.get("job") is None else str(row["job"]),
+        priority=Priority(row.get("priority", Priority.NORMAL)),
+    )

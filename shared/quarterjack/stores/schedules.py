@@ -1,0 +1,383 @@
+"""Heads, revisions and freezes: their rows, and an owner's changes.
+
+A change is one transaction, conditional on the head's version. So an active schedule always has its entry in the agenda, and every
+revision belongs to a head. In a row None stands for an attribute that is not stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.options import Options
+from quarterjack.domain.policies import Overrides
+from quarterjack.domain.run import AgendaEntry, DeadRunRow
+from quarterjack.domain.schedule import (
+    ClosedBy,
+    Definition,
+    Freeze,
+    Head,
+    Revision,
+    ScheduleState,
+    freeze_key,
+    is_freeze,
+)
+from quarterjack.domain.tenants.profile import Governance
+from quarterjack.errors import Unavailable, Unreadable
+from quarterjack.state.transition import Absent, Compare, Plus, all_of, any_of
+from quarterjack.stores.agenda import entry_delete, entry_put
+from quarterjack.stores.audit import transact
+from quarterjack.stores.dead_index import dead_put
+from quarterjack.stores.paging import OnRead, RowPage
+from quarterjack.stores.records import Record, record_write
+from quarterjack.stores.rows import readable, reads
+from quarterjack.stores.tables import (
+    REVISIONS,
+    SCHEDULES,
+    Row,
+    RowQuery,
+    RowTables,
+    RowWrite,
+    ScanPart,
+    begins_with,
+    put_new,
+)
+from quarterjack.stores.tenants.profiles import TenantStore
+from quarterjack.stores.tenants.usage import UsageChange, usage_write
+from quarterjack.timing.rule import from_json
+
+_HISTORY = 50  # revisions read at a time
+_LAST = 10**15  # larger than every revision's number
+_HEAD = [field.name for field in fields(Head)]
+_NUMBERS = ("revision", "version", "counts_from", "failing", "created_at", "updated_at", "retired_at", "paused_at")
+_OPEN = any_of(Absent("active_until"), Compare("closed_by", "=", str(ClosedBy.DRAINED)))  # a drain may become a pause
+
+
+RevisionKey = tuple[str, int]  # owner, number
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionBatch:
+    """The answer to a batch read: a key that is neither found nor unanswered nor broken does not exist."""
+
+    found: Mapping[RevisionKey, Revision] = field(default_factory=dict)
+    unanswered: frozenset[RevisionKey] = frozenset()
+    broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
+    frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, where freeze_key() was among the keys
+    governance: Mapping[str, Governance] = field(
+        default_factory=dict
+    )  # of the tenants asked for, as far as it is known
+    read_at: int = 0  # UTC ms, by the reader's clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentChange:
+    """The writes of an incident to a schedule, in one transaction; see ``undertaker.incidents``."""
+
+    head: Head  # with its new state, note and failures
+    expected: int  # version of the stored head
+    revision: Revision | None = None  # the current one, whose ``failing`` changes
+    closes: bool = False  # the revision's end is set as well
+    dead: DeadRunRow | None = None  # put into the index of dead runs, where it must not exist
+    expires: int = 0  # UTC ms at which that line expires
+    entries: Sequence[AgendaEntry] = ()  # put into the agenda
+    records: Sequence[Record] = ()  # put beside the runs
+    line: AuditLineRow | None = None  # of the pause, where it closes the revision
+
+
+class ScheduleStore:
+    """Heads, revisions and freezes. A change of a schedule is one transaction, conditional on its head's version."""
+
+    def __init__(self, tables: RowTables, tenants: TenantStore | None = None) -> None:
+        self._tables, self._tenants = tables, tenants or TenantStore(tables)
+
+    # Reads.
+
+    def revisions(self, keys: Iterable[RevisionKey], *, tenants: Collection[str] = (), now: int = 0) -> RevisionBatch:
+        """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys.
+
+        Also what holds for ``tenants`` at ``now`` (UTC ms), as ``TenantStore.governance`` gives it: a profile that is not known yet, or
+        was read a while ago, is read in the same requests.
+        """
+        profiles = self._tenants.along(tenants, now)
+        wanted = [(REVISIONS, _key(*key)) for key in sorted(set(keys))]
+        rows, unread = self._tables.read_across("revisions", [*wanted, *profiles])
+        batch = _revision_batch([row for table, row in rows if table is REVISIONS])
+        unanswered = frozenset(_key_of(key) for table, key in unread if table is REVISIONS)
+        governance = self._tenants.governed(tenants, rows, unread, profiles, now)
+        return replace(batch, unanswered=unanswered, governance=governance)
+
+    def head(self, tenant: str, name: str) -> Head | None:
+        """The head of a schedule, deleted ones included; None if there is none."""
+        row = self._tables.get("head", SCHEDULES, tenant=tenant, name=name)
+        return None if row is None else head_of(row)
+
+    def heads(self, names: Iterable[tuple[str, str]]) -> Sequence[Head]:
+        """The heads of schedules (tenant, name) that exist, in batches. Raises Unavailable if not all were answered."""
+        keys = [{"tenant": tenant, "name": name} for tenant, name in names]
+        rows, unread = self._tables.read("heads", SCHEDULES, keys) if keys else ([], [])
+        if unread:
+            raise Unavailable(f"{len(unread)} of {len(keys)} schedules were not answered; try again")
+        return list(_heads(rows))
+
+    def history(self, owner: str) -> Iterator[Revision]:
+        """A schedule's revisions, newest first. Pages are read as the iterator advances."""
+        query = RowQuery(table=REVISIONS, partition=owner, first=0, last=_LAST, newest_first=True, limit=_HISTORY)
+        return readable(self._tables.rows("history", query), revision_of, "revision.unreadable")
+
+    def page(
+        self, tenant: str, *, prefix: str, limit: int, cursor: str | None, on_read: OnRead | None = None
+    ) -> RowPage:
+        """At most ``limit`` heads of a tenant in order of name, deleted ones included, in one query."""
+        rows, last = self._tables.page(
+            "page", begins_with(SCHEDULES, tenant, prefix, limit=limit, after=cursor or None, on_read=on_read)
+        )
+        return RowPage(items=list(_heads(rows)), cursor=last)
+
+    def scan_heads(self, cursor: str, *, limit: int) -> tuple[list[Head], str]:
+        """A page of the heads of all tenants, for the auditor: of at most ``limit`` rows, in an order that stays.
+
+        ``cursor``: what the call before gave, or "" for the beginning; at the end the new one is "".
+        """
+        part = ScanPart(number=0, parts=1, after=json.loads(cursor) if cursor else None)
+        ((rows, last),) = self._tables.scan_parts("scan_heads", SCHEDULES, [part], only=None, limit=limit)
+        return list(_heads(rows)), "" if last is None else json.dumps(last)
+
+    # Changes.
+
+    def arm(
+        self,
+        head: Head,
+        *,
+        expected: int,
+        previous: Revision | None,
+        revision: Revision,
+        entry: AgendaEntry | None,
+        expect: AgendaEntry | None = None,
+        token: Record | None = None,
+        usage: UsageChange | None = None,
+        line: AuditLineRow | None = None,
+    ) -> bool:
+        """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head, add ``line``.
+
+        ``token`` is put as ``Records.write`` does, ``usage`` is added to the tenant's count. False, and nothing is written, if one of
+        them is refused, or if the head's version is not ``expected`` (0: there is no head yet).
+        """
+        more = [put_new(REVISIONS, revision_row(revision)), *_end(previous), *_put(entry, expect), *_remember(token)]
+        more += [] if usage is None else [usage_write(usage)]
+        return self._change("arm", head, expected, more, line)
+
+    def close(
+        self,
+        head: Head,
+        *,
+        expected: int,
+        revision: Revision | None,
+        entry: AgendaEntry | None = None,
+        token: Record | None = None,
+        line: AuditLineRow | None = None,
+    ) -> bool:
+        """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry``, ``token``, ``line``.
+
+        False as in ``arm``, and if the revision is neither open nor closed as DRAINED (a drain that becomes a pause).
+        """
+        return self._change("close", head, expected, [*_end(revision), *_put(entry), *_remember(token)], line)
+
+    def note(self, note: IncidentChange) -> bool:
+        """Write a change. False, and nothing is written, if the head has moved, the revision to close is not open, or the line exists."""
+        more = [*_put(*note.entries), *(record_write(record, follows=False) for record in note.records)]
+        if note.revision is not None:
+            more.append(_flag(note.revision, closes=note.closes))
+        if note.dead is not None:
+            more.append(dead_put(note.dead, note.expires))
+        return self._change("note", note.head, note.expected, more, note.line)
+
+    def _change(
+        self, verb: str, head: Head, expected: int, more: Sequence[RowWrite], line: AuditLineRow | None
+    ) -> bool:
+        """One transaction that writes a head over the version that was read, ``more``, and the ``line`` of the act."""
+        row, is_same = head_row(head), Compare("version", "=", expected)
+        move = RowWrite(table=SCHEDULES, row=row, only_if=is_same) if expected else put_new(SCHEDULES, row)
+        return transact(self._tables, verb, [move, *more], f"the change of {head.owner}", line)
+
+    def move(self, revision: Revision, entry: AgendaEntry, shard: int) -> bool:
+        """One transaction: an open revision and the entry of its chain go to another shard of the agenda.
+
+        False, and nothing is written, if the entry was handled meanwhile, or the revision is closed.
+        """
+        key, is_there = _key(revision.owner, revision.number), Compare("entry", "=", entry.key)
+        moved = RowWrite(table=REVISIONS, row=key | {"shard": shard}, only_if=Absent("active_until"))
+        writes = [moved, entry_put(replace(entry, shard=shard)), replace(entry_delete(entry), only_if=is_there)]
+        return self._tables.transact("move", writes, f"the move of {revision.id} to another shard")
+
+    def complete(self, line: AuditLineRow, *, revision: int, to: ScheduleState) -> bool:
+        """An ACTIVE head whose current ``revision`` has no further fire becomes COMPLETED or DELETED; False if it is another.
+
+        The ``line`` of the act names the schedule and the time.
+        """
+        name, now = line.schedule, line.at
+        row: Row = {"tenant": line.tenant, "name": name, "state": str(to), "updated_at": now, "version": Plus(1)}
+        row["actor"] = line.actor
+        is_current = all_of(Compare("revision", "=", revision), Compare("state", "=", str(ScheduleState.ACTIVE)))
+        move = RowWrite(table=SCHEDULES, row=row, only_if=is_current)
+        return transact(self._tables, "complete", [move], f"the end of {line.target}", line)
+
+    def freeze(self, freeze: Freeze, line: AuditLineRow) -> None:
+        """Put a tenant's freeze in place of the stored one, with the act's line. One that has ended stands for none."""
+        write = RowWrite(table=REVISIONS, row=freeze_row(freeze))
+        transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", line)
+
+
+def _revision_batch(rows: Iterable[Row]) -> RevisionBatch:
+    """Revisions and freezes from their rows."""
+    found: dict[RevisionKey, Revision] = {}
+    frozen: dict[str, Freeze] = {}
+    broken: dict[RevisionKey, Exception] = {}
+    for row in rows:
+        key = _key_of(row)
+        try:
+            if is_freeze(key):
+                freeze = freeze_of(row)
+                frozen[freeze.tenant] = freeze
+            else:
+                found[key] = revision_of(row)
+        except Unreadable as problem:  # one bad row stops no other
+            broken[key] = problem
+    return RevisionBatch(found=found, broken=broken, frozen=frozen)
+
+
+def _heads(rows: Iterable[Row]) -> Iterator[Head]:
+    return readable(rows, head_of, "head.unreadable")
+
+
+# Parts of a transaction.
+
+
+def _end(revision: Revision | None) -> list[RowWrite]:
+    """Set the end of a revision that is open, or draining."""
+    return [] if revision is None else [RowWrite(table=REVISIONS, row=_revision_end(revision), only_if=_OPEN)]
+
+
+def _flag(revision: Revision, *, closes: bool) -> RowWrite:
+    """Write on a stored revision whether it fails; if the change ``closes`` it, set its end. It must be open then."""
+    row, condition = _key(revision.owner, revision.number), Compare("owner", "=", revision.owner)
+    row |= {"failing": revision.failing or None}
+    if not closes:
+        return RowWrite(table=REVISIONS, row=row, only_if=condition)
+    return RowWrite(
+        table=REVISIONS, row=row | _revision_end(revision), only_if=all_of(condition, Absent("active_until"))
+    )
+
+
+def _put(*entries: AgendaEntry | None) -> list[RowWrite]:
+    return [entry_put(entry) for entry in entries if entry is not None]
+
+
+def _remember(token: Record | None) -> list[RowWrite]:
+    """Put a client token's record, as ``Records.write`` would."""
+    return [] if token is None else [record_write(token)]
+
+
+# Rows.
+
+
+def _key(owner: str, number: int) -> Row:
+    return {"owner": owner, "number": number}
+
+
+def _key_of(row: Row) -> RevisionKey:
+    return row["owner"], row["number"]
+
+
+def head_row(head: Head) -> Row:
+    """A head as a row; its attributes have the names of the fields."""
+    return vars(head) | {
+        "state": str(head.state),
+        "description": head.description or None,
+        "tags": json.dumps(dict(head.tags)) if head.tags else None,
+        "failing": head.failing or None,
+        "clearing": head.clearing or None,
+    }
+
+
+@reads("schedule {tenant}/{name}")
+def head_of(row: Mapping[str, Any]) -> Head:
+    """A head from its row; attributes of a later release are ignored. Raises Unreadable, TooNew."""
+    values = {name: row[name] for name in _HEAD if name in row}
+    values |= {name: int(values[name]) for name in _NUMBERS if name in values}
+    return Head(**values | {"state": ScheduleState(row["state"]), "tags": json.loads(row.get("tags", "{}"))})
+
+
+def revision_row(revision: Revision) -> Row:
+    """A revision as a row."""
+    definition = revision.definition
+    return _revision_end(revision) | {
+        "shard": revision.shard,
+        "job": definition.job,
+        "rule": json.dumps(definition.rule.as_dict()),
+        "payload": definition.payload,
+        "payload_ref": definition.payload_ref,
+        "overrides": definition.overrides.encode(),
+        "options": definition.options.encode(),
+        "failing": revision.failing or None,
+        "active_from": revision.active_from,
+        "anchor": revision.anchor,
+        "actor": revision.actor,
+    }
+
+
+def _revision_end(revision: Revision) -> Row:
+    """The key, and the attributes that are set once, when a revision ends."""
+    closed_by = None if revision.closed_by is None else str(revision.closed_by)
+    return _key(revision.owner, revision.number) | {"active_until": revision.active_until, "closed_by": closed_by}
+
+
+@reads("revision {owner}#{number}")
+def revision_of(row: Mapping[str, Any]) -> Revision:
+    """A revision from its row. Raises Unreadable, TooNew."""
+    tenant, _, name = row["owner"].partition("/")
+    return Revision(
+        tenant=tenant,
+        name=name,
+        number=row["number"],
+        shard=int(row["shard"]),
+        definition=Definition(
+            job=row["job"],
+            rule=from_json(row["rule"]),
+            payload=row.get("payload"),
+            payload_ref=row.get("payload_ref"),
+            overrides=Overrides.parse(row.get("overrides")),
+            options=Options.parse(row.get("options")),
+        ),
+        active_from=int(row["active_from"]),
+        anchor=row.get("anchor"),
+        active_until=row.get("active_until"),
+        closed_by=ClosedBy(row["closed_by"]) if "closed_by" in row else None,
+        failing=int(row.get("failing", 0)),
+        actor=row.get("actor"),
+    )
+
+
+def freeze_row(freeze: Freeze) -> Row:
+    """A freeze as a row among the revisions, so that workers read both in one batch."""
+    return _key(*freeze_key(freeze.tenant)) | {
+        "until": freeze.until,
+        "reason": freeze.reason,
+        "created_at": freeze.created_at,
+        "actor": freeze.actor,
+    }
+
+
+@reads("freeze {owner}")
+def freeze_of(row: Mapping[str, Any]) -> Freeze:
+    """The reverse of ``freeze_row``. Raises Unreadable, TooNew."""
+    return Freeze(
+        tenant=row["owner"].partition("/")[0],
+        until=int(row["until"]),
+        reason=row.get("reason"),
+        created_at=int(row["created_at"]),
+        actor=row.get("actor"),
+    )
