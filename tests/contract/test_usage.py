@@ -11,7 +11,7 @@ from quarterjack.domain.tenants.limits import AcceptedRate, QuotaWord, RateWord
 from quarterjack.ports.services import Services
 from quarterjack.state.tenants.quota import Quota, QuotaCount
 from quarterjack.stores.tables import RUNS
-from quarterjack.stores.tenants.usage import ScheduleCount, UsageChange
+from quarterjack.stores.tenants.schedule_counts import ScheduleCount, UsageChange
 
 from tests.support.builders import NOON, a_head, a_revision
 from tests.support.engines import Engine

@@ -24,7 +24,7 @@ from quarterjack.services import connect
 from quarterjack.state.tenants.slots import ConcurrencyCap
 from quarterjack.stores.records import record_of
 from quarterjack.stores.rows import run_of
-from quarterjack.stores.tenants.usage import count_of
+from quarterjack.stores.tenants.schedule_counts import count_of
 from quarterjack.testing import ManualClock
 from quarterjack.testing.cloud import fresh_settings
 from quarterjack.testing.process import Hand, make_worker

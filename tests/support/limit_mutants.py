@@ -53,7 +53,7 @@ LIMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "two at once get the last place",
-        "stores/tenants/usage.py",
+        "stores/tenants/schedule_counts.py",
         'only_if=all_of(Compare("version", ">=", 1), *limits))',
         'only_if=all_of(Compare("version", ">=", 1)))',
     ),

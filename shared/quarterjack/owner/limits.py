@@ -21,7 +21,7 @@ from quarterjack.domain.times import HOUR, SECOND
 from quarterjack.errors import ExpressionError, InvalidInput, LimitExceeded, Throttled, Unavailable
 from quarterjack.fires.context import FireContext
 from quarterjack.ports.services import Services
-from quarterjack.stores.tenants.usage import ScheduleCount, UsageChange
+from quarterjack.stores.tenants.schedule_counts import ScheduleCount, UsageChange
 from quarterjack.timing import Rule
 from quarterjack.timing.density import densest_hour
 

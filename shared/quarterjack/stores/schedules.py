@@ -46,7 +46,7 @@ from quarterjack.stores.tables import (
     put_new,
 )
 from quarterjack.stores.tenants.profiles import TenantStore
-from quarterjack.stores.tenants.usage import UsageChange, usage_write
+from quarterjack.stores.tenants.schedule_counts import UsageChange, usage_write
 from quarterjack.timing.rule import from_json
 
 _HISTORY = 50  # revisions read at a time

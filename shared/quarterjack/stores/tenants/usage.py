@@ -12,24 +12,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from quarterjack.concurrency.forks import HoldsLocks
-from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.tenants.limits import AcceptedRate, QuotaWord, RateWord
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.state.tenants.quota import Quota, QuotaCount, QuotaWrite
 from quarterjack.state.tenants.quota import quota_of as parse_quota
 from quarterjack.state.tenants.token_bucket import PERIOD, SharedBucket, TokenLease
-from quarterjack.state.transition import Absent, Compare, Plus, all_of
+from quarterjack.state.transition import Absent, Compare
 from quarterjack.stores.rows import reads
-from quarterjack.stores.tables import RUNS, Row, RowTables, RowWrite
+from quarterjack.stores.tables import RUNS, RowTables, RowWrite
+from quarterjack.stores.tenants.schedule_counts import COUNT, ScheduleCount, count_of, count_row, usage_key
 
 log = logging.getLogger(__name__)
 
-_OWNER, _RATE, _COUNT = "~limits", "~rate~", "~schedules"
+_RATE = "~rate~"
 _ROUNDS = 4  # writes of one lease: other processes may change the bucket between two of them
 _MOST = 10_000  # leases that a process remembers
 _PLACES = 5 * SECOND  # for which places of runs are taken
@@ -51,40 +50,6 @@ class _Leases(HoldsLocks):
 
 
 Count = Callable[[Quota], QuotaCount]  # counts for whoever has claimed to; raises any error of Quarterjack
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScheduleCount:
-    """The schedules of a tenant that are not deleted, as they were counted last, and what was armed since."""
-
-    tenant: str
-    schedules: int
-    fires_per_hour: int  # of all these that are not completed, each in its densest hour
-    version: int = 0  # raised by every change; 0: it was never counted
-    counted_at: int = 0  # UTC ms
-
-
-@dataclass(frozen=True, kw_only=True)
-class UsageChange:
-    """What arming a schedule adds to the count of its tenant, on condition that it stays within the limits."""
-
-    tenant: str
-    schedules: int  # 1 or 0
-    fires_per_hour: int  # may be negative
-    most_schedules: int | None  # the limits; None: there is none
-    most_fires: int | None
-
-    @property
-    def grows(self) -> bool:
-        """Whether it can be refused."""
-        return self.schedules > 0 or self.fires_per_hour > 0
-
-    def fits(self, count: ScheduleCount) -> bool:
-        """Whether the limits hold after it; what does not grow fits."""
-        schedules, fires = self.schedules, self.fires_per_hour
-        is_few = schedules <= 0 or self.most_schedules is None or count.schedules + schedules <= self.most_schedules
-        is_slow = fires <= 0 or self.most_fires is None or count.fires_per_hour + fires <= self.most_fires
-        return is_few and is_slow
 
 
 class TenantUsage:
@@ -120,7 +85,7 @@ class TenantUsage:
 
         The first write is for the bucket as it was seen last. Others only take: one that was empty then is not asked.
         """
-        key = _key(tenant, f"{_RATE}{bucket.rate.word}")
+        key = usage_key(tenant, f"{_RATE}{bucket.rate.word}")
         for _ in range(_ROUNDS):
             attempt = bucket.take_from(known.until, wanted)
             if attempt is None:
@@ -215,23 +180,23 @@ class TenantUsage:
 
     def _write_quota(self, verb: str, tenant: str, word: QuotaWord, write: QuotaWrite) -> tuple[bool, Quota]:
         """Whether a write was applied, and the quota as it is then."""
-        row = RowWrite(table=RUNS, row={**_key(tenant, f"~{word}"), **write.changes}, only_if=write.only_if)
+        row = RowWrite(table=RUNS, row={**usage_key(tenant, f"~{word}"), **write.changes}, only_if=write.only_if)
         applied, there = self._tables.write(verb, row, returning=True)
         return applied, Quota() if there is None else quota_of(there)
 
     def quota(self, tenant: str, word: QuotaWord) -> Quota | None:
         """What was counted last, and taken since; None: it was never counted. Raises Unavailable."""
-        row = self._tables.get("quota", RUNS, **_key(tenant, f"~{word}"))
+        row = self._tables.get("quota", RUNS, **usage_key(tenant, f"~{word}"))
         return None if row is None else quota_of(row)
 
     def left(self, tenant: str, rate: AcceptedRate, now: int) -> int:
         """The tokens that are in the bucket (``now``: UTC ms), without those that processes have leased. Raises Unavailable."""
-        row = self._tables.get("tokens_left", RUNS, **_key(tenant, f"{_RATE}{rate.word}"))
+        row = self._tables.get("tokens_left", RUNS, **usage_key(tenant, f"{_RATE}{rate.word}"))
         return SharedBucket(rate, now).there(None if row is None or "until" not in row else int(row["until"]))
 
     def count(self, tenant: str) -> ScheduleCount | None:
         """The count of a tenant; None: it was never counted. Raises Unavailable."""
-        row = self._tables.get("schedule_count", RUNS, **_key(tenant, _COUNT))
+        row = self._tables.get("schedule_count", RUNS, **usage_key(tenant, COUNT))
         return None if row is None else count_of(row)
 
     def put_count(self, count: ScheduleCount) -> bool:
@@ -262,48 +227,7 @@ def _take_one(
         return known.lease.leased(now, taken, wait)
 
 
-def usage_write(change: UsageChange) -> RowWrite:
-    """The part of a transaction that adds to the count, refused where a limit would not hold."""
-    limits = [
-        Compare(name, "<=", most - more)
-        for name, more, most in (
-            ("schedules", change.schedules, change.most_schedules),
-            ("fires", change.fires_per_hour, change.most_fires),
-        )
-        if most is not None and more > 0
-    ]
-    added = {"schedules": change.schedules, "fires": change.fires_per_hour, "version": 1}
-    row: dict[str, Any] = _key(change.tenant, _COUNT) | {name: Plus(more) for name, more in added.items()}
-    return RowWrite(table=RUNS, row=row, only_if=all_of(Compare("version", ">=", 1), *limits))
-
-
-def _key(tenant: str, key: str) -> Row:
-    return {"owner": schedule_owner(tenant, _OWNER), "key": key}
-
-
-def count_row(count: ScheduleCount) -> Row:
-    """A count as a row."""
-    return _key(count.tenant, _COUNT) | {
-        "schedules": count.schedules,
-        "fires": count.fires_per_hour,
-        "version": count.version,
-        "counted_at": count.counted_at,
-    }
-
-
 @reads("quota {owner}#{key}")
 def quota_of(row: Mapping[str, Any]) -> Quota:
     """Raises Unreadable, TooNew."""
     return parse_quota(row)
-
-
-@reads("count {owner}#{key}")
-def count_of(row: Mapping[str, Any]) -> ScheduleCount:
-    """The reverse of ``count_row``. Raises Unreadable, TooNew."""
-    return ScheduleCount(
-        tenant=row["owner"].partition("/")[0],
-        schedules=int(row["schedules"]),
-        fires_per_hour=int(row["fires"]),
-        version=int(row["version"]),
-        counted_at=int(row["counted_at"]),
-    )
