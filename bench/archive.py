@@ -21,8 +21,7 @@ from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.names import fire_ref
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
-from quarterjack.historian.archive import archive
-from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.archive import archive, compact_archive
 from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
 from quarterjack.historian.context import HistorianContext
 from quarterjack.testing import ManualClock

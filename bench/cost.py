@@ -44,7 +44,7 @@ CALL_MS = (
 RUNS = 400  # of each kind that are counted
 CPU_US = {"tick": 108.0, "work": 195.0}  # of a fire, of a run: hourly, batches full, on a loaded machine
 CORE_MB = 1_769  # Lambda gives a whole core at so many MB, and less in proportion
-TICKER_MB, WORKER_MB = 1_769, 512  # infra/roles/ticker.py, infra/quarterjack.py
+TICKER_MB, WORKER_MB = 1_769, 512  # infra/roles/periodic.py, infra/quarterjack.py
 ROW_OVERHEAD = 100  # bytes that DynamoDB adds to each item
 MONTHS = 3  # for which the ledger keeps an ended run: retention_days=90
 PASSES = 13  # of the auditor through the ledger in that time: one a week

@@ -20,7 +20,7 @@ from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.names import fire_ref
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import HOUR
-from quarterjack.historian import readers
+from quarterjack.historian import deliver as delivery
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.follow import FollowReport, StreamFollower
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
@@ -70,12 +70,12 @@ def _run(at: int, number: int) -> RunRow:
 
 def measure(settings: Settings, rate: int, seconds: float) -> dict[str, Any]:
     witness = Witness()
-    consumers = readers.CONSUMERS
-    readers.CONSUMERS = (*consumers, witness)
+    consumers = delivery.CONSUMERS
+    delivery.CONSUMERS = (*consumers, witness)
     try:
         total, cpu = _follow(settings, rate, seconds)
     finally:
-        readers.CONSUMERS = consumers
+        delivery.CONSUMERS = consumers
     delays = sorted(witness.delays)
     return {
         "runs_a_second": rate,

@@ -26,7 +26,7 @@ from quarterjack.domain.times import DAY, HOUR, SECOND, from_ms
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.fold import fold
 from quarterjack.historian.pages import write_pages
-from quarterjack.history import budget
+from quarterjack.history import read as paging
 from quarterjack.ports.services import Clock, Services
 from quarterjack.stores.history.books import History
 from quarterjack.stores.history.pages import ReadMeter
@@ -227,7 +227,7 @@ def _asked(bench: Bench, form: str, name: str, **conditions: Any) -> Mapping[str
     """Page by page, until enough was found or all was searched."""
     owner = Scheduler(TENANT, services=bench.services, clock=bench.clock)
     meters: list[ReadMeter] = []
-    plain = budget.PageBudget
+    plain = paging.PageBudget
 
     class Noted(plain):  # type: ignore[misc, valid-type]
         """Of real time: the clock of the bench stands still."""
@@ -237,7 +237,7 @@ def _asked(bench: Bench, form: str, name: str, **conditions: Any) -> Mapping[str
             meters.append(meter)
             super().__init__(meter, lambda: time.time_ns() // 1_000_000)
 
-    budget.PageBudget = Noted  # type: ignore[misc]
+    paging.PageBudget = Noted  # type: ignore[misc]
     cursor, found, seconds = None, 0, list[float]()
     try:
         while True:
@@ -248,7 +248,7 @@ def _asked(bench: Bench, form: str, name: str, **conditions: Any) -> Mapping[str
             if cursor is None or name == "the last 100":
                 break
     finally:
-        budget.PageBudget = plain  # type: ignore[misc]
+        paging.PageBudget = plain  # type: ignore[misc]
     units = sum(meter.units for meter in meters)
     return {
         "pages": form,

@@ -13,9 +13,8 @@ from typing import Any
 from quarterjack.auditor.audit import audit
 from quarterjack.auditor.closing import close_days
 from quarterjack.clock import system_clock
-from quarterjack.signals.audits import of_audit, of_closing
 from quarterjack.signals.catalogue import METRICS
-from quarterjack.signals.ticker import of_gauges, of_tick
+from quarterjack.signals.reports import of_audit, of_closing, of_gauges, of_tick
 from quarterjack.testing import Memory
 from quarterjack.ticker.gauges import measure
 from quarterjack.ticker.tick import tick
@@ -134,7 +133,7 @@ def _of(resources: Resources, kind: str) -> list[Mapping[str, Any]]:
 
 def main(arguments: Sequence[str]) -> None:
     argparse.ArgumentParser(prog="bench idle_bill").parse_args(arguments)
-    from infra.stack import QuarterjackStack  # noqa: I001, PLC0415 (the CDK takes seconds and a process of Node)
+    from infra.app import QuarterjackStack  # noqa: I001, PLC0415 (the CDK takes seconds and a process of Node)
     from aws_cdk import App  # noqa: PLC0415 (after the package, which finds Node)
     from aws_cdk.assertions import Template  # noqa: PLC0415 (the same)
 

@@ -1,4 +1,4 @@
-"""The CDK app: ``cdk deploy``, with ``-c name=value`` for the settings of an installation."""
+"""The CDK app and its stack: ``cdk deploy``, with ``-c name=value`` for the settings of an installation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import App, Duration, RemovalPolicy
+from aws_cdk import App, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_s3 as s3
+from constructs import Construct
 from quarterjack.errors import InvalidInput
 
 from . import AWS, AWS_COMPILED, HERE, AlarmSettings, ApiSettings
-from .stack import QuarterjackStack
+from .quarterjack import Quarterjack
+
+
+class QuarterjackStack(Stack):
+    """A stack with one scheduler; ``knobs`` are the arguments of the construct."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, knobs: dict[str, Any], **settings: Any) -> None:
+        super().__init__(scope, construct_id, description="Quarterjack: a serverless job scheduler", **settings)
+        self.quarterjack = Quarterjack(self, "Jobs", **knobs)
+        for name, output in self.quarterjack.outputs.items():
+            output.override_logical_id(name)
+
 
 JOBS = "examples/starter"  # the default, if the context names no package
 STACK = "Quarterjack"

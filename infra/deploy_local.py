@@ -17,9 +17,8 @@ from pathlib import Path
 from quarterjack.errors import Misconfigured
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 
-from .local_proof import PATIENCE, prove
+from .local_proof import PATIENCE, PROGRESS, prove, say
 from .local_stack import Deployment, bootstrap, keep_logs, release, synthesise
-from .local_waits import PROGRESS, say
 
 LOGS = Path("build/deploy-local")
 # Each process of a function has a copy of the bundle, whose bytecode no other process reads. As on AWS, it is not written.

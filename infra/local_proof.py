@@ -1,11 +1,17 @@
-"""What is asked of a stack on the embedded cloud: each deployed function gets work and has to have done it."""
+"""The proof of a stack on the embedded cloud: each deployed function gets work and must have done it.
+
+A wait says what it waits for, since when, what it saw last, and where the log is.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,8 +24,40 @@ from quarterjack.ticker.fan_out import ALONE
 from urllib3 import PoolManager
 
 from .local_stack import SCHEDULE, STRIPES, Deployment
-from .local_waits import Seen, Waits
 from .storage.queues import worker_part
+
+PROGRESS = 10.0  # seconds between two reports of a wait
+LOOK = 0.5  # seconds between two looks
+Seen = Callable[[], str | None]  # None: it has happened; else what is there in place of it
+
+
+def say(text: str) -> None:
+    """Print a line of progress."""
+    print(text, flush=True)  # noqa: T201 — a command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waits:
+    """How long to wait, and where its progress goes."""
+
+    patience: float  # seconds
+    log: Path  # of the cloud, which grows while it runs
+    say: Callable[[str], object] = say
+
+    def until(self, what: str, seen: Seen) -> None:
+        """Look until ``what`` has happened. Raises TimeoutError, with the last state that was seen, after ``patience`` seconds."""
+        began = said = time.monotonic()
+        while (state := seen()) is not None:
+            now = time.monotonic()
+            if now - began > self.patience:
+                raise TimeoutError(f"{what}: not within {self.patience:.0f} s; last seen: {state}")
+            if now - said >= PROGRESS:
+                said = now
+                self.say(
+                    f"        waiting for {what}, {now - began:.0f} s of {self.patience:.0f}: {state}; log: {self.log}"
+                )
+            time.sleep(LOOK)
+
 
 PATIENCE = 100.0  # seconds for each check; the first tick comes within 60
 BEYOND = timedelta(

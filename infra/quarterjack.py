@@ -24,20 +24,17 @@ from quarterjack.settings import (
     DEFAULT_TICKER_WRITES,
 )
 
-from .alarms.construct import InstallationAlarms
+from .alarms.construct import InstallationAlarms, stack_parts
 from .alarms.settings import AlarmSettings
-from .alarms.targets import stack_parts
 from .dashboard.construct import InstallationDashboard, TenantInsights
 from .front_door.api import ApiFunction, ApiSettings
 from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling, allow_setting_secrets
 from .installation import ARCHIVE_RETENTION, LOW_AGE, InstallationSettings
 from .packaging.bundling import AWS, BundleTarget
 from .packaging.jobs import declared_by, find_jobs
-from .roles.auditor import AuditorFunction
 from .roles.events import EventsFunction, check_events
 from .roles.historian import HistorianFunction
-from .roles.ticker import MEMORY as TICKER_MEMORY
-from .roles.ticker import QUEUE_AGE, TickerFunction
+from .roles.periodic import QUEUE_AGE, TICKER_MEMORY, AuditorFunction, TickerFunction
 from .roles.undertaker import UndertakerFunction
 from .roles.worker import WorkerFunction, WorkerSettings, WorkerSize, allow_work
 from .storage.athena import ArchiveTable

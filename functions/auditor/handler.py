@@ -13,12 +13,12 @@ from quarterjack.auditor.closing import close_days
 from quarterjack.auditor.history import check_history
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import QuarterjackError
-from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.archive import compact_archive
 from quarterjack.historian.fold import fold
 from quarterjack.services import system_clock
 from quarterjack.settings import from_environment
-from quarterjack.signals.audits import of_audit, of_closing, of_compaction, of_folding
 from quarterjack.signals.measurement import counted
+from quarterjack.signals.reports import of_audit, of_closing, of_compaction, of_folding
 
 from functions.observe import emit, logger, metrics, services
 

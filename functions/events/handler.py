@@ -8,13 +8,12 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from quarterjack.daemon.event_sink import with_events
 from quarterjack.dynamodb.stream_records import parse_records
-from quarterjack.historian.deliver import deliver
-from quarterjack.historian.readers import Reader
+from quarterjack.historian.deliver import Reader, deliver
 from quarterjack.ports.services import Services
 from quarterjack.services import system_clock
 from quarterjack.settings import from_environment
-from quarterjack.signals.deliveries import of_events
 from quarterjack.signals.measurement import counted
+from quarterjack.signals.reports import of_events
 
 from functions.observe import emit, logger, metrics, services
 

@@ -9,8 +9,8 @@ from quarterjack.domain.times import SECOND
 from quarterjack.dynamodb.stream_records import parse_records
 from quarterjack.historian.deliver import deliver_patiently
 from quarterjack.services import system_clock
-from quarterjack.signals.deliveries import of_history
 from quarterjack.signals.measurement import counted
+from quarterjack.signals.reports import of_history
 
 from functions.observe import emit, logger, metrics, services
 

@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from quarterjack.domain.times import SECOND
 from quarterjack.services import hand_over_to, system_clock
 from quarterjack.settings import from_environment, trace_header
-from quarterjack.signals.ticker import of_gauges, of_tick
+from quarterjack.signals.reports import of_gauges, of_tick
 from quarterjack.ticker.fan_out import FanOutConfig, group_of, writes_of
 from quarterjack.ticker.gauges import is_measured, measure
 from quarterjack.ticker.tick import TickReport, tick

@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from quarterjack.ports.queues import RawMessage
 from quarterjack.services import system_clock
-from quarterjack.signals.burials import of_burial
+from quarterjack.signals.reports import of_burial
 from quarterjack.undertaker.bury import bury_one
 
 from functions.observe import emit, logger, metrics, named, services

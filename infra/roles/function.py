@@ -1,17 +1,19 @@
-"""The base of all functions: runtime, architecture, role, logs, tracing, environment."""
+"""The base of all functions: runtime, architecture, role, logs, tracing, environment; and the clock that calls some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration, TimeZone
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from ..acknowledge import acknowledge
+from ..acknowledge import acknowledge, arn_of
 from ..installation import InstallationSettings
 from ..packaging.bundling import RUNTIME, BundleTarget, bundle
 from ..packaging.jobs import JobPackage
@@ -129,3 +131,35 @@ def _allow_network_interfaces(role: iam.Role) -> None:
             resources=["*"],
         )
     )
+
+
+EVENT_AGE = Duration.seconds(60)  # the minimum; the next call does the same work
+
+
+class FunctionClock(Construct):
+    """Calls ``function`` at the given minutes of every hour (the first field of cron), without retries."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, function: InstallationFunction, minute: str) -> None:
+        super().__init__(scope, construct_id)
+        scheduler.Schedule(
+            self,
+            "Schedule",
+            description=f"Calls {function.node.path}",
+            schedule=scheduler.ScheduleExpression.cron(minute=minute, time_zone=TimeZone.ETC_UTC),
+            target=targets.LambdaInvoke(function, max_event_age=EVENT_AGE, retry_attempts=0, role=self._role(function)),
+        )
+
+    def _role(self, function: InstallationFunction) -> iam.Role:
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "scheduler.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+            ),
+        )
+        acknowledge(
+            role,
+            f"AwsSolutions-IAM5[Resource::{arn_of(function)}:*]",
+            "the CDK allows the scheduler all versions of the function, and there are none",
+        )
+        return role

@@ -19,8 +19,8 @@ from quarterjack.errors import InvalidInput
 from quarterjack.signals.catalogue import METRICS
 
 from infra import AlarmChange, AlarmSettings, Quarterjack
-from infra.alarms.pages import MOST as MOST_TEXT
-from infra.alarms.pages import page_of, steps_of, with_steps
+from infra.alarms.construct import MOST as MOST_TEXT
+from infra.alarms.construct import page_of, steps_of, with_steps
 from infra.alarms.plan import QueueParts, StackParts, planned
 from infra.alarms.spec import LATE, AlarmSpec, Each, Need, Severity
 from infra.alarms.specs import SPECS

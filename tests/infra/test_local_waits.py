@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from infra import local_waits
-from infra.local_proof import _is_not, _logged, _succeeded
+from infra import local_proof
+from infra.local_proof import Waits, _is_not, _logged, _succeeded
 from infra.local_stack import keep_logs
-from infra.local_waits import Waits
 
 LOG = Path("cloud.log")
 
 
 def test_a_wait_tells_its_progress_and_ends_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_waits, "PROGRESS", 0)
-    monkeypatch.setattr(local_waits, "LOOK", 0)
+    monkeypatch.setattr(local_proof, "PROGRESS", 0)
+    monkeypatch.setattr(local_proof, "LOOK", 0)
     said, states = list[str](), ["0 runs", "2 runs", None]
     Waits(patience=60, log=LOG, say=said.append).until("three runs", lambda: states.pop(0))
     assert [text.strip() for text in said] == [
@@ -30,7 +29,7 @@ def test_a_wait_tells_its_progress_and_ends_with_what_it_waits_for(monkeypatch: 
 
 def test_a_wait_in_vain_names_the_last_state_that_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     times, seen = iter([0.0, 5.0, 11.0]), iter(["QUEUED", "RUNNING"])
-    monkeypatch.setattr(local_waits, "time", SimpleNamespace(monotonic=lambda: next(times), sleep=lambda _: None))
+    monkeypatch.setattr(local_proof, "time", SimpleNamespace(monotonic=lambda: next(times), sleep=lambda _: None))
     with pytest.raises(TimeoutError, match=r"the run: not within 10 s; last seen: RUNNING"):
         Waits(patience=10, log=LOG, say=lambda _: None).until("the run", lambda: next(seen))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from quarterjack.domain.queue import Queue
 
-from infra.stack import QuarterjackStack
+from infra.app import QuarterjackStack
 
 from aws_cdk import App  # isort: skip — after the package, which finds Node
 from aws_cdk.assertions import Template  # isort: skip — the same

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from quarterjack import Verdict
 from quarterjack.why import workers
-from quarterjack.why.words import count
+from quarterjack.why.answer import count
 
 from tests.support import simulate
 from tests.support.parts import in_turn

@@ -35,13 +35,13 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "the inbox is cleared before its transitions are stored again",
-        "historian/archive_compaction.py",
+        "historian/archive.py",
         "        store.put(dict(_by_tenant(",
         "        store.remove(list(readable))\n        store.put(dict(_by_tenant(",
     ),
     (
         "compacted objects of an hour replace each other",
-        "historian/archive_compaction.py",
+        "historian/archive.py",
         "object_key(tenant, hour, _BATCH, content), content",
         'object_key(tenant, hour, _BATCH, b""), content',
     ),

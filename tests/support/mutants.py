@@ -1211,7 +1211,7 @@ MUTANTS = (
     *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
     Mutant(
         "an audit reads a part of the ledger from its beginning again",
-        "auditor/ledger_walk.py",
+        "auditor/run_walk.py",
         "        progress.parts = {str(number): cursor for number, cursor in rest.items()}\n",
         "        progress.parts = {}\n",
         ("tests/unit/auditor/test_budget.py",),

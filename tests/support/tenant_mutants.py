@@ -95,7 +95,7 @@ TENANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "why does not tell of a suspension that is over",
-        "why/suspension.py",
+        "why/holds.py",
         "own.accepts and own.updated_at >= ready",
         "own.updated_at < 0",
     ),

@@ -16,11 +16,9 @@ import logging
 from collections.abc import Sequence
 
 from quarterjack.auditor.chain_walk import ChainWalk
-from quarterjack.auditor.ledger_walk import LedgerWalk, PayloadWalk
-from quarterjack.auditor.progress import Bookmark
 from quarterjack.auditor.repairs import tidy
-from quarterjack.auditor.run_walk import WINDOW, RunWalk
-from quarterjack.auditor.walk import AuditReport, Round, Walk
+from quarterjack.auditor.run_walk import WINDOW, LedgerWalk, PayloadWalk, RunWalk
+from quarterjack.auditor.walk import AuditReport, Bookmark, Round, Walk
 from quarterjack.domain.audit import role
 from quarterjack.fires.context import FireContext
 from quarterjack.owner.ticker_health import is_needed

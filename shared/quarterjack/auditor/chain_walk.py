@@ -1,28 +1,40 @@
 """Chains: every ACTIVE head has its open revision's entry in the agenda. A batch of heads is compared with one shard a step.
 
 Heads are read before the agenda: a chain puts its next entry before it deletes the present one, so reading a shard upwards after the
-heads cannot miss the chain. A chain that seems missing is looked for a second time, in the shard that its revision names, before it is
-repaired. What a batch holds is bounded, whatever the number of schedules.
+heads cannot miss the chain. A chain that seems missing is read a second time, in the shard that its revision names, before it is
+repaired. A batch has a bounded size, whatever the number of schedules.
+
+The same walk removes the remains of a deleted schedule, a retention after its deletion, unless a run or an open backfill refers to it:
+
+    head: the numbering only ──► revisions, oldest first ──► head: cleared
+
+The head is written first, under its version: a caller who creates a schedule of the same name afterwards goes on with the numbering, and
+reads no old revision. A caller who creates it at the same moment wins, or reads the head again. The oldest revision goes first: a worker
+that has one of the revisions reads those after it, to find the deletion that cancels a late run.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 from quarterjack.auditor.repairs import GRACE
-from quarterjack.auditor.retention import retire_all
 from quarterjack.auditor.walk import Round
+from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.run import EntryKind, RunRow, RunState
 from quarterjack.domain.schedule import Head, Revision, ScheduleState
+from quarterjack.domain.times import DAY, HOUR
 from quarterjack.errors import Unavailable
-from quarterjack.fires.acts import completion_line
-from quarterjack.fires.context import FAR, due_pages, find_revision
+from quarterjack.fires.acts import completion_line, line_of
+from quarterjack.fires.context import FAR, FireContext, due_pages, find_revision
 from quarterjack.fires.plan import chain_entry, end_of, timetable_of
+from quarterjack.owner.backfill.advance import backfills_of
 from quarterjack.owner.schedules.stop import resume_entry
+from quarterjack.state.backfill import ENDED
 
 log = logging.getLogger(__name__)
 
@@ -179,3 +191,70 @@ class ChainWalk:
 def is_of_chain(run: RunRow) -> bool:
     """Whether a chain claimed the fire: the run of a trigger or a backfill says nothing about the fires before it."""
     return run.ref.is_fire and run.backfill is None
+
+
+MARGIN = DAY  # beyond the retention: the life of a client token, and what clocks may differ
+_REVISIONS = 1_000  # of one schedule that one audit removes: 5 s
+
+
+@dataclass(kw_only=True)
+class Retired:
+    """What was removed."""
+
+    schedules: int = 0  # of whose heads only the numbering is left
+    revisions: int = 0
+
+
+def retire_all(
+    heads: Iterable[Head],
+    context: FireContext,
+    guarded: Callable[[dict[str, str], Callable[[], None]], None],
+    is_over: Callable[[], bool],
+) -> Retired:
+    """Retire those of the heads that may be. Nothing is begun once it ``is_over``; ``guarded`` keeps a failure from stopping the others."""
+    found, now = Retired(), context.clock()
+    due = sorted(
+        (head for head in heads if _is_due(head, now, context.services.retention)), key=lambda head: head.owner
+    )
+    # Those that something refers to for years are asked each hour; with little time not the same ones first each hour.
+    first = now // HOUR * 7_919 % len(due) if due else 0
+    for head in (*due[first:], *due[:first]):
+        if is_over():
+            break
+        guarded({"schedule": head.owner}, partial(_retire, head, context, found))
+    return found
+
+
+def _is_due(head: Head, now: int, retention: int) -> bool:
+    if head.clearing:
+        return True
+    return (
+        head.state is ScheduleState.DELETED and head.retired_at is None and head.updated_at < now - retention - MARGIN
+    )
+
+
+def _retire(head: Head, context: FireContext, found: Retired) -> None:
+    """Retire one schedule, or go on where an audit stopped. Raises Unavailable."""
+    services = context.services
+    if not head.clearing:
+        if _is_referred_to(head, context):
+            return
+        after = head.retired(context.clock())
+        line = line_of(AuditAct.RETIRE, head.owner, context, before=head, after=after)
+        if not services.schedules.close(after, expected=head.version, revision=None, line=line):
+            return  # it was created anew meanwhile
+        log.info("audit.retired", extra={"tenant": head.tenant, "schedule": head.name})
+        found.schedules += 1
+        head = after
+    removed = services.leftovers.remove_revisions(head.owner, upto=head.revision, most=_REVISIONS)
+    found.revisions += removed
+    if removed < _REVISIONS:
+        cleared = replace(head, clearing=False, version=head.version + 1)
+        services.schedules.close(cleared, expected=head.version, revision=None)
+
+
+def _is_referred_to(head: Head, context: FireContext) -> bool:
+    services = context.services
+    return services.leftovers.has_runs(head.owner) or any(
+        backfill.state not in ENDED for backfill in backfills_of(head.owner, services)
+    )

@@ -1,25 +1,35 @@
-"""Recent runs: every fire of the last two hours has its run, and none waits or runs long past its time. A page of schedules a step."""
+"""Walks over runs: recent fires have their run, no run of any age waits or runs long past its time, no large payload outlives its run.
+
+    RunWalk       fires of the last two hours, recomputed; a page of schedules a step
+    LedgerWalk    one group of parts of the ledger, side by side, a page of each a step: it finds lost messages of one-offs, too
+    PayloadWalk   all large payloads, once in each pass through the ledger
+
+A group of parts that is too large for one audit continues in the next, behind the key that was read last.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import groupby, islice
 
 from quarterjack.auditor.chain_walk import is_of_chain
 from quarterjack.auditor.repairs import GRACE, is_behind, is_stuck, resend
 from quarterjack.auditor.walk import Round, log_failure
 from quarterjack.concurrency.pools import RequestPool
 from quarterjack.domain.names import RunRef, fire_ref
+from quarterjack.domain.payload import owner_of_object
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Head, Revision, ScheduleState
 from quarterjack.domain.times import DAY, HOUR
 from quarterjack.fires.claim import FireClaim, materialise
 from quarterjack.fires.context import FAR, FireContext, TickCounts, find_revision
 from quarterjack.fires.plan import gaps_before, record_missed, timetable_of
-from quarterjack.ports.services import Services
+from quarterjack.ports.services import Clock, Services
 from quarterjack.state.catch_up import covers, oldest_to_run
+from quarterjack.stores.leftovers import MOST_KEYS
 from quarterjack.timing import fires
 
 log = logging.getLogger(__name__)
@@ -133,3 +143,82 @@ def _moved(revision: Revision, due: Sequence[int], runs: Iterable[RunRow]) -> in
     for run in moved:
         log.warning("audit.moved", extra={"run_id": str(run.ref)})
     return len(moved)
+
+
+class LedgerWalk:
+    """Through this hour's group of parts; nothing else would find their lost messages."""
+
+    share = 20
+
+    def __init__(self, state: Round, *, segments: int, most: int) -> None:
+        self._state, self._segments, self._most = state, segments, most
+
+    def step(self) -> bool:
+        progress = self._state.progress
+        first = progress.segment % self._segments
+        group = range(first, min(first + self._most, self._segments))
+        begun = {number: progress.parts[str(number)] for number in group if str(number) in progress.parts}
+        rows, rest = self._state.services.ledger.unfinished(begun or dict.fromkeys(group, ""), segments=self._segments)
+        for run in rows:
+            if is_stuck(run, self._state.clock() - WINDOW):
+                self._state.guarded({"run_id": str(run.ref)}, partial(self._resend, run.ref))
+        progress.parts = {str(number): cursor for number, cursor in rest.items()}
+        if not rest:
+            progress.segment = group.stop % self._segments
+        return not rest
+
+    def _resend(self, ref: RunRef) -> None:
+        services, clock = self._state.services, self._state.clock
+        fresh = services.ledger.read(ref)
+        if fresh is not None and is_stuck(fresh, clock() - WINDOW):
+            self._state.report.overdue += resend(fresh, services, clock)
+
+
+class PayloadWalk:
+    """Through all large payloads, once in each pass through the ledger, before its first part."""
+
+    share = 10
+
+    def __init__(self, state: Round) -> None:
+        self._state = state
+        self._batches: Iterator[tuple[str, int]] | None = None
+
+    def step(self) -> bool:
+        progress = self._state.progress
+        if self._batches is None:
+            if not progress.removing and (progress.segment or progress.parts):
+                return True
+            self._batches = remove_payloads(self._state.services, self._state.clock, after=progress.removing)
+        done, removed = next(self._batches, ("", 0))
+        progress.removing = done
+        self._state.report.removed += removed
+        return not done
+
+
+def remove_payloads(services: Services, clock: Clock, *, after: str = "") -> Iterator[tuple[str, int]]:
+    """Look at payloads beyond this key, in batches; of each batch the last key, and how many were removed. Raises Unavailable.
+
+    A younger payload than the retention is of a run or schedule that is in the tables, or about to be.
+    """
+    keys = services.payloads.stored(after=after, before=clock() - services.retention - DAY)
+    while batch := list(islice(keys, MOST_KEYS)):
+        gone = [*_of_runs(batch, services), *_of_schedules(batch, services)]
+        if gone:
+            services.payloads.remove(gone)
+            log.info("audit.payloads_removed", extra={"payloads": len(gone)})
+        yield batch[-1], len(gone)
+
+
+def _of_runs(keys: Sequence[str], services: Services) -> Iterator[str]:
+    """Those of runs that are not in the ledger."""
+    runs = {key: run for key in keys if isinstance(run := owner_of_object(key), RunRef)}
+    read = services.ledger.look(list(runs.values()))
+    return (key for key, run in runs.items() if run not in read.found and run not in read.unanswered)
+
+
+def _of_schedules(keys: Sequence[str], services: Services) -> Iterator[str]:
+    """Those of schedules that nothing names: keys are in order, so those of one schedule are together."""
+    for owner, group in groupby(keys, owner_of_object):
+        if isinstance(owner, str):
+            found = list(group)
+            yield from sorted(set(found) - services.leftovers.named(owner, found))

@@ -21,21 +21,27 @@ from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, proces
 from quarterjack.domain.queue import declared_name, prioritised, prioritised_text, striped, striped_text
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
+from quarterjack.historian.deliver import Reader
 from quarterjack.historian.fold import fold
 from quarterjack.historian.follow import FollowReport, StreamFollower
-from quarterjack.historian.readers import Reader
 from quarterjack.jobs import Registry
 from quarterjack.ports.services import Services
 from quarterjack.sdk.base import check_declared
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings, metered
-from quarterjack.signals.audits import of_audit, of_closing, of_folding
-from quarterjack.signals.burials import of_burial
-from quarterjack.signals.deliveries import of_events_round, of_history_round
 from quarterjack.signals.instruments import loaded_open_telemetry
 from quarterjack.signals.measurement import Measurement, counted
+from quarterjack.signals.reports import (
+    of_audit,
+    of_burial,
+    of_closing,
+    of_events_round,
+    of_folding,
+    of_gauges,
+    of_history_round,
+    of_tick,
+)
 from quarterjack.signals.sinks import Sink
-from quarterjack.signals.ticker import of_gauges, of_tick
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.ticker.fan_out import FanOutConfig
 from quarterjack.ticker.gauges import is_measured, measure

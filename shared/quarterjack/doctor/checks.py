@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from quarterjack.clock import system_clock
-from quarterjack.doctor import account, flow, history, installation, schedules, tenants
+from quarterjack.doctor import account, flow, installation, schedules
 from quarterjack.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from quarterjack.errors import QuarterjackError
 from quarterjack.ports.services import Clock
@@ -20,7 +20,7 @@ _THEN: tuple[Check, ...] = (
     installation.queues,
     installation.bucket,
     installation.permissions,
-    tenants.tenant,
+    schedules.tenant,
     flow.clock,
     flow.ticker,
     flow.quarantined,
@@ -29,7 +29,7 @@ _THEN: tuple[Check, ...] = (
     schedules.chains,
     schedules.incidents,
     flow.backlog,
-    history.history,
+    flow.history,
     schedules.jobs,
     schedules.grants,
     schedules.secrets,

@@ -1,4 +1,4 @@
-"""Checks whether work moves: ticks, the local clock, what waits in the queues, and queues that are held back (backpressure).
+"""Checks whether work moves: ticks, the local clock, messages that wait, queues that are held back (backpressure), and the history.
 
 Evidence of ticks is the agenda: see ``owner.ticker_health``.
 """
@@ -13,9 +13,11 @@ from typing import Any
 from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok, warn
 from quarterjack.domain.names import few
 from quarterjack.domain.queue import DEFAULT_QUEUE
-from quarterjack.domain.times import HOUR, SECOND, from_ms
+from quarterjack.domain.times import HOUR, MINUTE, SECOND, from_ms
+from quarterjack.dynamodb.agenda import CONFIG, LOCK
 from quarterjack.dynamodb.items import to_item
 from quarterjack.fires.backpressure import read_hold_log
+from quarterjack.historian.marks import changes_set_aside, gaps, read_position, rebuild_command
 from quarterjack.owner.ticker_health import TickerHealth, TickerState, is_needed, survey_ticks
 from quarterjack.owner.workers import read_workers
 from quarterjack.state.lease import SKEW
@@ -195,3 +197,33 @@ def backpressure(context: DoctorContext) -> Iterator[Finding]:
         )
     if all(held.now is None for held in queues.values()):
         yield ok("no queue is held back")
+
+
+# The history.
+
+
+_SILENT = 20 * MINUTE  # since the last note of a historian that is a process: it writes one in fifteen minutes
+
+
+def history(context: DoctorContext) -> Iterator[Finding]:
+    """Gaps, changes that were set aside, and a historian's process that has stopped. On AWS an alarm tells how far the function is."""
+    if "runs" not in context.tables or not context.settings.history:
+        return
+    found = list(gaps(context.services))
+    for gap in found:
+        span = f"{from_ms(gap.since):%Y-%m-%d %H:%M} and {from_ms(gap.until):%Y-%m-%d %H:%M} UTC"
+        yield warn(f"changes between {span} may be missing in the history", f"fill it: {rebuild_command(gap.since)}")
+    aside = list(changes_set_aside(context.services))
+    if aside:
+        first = aside[0]
+        what = f"{len(aside)} changes could not be handled, such as one of {first['run']} by {first['consumer']}: {first['error']}"
+        yield warn(
+            what, f"see `historian.set_aside` in its log, then {rebuild_command(min(each['at'] for each in aside))}"
+        )
+    position, _ = read_position(context.services)
+    silent = 0 if position is None else context.clock() - position.caught_up
+    if position is not None and silent > _SILENT:
+        what = f"the historian has caught up last {silent // MINUTE} minutes ago"
+        yield warn(what, "look at its log; is `quarterjack historian` running? A stream keeps 24 hours")
+    elif not found and not aside:
+        yield ok("nothing is missing" + ("" if position is None else f", as of {silent // SECOND} s ago"))

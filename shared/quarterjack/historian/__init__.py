@@ -1,4 +1,4 @@
 """Historian: from the stream of the table of runs to the history's pages, the archive and outgoing events. It changes no run.
 
-Read ``deliver`` first, then ``readers``.
+Begin with ``deliver``.
 """

@@ -1,24 +1,39 @@
-"""Write every transition of a run to the archive: one object for each batch of the stream, and one for each busy tenant and hour in it.
+"""Write every transition of a run to the archive, and once an hour compact the archive's inbox.
 
-A bucket bills each object that is written. So the transitions of small tenants share an object in the inbox, from which
-``archive_compaction`` moves them to objects of their own, once an hour.
+    batch of the stream ─► object of a tenant and hour          a busy tenant
+                       └─► object in the inbox ─► compaction ─► object of a tenant and hour      all other tenants
+
+A bucket bills each object that is written. So the transitions of small tenants of one batch share an object in the inbox. When their hour
+is over, the compaction writes them to an object of each tenant and then removes the object of the inbox.
+
+The compaction copies lines byte for byte, because a later release may have written them during a deployment. It leaves an object in the
+inbox that is damaged, or that has a line without tenant or time.
+
+| the compaction dies | then |
+|---|---|
+| before an object of the inbox is removed | its transitions are stored twice, under the same key or another one; readers drop duplicates |
 """
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from quarterjack.domain.history.archive_keys import inbox_key, object_key
-from quarterjack.domain.history.archive_lines import by_hour, pack
+from quarterjack.domain.history.archive_keys import INBOX, inbox_key, object_key, span_of_inbox
+from quarterjack.domain.history.archive_lines import RawLine, by_hour, pack, pack_raw, unpack_raw
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.history.transition_line import TransitionKind, TransitionLine
 from quarterjack.domain.run import RunRow
-from quarterjack.domain.times import DAY, SECOND
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, stamp
+from quarterjack.errors import Unreadable
 from quarterjack.historian.context import HistorianContext
-from quarterjack.ports.services import Services
+from quarterjack.ports.buckets import Archive
+from quarterjack.ports.services import Clock, Services
 from quarterjack.state.history.run_changes import transition_of
+
+log = logging.getLogger(__name__)
 
 BUSY = 200  # transitions of one tenant and hour in a batch, from which on they have an object of their own
 
@@ -64,3 +79,68 @@ def _objects(hours: Hours, batch: str) -> Iterator[tuple[str, bytes]]:
     for lines in small.values():
         content, instants = pack(lines), [line.at for line in lines]
         yield inbox_key(min(instants), max(instants), batch, content), content
+
+
+LATE = 5 * MINUTE  # after the end of an hour: most of its transitions have been delivered
+_READ = 50  # objects of one request's round
+_MOST = 4 * 2**20  # compressed bytes that are in memory at a time: some 80,000 transitions
+_BATCH = "compacted"
+
+
+@dataclass(kw_only=True)
+class CompactionReport:
+    """What one compaction did."""
+
+    removed: int = 0  # objects of the inbox whose lines were moved
+    unreadable: int = 0  # objects that were left in the inbox
+
+
+def compact_archive(store: Archive, *, clock: Clock, budget: int) -> CompactionReport:
+    """Move what is in the inbox from hours that are over, for at most about ``budget`` ms.
+
+    Raises Unavailable: the next call continues.
+    """
+    began, report = clock(), CompactionReport()
+    before = (began - LATE) // HOUR * HOUR
+    for objects in _loads(store, before):
+        if clock() - began >= budget:
+            break
+        readable = dict(_readable(objects))
+        report.unreadable += len(objects) - len(readable)
+        store.put(dict(_by_tenant(line for lines in readable.values() for line in lines)))
+        store.remove(list(readable))
+        report.removed += len(readable)
+    if report.removed:
+        log.info("archive.compacted", extra={"objects": report.removed})
+    return report
+
+
+def _readable(objects: Mapping[str, bytes]) -> Iterator[tuple[str, list[RawLine]]]:
+    """The lines of each object whose lines can all be placed, by its key."""
+    for key, content in objects.items():
+        try:
+            yield key, unpack_raw(content)
+        except Unreadable as problem:
+            remedy = "repair or remove it, or finish the deployment of the release that wrote it"
+            log.error("archive.object_left", extra={"key": key, "error": str(problem), "remedy": remedy})
+
+
+def _by_tenant(lines: Iterable[RawLine]) -> Iterator[tuple[str, bytes]]:
+    """Objects of each tenant and hour, with their keys."""
+    for (tenant, hour), found in by_hour(lines).items():
+        content = pack_raw(found)
+        yield object_key(tenant, hour, _BATCH, content), content
+
+
+def _loads(store: Archive, before: int) -> Iterator[Mapping[str, bytes]]:
+    """Objects that begin before an instant (UTC ms), by their keys, as many at a time as memory should hold."""
+    load: dict[str, bytes] = {}
+    found = [key for key in store.keys(INBOX, after=INBOX, before=f"{INBOX}{stamp(before)}") if span_of_inbox(key)]
+    for start in range(0, len(found), _READ):
+        part = found[start : start + _READ]
+        load |= {key: content for key, content in zip(part, store.get(part), strict=True) if content is not None}
+        if sum(map(len, load.values())) >= _MOST:
+            yield load
+            load = {}
+    if load:
+        yield load

@@ -1,8 +1,15 @@
-"""Deliver one batch of changes: to each consumer, in halves where it fails, and past single changes that it cannot handle.
+"""Deliver one batch of changes to each consumer of a reader.
 
-A service that does not answer, or that is not configured, stops the batch: it is delivered again later, as a whole. Any other error is
-of the changes: the batch is parted until the one change is found that fails, and that one is set aside for this consumer alone. Many
-such changes in one batch are no bad changes but a defect of the consumer, and stop the batch, too.
+    deliver ─► drop changes of erased tenants ─► for each consumer:  consume ─► on an error: halve ─► set one change aside
+
+The stream has two readers, each with a position of its own: a receiver of events that does not answer must not delay the history. A batch
+may be delivered again, so the effects of each consumer are repeatable.
+
+| a consumer raises | then |
+|---|---|
+| Unavailable or Misconfigured | the batch stops, and is delivered again later as a whole |
+| another error | the batch is halved until one change is left that fails; it is set aside for this consumer alone |
+| another error for more than ten changes of a batch | the consumer has a defect: the batch stops |
 """
 
 from __future__ import annotations
@@ -10,19 +17,32 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TypeVar
 from zlib import crc32
 
 from quarterjack.domain.history.run_change import NoticeChange, RunChange, StreamChange
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Misconfigured, Unavailable
-from quarterjack.historian import readers
-from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.archive import archive
+from quarterjack.historian.context import Consumer, EventConsumer, HistorianContext
+from quarterjack.historian.events import publish_events
 from quarterjack.historian.marks import set_aside
-from quarterjack.historian.readers import Reader
+from quarterjack.historian.pages import write_pages
 from quarterjack.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
+
+CONSUMERS: tuple[Consumer, ...] = (write_pages, archive)  # of changes of runs, in this order
+EVENT_CONSUMERS: tuple[EventConsumer, ...] = (publish_events,)  # of notices, too
+
+
+class Reader(StrEnum):
+    """Who reads the stream."""
+
+    HISTORY = "history"  # pages and archive
+    EVENTS = "events"  # events, where a target is configured
+
 
 MOST_ASIDE = 10  # changes that one consumer may set aside of one batch
 _LONGEST_WAIT = 15.0  # seconds between two attempts
@@ -65,9 +85,9 @@ def deliver(
     """Deliver a batch to the consumers of a reader, at ``now`` (UTC ms); notices are events only. Raises what stops it."""
     if reader is Reader.EVENTS:
         both: list[StreamChange] = [*changes, *notices]
-        report = _deliver_all(readers.EVENT_CONSUMERS, both, services, now)
+        report = _deliver_all(EVENT_CONSUMERS, both, services, now)
     else:
-        report = _deliver_all(readers.CONSUMERS, changes, services, now)
+        report = _deliver_all(CONSUMERS, changes, services, now)
     report.unreadable = unreadable
     return report
 

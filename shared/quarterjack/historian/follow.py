@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from quarterjack.domain.times import DAY, MINUTE, SECOND
-from quarterjack.historian.deliver import DeliveryReport, deliver
+from quarterjack.historian.deliver import DeliveryReport, Reader, deliver
 from quarterjack.historian.marks import (
     ShardPosition,
     StreamGap,
@@ -19,7 +19,6 @@ from quarterjack.historian.marks import (
     write_gap,
     write_position,
 )
-from quarterjack.historian.readers import Reader
 from quarterjack.ports.run_stream import STREAM_DAYS, StreamShard, StreamTrimmed
 from quarterjack.ports.services import Clock, Services
 

@@ -10,17 +10,16 @@ the next call goes on. Runs that have not ended are read from the ledger again, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby, islice
 
-from quarterjack.domain.history.entry import Book, RunKind, kind_of
+from quarterjack.domain.history.entry import Book, HistoryEntry, RunKind, kind_of
 from quarterjack.domain.names import check_tenant, schedule_owner
-from quarterjack.domain.run import TERMINAL, RunRow, RunState
+from quarterjack.domain.run import TERMINAL, Failure, RunRow, RunState
 from quarterjack.domain.times import DAY
-from quarterjack.history.budget import PageBudget
-from quarterjack.history.found import row_of
-from quarterjack.history.read import Position, Reading, parse_position
+from quarterjack.history.find import row_of
+from quarterjack.history.read import PageBudget, Position, Reading, parse_position
 from quarterjack.ports.services import Services
 from quarterjack.state.history.entries import is_open
 from quarterjack.state.history.search import Search
@@ -57,16 +56,7 @@ class Found:
     cursor: str | None  # None: all was searched
     searched: (
         int | None
-    )  # UTC ms: of the last tenant, all ended runs that ended later were looked at; None: the search is not there yet
-
-
-@dataclass
-class _Call:
-    """What one call has done."""
-
-    runs: list[FoundRun] = field(default_factory=list)
-    cursor: str | None = None
-    searched: int | None = None
+    )  # UTC ms: of the last tenant, all later ended runs were read; None: the search is not there yet
 
 
 # Runs that workers run now: of a tenant, at most so many, from a cursor on; and the next cursor.
@@ -87,7 +77,10 @@ class Finder:
         now: int,
     ) -> None:
         self._services, self._spec, self._meter, self._now = services, spec, meter, now
-        self._budget, self._running_now, self._call = budget, running, _Call()
+        self._budget, self._running_now = budget, running
+        self._runs = list[FoundRun]()  # of this call, as are the next two
+        self._cursor: str | None = None
+        self._searched: int | None = None
         self._cut = now - WAITED  # UTC ms: of a search that goes on, as it was at its begin
 
     def of_tenant(self, tenant: str, cursor: str | None) -> Found:
@@ -100,16 +93,16 @@ class Finder:
         first, _, rest = (cursor or "").partition("|")
         for tenant in self._tenants(first):
             self._tenant(tenant, rest or None if tenant == first else None)
-            if self._call.cursor is not None:
-                self._call.cursor = f"{tenant}|{self._call.cursor}"
+            if self._cursor is not None:
+                self._cursor = f"{tenant}|{self._cursor}"
                 break
             if self._budget.is_over() or self._left() <= 0:
-                self._call.cursor = f"{tenant}|end"
+                self._cursor = f"{tenant}|end"
                 break
         return self._found()
 
     def _found(self) -> Found:
-        return Found(runs=self._call.runs, cursor=self._call.cursor, searched=self._call.searched)
+        return Found(runs=self._runs, cursor=self._cursor, searched=self._searched)
 
     def _tenants(self, begin: str) -> Iterator[str]:
         spec, history = self._spec, self._services.history
@@ -149,7 +142,7 @@ class Finder:
             if name == begin or self._goes_on():
                 place = parts[name](check_tenant(tenant), rest if name == begin else "")
             if place is not None:
-                self._call.cursor = f"{name}:{self._cut}:{place}"
+                self._cursor = f"{name}:{self._cut}:{place}"
                 return
 
     def _can_hold(self, part: str) -> bool:
@@ -166,12 +159,12 @@ class Finder:
 
     def _goes_on(self) -> bool:
         """Whether this call begins the next part. While it has found nothing it does, however long the parts before took."""
-        if not self._call.runs:
+        if not self._runs:
             return not self._budget.is_spent()
         return not self._budget.is_over() and self._left() > 0
 
     def _left(self) -> int:
-        return self._spec.limit - len(self._call.runs)
+        return self._spec.limit - len(self._runs)
 
     def _fires(self, tenant: str, cursor: str) -> str | None:
         """The runs of one schedule that have not ended and were due in the last day or are later. Where to go on, None at the end."""
@@ -252,17 +245,17 @@ class Finder:
     def _take(self, run: RunRow, tags: Mapping[str, str]) -> None:
         """Add a run that was read from the ledger, if it has not ended and is still what is searched."""
         if not run.is_terminal and self._spec.search.wants_run(run, tags):
-            self._call.runs.append(FoundRun(row=run, kind=kind_of(run)))
+            self._runs.append(FoundRun(row=run, kind=kind_of(run)))
 
     def _ended(self, tenant: str, cursor: str) -> str | None:
         spec = self._spec
         reading = self._reading(tenant, Book.ENDED, spec.search, spec.upto)
         if self._left() > 0:
             for entry in reading.entries(_position(cursor)):
-                self._call.runs.append(FoundRun(row=row_of(entry), kind=entry.kind))
+                self._runs.append(FoundRun(row=row_of(entry), kind=entry.kind))
                 if self._left() <= 0:
                     break
-        self._call.searched = spec.after if reading.position is None else reading.position.at
+        self._searched = spec.after if reading.position is None else reading.position.at
         return None if reading.position is None else str(reading.position)
 
     def _reading(self, tenant: str, book: Book, search: Search, upto: int) -> Reading:
@@ -280,3 +273,27 @@ class Finder:
 
 def _position(cursor: str) -> Position | None:
     return parse_position(cursor) if cursor else None
+
+
+def row_of(entry: HistoryEntry) -> RunRow:
+    """An ended run as the history knows it: without its result, its error's text, its worker."""
+    kind = entry.error_type
+    return RunRow(
+        ref=entry.run,
+        state=entry.state,
+        revision=entry.revision,
+        job=entry.job,
+        due=entry.due,
+        not_before=entry.not_before,
+        created_at=entry.created_at,
+        fence=entry.fence,
+        attempt=entry.attempt,
+        started_at=entry.started_at,
+        ended_at=entry.at,
+        reason=entry.reason,
+        failure=None if kind is None else Failure(kind=kind, message=""),
+        backfill=entry.backfill,
+        replay_of=entry.replay_of,
+        skipped=entry.skipped,
+        skipped_until=entry.skipped_until,
+    )

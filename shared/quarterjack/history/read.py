@@ -1,8 +1,10 @@
 """Read a book, the latest entry first, until its beginning or until a budget is spent; a later call goes on from there.
 
-A day is read as segments: hours that were folded, by their index, and stretches of hours whose appended pages are read as they are.
+A day is read as segments: compacted hours by their index, and stretches of hours whose appended pages are read as they are.
 A page is of one hour, so segments do not touch each other. Within a segment pages come by their latest place, and an entry is given out
 once no page is left that reaches to its place.
+
+``PageBudget`` bounds the cost of one page of an answer. Time alone never ends a page before it has read anything.
 """
 
 from __future__ import annotations
@@ -16,11 +18,47 @@ from operator import attrgetter, neg
 from quarterjack.domain.history.entry import Book, HistoryEntry
 from quarterjack.domain.names import RunRef, parse_run_id
 from quarterjack.domain.times import DAY, HOUR, SECOND
+from quarterjack.ports.history.pages import SPAN, Day, History, HistoryPage, Hour, ReadMeter
+from quarterjack.ports.services import Clock
 from quarterjack.state.history.codec import PageColumns
 from quarterjack.state.history.merge import Merge
 from quarterjack.state.history.search import Search
 from quarterjack.stores.history.books import History
 from quarterjack.stores.history.pages import SPAN, Day, HistoryPage, Hour, ReadMeter
+
+# After so much a page of an answer ends. What is under way then ends within 250 units and 0.3 s where reads are fast: the pages of a
+# folded part (400 KB at the most) or the first pages of each partition, and fifty rows of the ledger.
+MOST_UNITS = 100  # read units
+MOST_MS = 150  # by the caller's clock: some fifteen reads of DynamoDB, or one of a slow one
+_GRACE = 50  # ms to give out what was read by then
+
+
+class PageBudget:
+    """The budget of one call; ``meter`` counts its reads.
+
+    Units end it at once. Time ends it with the next request that is sent after it ran out, or after a moment: what was read until then
+    is given out first, so that each page makes progress however slow the reads are.
+    """
+
+    def __init__(self, meter: ReadMeter, clock: Clock) -> None:
+        self._meter, self._clock, self._end = meter, clock, clock() + MOST_MS
+        self._found: tuple[int, int] | None = None  # when the time was found to be over: UTC ms, and requests so far
+
+    def is_spent(self) -> bool:
+        """Whether the reads have cost enough."""
+        return self._meter.units >= MOST_UNITS
+
+    def is_over(self) -> bool:
+        """Whether the page ends here."""
+        if self.is_spent():
+            return True
+        now = self._clock()
+        if self._found is None:
+            self._found = (now, self._meter.requests) if now >= self._end else None
+            return False
+        at, requests = self._found
+        return self._meter.requests > requests or now >= at + _GRACE
+
 
 WINDOW = 1_000  # entries of a folded part that are made at a time
 _LATECOMERS = SECOND  # ms before a position from which pages that were added meanwhile are read, too

@@ -9,9 +9,8 @@ from quarterjack.domain.history.entry import Book, RunKind
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY, MINUTE
-from quarterjack.history.budget import PageBudget
 from quarterjack.history.find import Finder, FindSpec
-from quarterjack.history.read import Reading
+from quarterjack.history.read import PageBudget, Reading
 from quarterjack.ports.services import Services
 from quarterjack.state.history.search import Search
 from quarterjack.state.history.stats import Tally

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from quarterjack.domain.history.entry import Book
 from quarterjack.domain.run import parse_dead_key
 from quarterjack.domain.times import HOUR
-from quarterjack.history.budget import PageBudget
-from quarterjack.history.read import Reading
+from quarterjack.history.read import PageBudget, Reading
 from quarterjack.ports.services import Services
 from quarterjack.state.history.search import Search
 from quarterjack.state.history.stats import Stats, decode, total

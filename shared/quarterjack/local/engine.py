@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from quarterjack.local.emulator_queues import play_fair_queues
-from quarterjack.local.emulator_streams import complete_streams
+from quarterjack.local.emulator import complete_streams, play_fair_queues
 from quarterjack.local.snapshots import Asgi, Scope, Snapshots, newest
 
 KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from quarterjack.errors import InvalidInput
-from quarterjack.local.kept import kept_key
+from quarterjack.local.data_directory import kept_key
 from quarterjack.local.loopback import PORT, listen, new_key, url_of
 from quarterjack.settings import Settings
 

@@ -13,8 +13,7 @@ from quarterjack.concurrency.pools import RequestPool
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
 from quarterjack.ports.run_logs import LogLineRow, RunLogsPage, RunLogsQuery
-from quarterjack.run_logs.lines import fields_of
-from quarterjack.run_logs.merge import LogPiece, LogSource, Read, read_merged
+from quarterjack.run_logs.merge import LogPiece, LogSource, Read, fields_of, read_merged
 
 _REQUESTS = 5  # of one log in one read: CloudWatch searches about 1 MB in each
 _OTHERS = ("undertaker", "ticker", "auditor")  # functions that log about a run, beside the worker of its queue

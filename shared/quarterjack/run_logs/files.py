@@ -11,8 +11,7 @@ from typing import BinaryIO
 from quarterjack.domain.times import SECOND, to_ms
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.ports.run_logs import LogLineRow, RunLogsPage, RunLogsQuery
-from quarterjack.run_logs.lines import fields_of
-from quarterjack.run_logs.merge import LogPiece, read_merged
+from quarterjack.run_logs.merge import LogPiece, fields_of, read_merged
 
 _MOST = 16_000_000  # bytes of one file that one read looks at
 _NEAR = 65_536  # bytes: the search for an instant ends when it is known so closely

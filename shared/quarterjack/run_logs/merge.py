@@ -1,7 +1,7 @@
-"""One list of what several logs hold, in order of time, read piece by piece.
+"""One list of the lines of several logs, in order of time, read piece by piece.
 
-Each log is read up to a bound, so some are known further than others. What is answered ends where the least known one ends: nothing that
-is found later belongs before it.
+Each log is read up to a bound, so some are known further than others. The answer ends where the least known one ends: no line that is
+found later belongs before it. A line is parsed to fields, and long values are cut to a size that a page can hold.
 """
 
 from __future__ import annotations
@@ -10,11 +10,49 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from quarterjack.errors import InvalidInput
 from quarterjack.ports.run_logs import LogLineRow, RunLogsPage, RunLogsQuery
-from quarterjack.run_logs.lines import weight
+
+TEXT = 16_000  # characters that are kept of a text: of a traceback its end, where the cause is
+_MOST = 50  # fields of a line
+_DATA = 4_000  # characters of JSON that are kept of a field that is no text
+CUT = "… (cut)"
+_TRACES = frozenset({"traceback", "exception"})
+
+
+def fields_of(line: bytes | str, run_id: str) -> dict[str, Any] | None:
+    """The fields of a line that is about a run; None for any other, and for one that is no JSON object."""
+    if not (run_id.encode() in line if isinstance(line, bytes) else run_id in line):
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return shortened(found) if isinstance(found, dict) and found.get("run_id") == run_id else None
+
+
+def shortened(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with long values cut."""
+    return {name[:TEXT]: _short(name, value) for name, value in list(fields.items())[:_MOST]}
+
+
+def weight(fields: Mapping[str, Any]) -> int:
+    """Characters of a line, roughly."""
+    return sum(len(name) + (len(value) if isinstance(value, str) else _DATA // 10) for name, value in fields.items())
+
+
+def _short(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        if len(value) <= TEXT:
+            return value
+        return f"{CUT} {value[-TEXT:]}" if name in _TRACES else f"{value[:TEXT]}{CUT}"
+    if isinstance(value, (dict, list)):
+        text = json.dumps(value)
+        return value if len(text) <= _DATA else f"{text[:_DATA]}{CUT}"
+    return value
+
 
 _HEAVY = 1_000_000  # characters of a page
 _BEFORE_ALL = -1  # in place of the number of a log: no line of that very instant

@@ -20,8 +20,8 @@ from quarterjack.domain.notice import SCHEDULE_EVENTS, Notice
 from quarterjack.domain.times import HOUR, MINUTE, SECOND, to_ms
 from quarterjack.errors import InvalidInput, Unreadable
 from quarterjack.fires.context import LOOKAHEAD
+from quarterjack.historian.deliver import Reader
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.historian.readers import Reader
 from quarterjack.jobs import Registry, default_registry, load
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema

@@ -15,13 +15,11 @@ from quarterjack.domain.schedule import Freeze, Revision
 from quarterjack.domain.times import MINUTE, SECOND, STAMP_DIGITS
 from quarterjack.state.backpressure import GRACE, HoldPeriod
 from quarterjack.state.overlap import Slot, waits_in_turn
-from quarterjack.why.answer import Cause, Sentence
+from quarterjack.why.answer import Cause, Sentence, clock, count, exact, show, span
 from quarterjack.why.facts import Facts, not_known, of_revision, of_run
-from quarterjack.why.freezes import by_lines
+from quarterjack.why.holds import broken_between, by_lines, suspended_between
 from quarterjack.why.no_run import held_now, resumed_from_pause
-from quarterjack.why.suspension import broken_between, suspended_between
 from quarterjack.why.timeline import by
-from quarterjack.why.words import clock, count, exact, show, span
 from quarterjack.why.workers import given_back, of_queue
 
 LATE = 5 * SECOND  # a run that starts so long after its time is in time: queues deliver to the second, workers wait two

@@ -10,13 +10,12 @@ from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import ClosedBy, Revision
 from quarterjack.domain.tenants.job_grants import NOT_GRANTED
 from quarterjack.state.catch_up import WORD as GAP
-from quarterjack.why.answer import Cause, Sentence, Verdict
+from quarterjack.why.answer import Cause, Sentence, Verdict, exact, show, span
 from quarterjack.why.delay import LATE, claim_delay, start_delay
 from quarterjack.why.facts import Facts, not_known, of_act, of_revision, of_run
 from quarterjack.why.no_run import Judgement, why_missed
 from quarterjack.why.timeline import STOPPED, by, on_closing, who_closed
 from quarterjack.why.under_way import CLOSED, attempts, how_closed, marked, start
-from quarterjack.why.words import exact, show, span
 
 _ASKED = "requested"  # the reason of a run that its owner cancelled
 _SKIPPED = "skip_next"  # the reason of a run that its owner skipped

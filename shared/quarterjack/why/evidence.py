@@ -36,9 +36,8 @@ from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
 from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record
 from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import Chain, Facts
-from quarterjack.why.freezes import may_have_held, waited
+from quarterjack.why.holds import may_have_been_suspended, may_have_held, waited
 from quarterjack.why.needs import gaps, in_that_second, is_exclusive, needs_agenda, times_of_acts, was_late
-from quarterjack.why.suspension import may_have_been_suspended
 from quarterjack.why.timeline import ACTS, AROUND
 
 _T = TypeVar("_T")

@@ -20,8 +20,7 @@ from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.tenants.breaker import TenantBreakers
 from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
 from quarterjack.state.worker_record import WorkerRow
-from quarterjack.why.answer import Cause, Sentence
-from quarterjack.why.words import show
+from quarterjack.why.answer import Cause, Sentence, show
 
 
 @dataclass(frozen=True, kw_only=True)

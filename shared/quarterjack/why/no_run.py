@@ -12,11 +12,10 @@ from quarterjack.fires.context import LOOKAHEAD, REACH
 from quarterjack.state.backpressure import GRACE
 from quarterjack.timing import previous, rows, timetable
 from quarterjack.timing.absence import Absence, Layer, absence
-from quarterjack.why.answer import Cause, Sentence, Verdict
+from quarterjack.why.answer import Cause, Sentence, Verdict, count, exact, show, span
 from quarterjack.why.facts import Facts, by_rule, not_known, of_agenda, of_head, of_revision, of_run
-from quarterjack.why.suspension import broken_between, broken_now, in_line, suspended_now
+from quarterjack.why.holds import broken_between, broken_now, in_line, suspended_now
 from quarterjack.why.timeline import active_at, by, on_closing, stop_at, stop_sentences, stopped_since, who_closed
-from quarterjack.why.words import count, exact, show, span
 
 Judgement = tuple[Verdict, list[Sentence]]
 

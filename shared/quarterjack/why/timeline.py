@@ -14,9 +14,8 @@ from quarterjack.domain.audit import AuditAct, AuditLineRow
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState
 from quarterjack.domain.times import DAY, MINUTE
-from quarterjack.why.answer import Cause, Sentence, Verdict
+from quarterjack.why.answer import Cause, Sentence, Verdict, show
 from quarterjack.why.facts import Facts, not_known, of_act, of_head, of_revision
-from quarterjack.why.words import show
 
 STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
 ACTS = 3 * DAY  # after the beginning of a stop, in which the audit's lines are read

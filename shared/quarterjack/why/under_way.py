@@ -10,12 +10,11 @@ from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState
 from quarterjack.state.lease import has_live_lease, last_renewal, takeable_at
 from quarterjack.state.overlap import waits_in_turn
 from quarterjack.state.refusal import refused_by
-from quarterjack.why.answer import Cause, Sentence, Verdict
+from quarterjack.why.answer import Cause, Sentence, Verdict, count, exact, show, span
 from quarterjack.why.delay import LATE, claim_delay, start_delay
 from quarterjack.why.facts import Facts, not_known, of_revision, of_run
 from quarterjack.why.no_run import Judgement, absence_of, freeze_ahead, mark
 from quarterjack.why.timeline import active_at, closing_act, who_closed
-from quarterjack.why.words import count, exact, show, span
 from quarterjack.why.workers import of_job, of_queue, of_worker
 
 VANISHED = "WorkerVanished"  # kind of the failure of an attempt whose worker was not heard of

@@ -9,9 +9,8 @@ from quarterjack.domain.names import few
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunRow
 from quarterjack.state.worker_record import OWN_QUEUE, WorkerKind, WorkerRow, WorkerState
-from quarterjack.why.answer import Cause, Sentence
+from quarterjack.why.answer import Cause, Sentence, count, show
 from quarterjack.why.facts import Facts, not_known
-from quarterjack.why.words import count, show
 
 _SOURCE = "records of the workers"
 _SHOWN = 3  # workers that one sentence names

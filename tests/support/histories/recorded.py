@@ -17,7 +17,7 @@ from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.historian import pages
 from quarterjack.historian import rebuild as rebuilding
-from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.archive import compact_archive
 from quarterjack.historian.fold import fold
 from quarterjack.historian.marks import OWNER, gaps
 

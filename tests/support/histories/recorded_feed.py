@@ -17,9 +17,8 @@ from zlib import crc32
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import QuarterjackError
-from quarterjack.historian.deliver import deliver
+from quarterjack.historian.deliver import Reader, deliver
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.historian.readers import Reader
 from quarterjack.ports.run_stream import RunStream, StreamPage, StreamShard
 
 from tests.support.histories.accounts import EventReceiver

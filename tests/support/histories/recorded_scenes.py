@@ -18,7 +18,7 @@ from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import DAY, HOUR, SECOND, from_ms
 from quarterjack.fires.context import FireContext
 from quarterjack.historian import rebuild as rebuilding
-from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.archive import compact_archive
 from quarterjack.sdk.views import Run
 from quarterjack.state.lease import SKEW
 from quarterjack.testing import Crash, Detail, Hook

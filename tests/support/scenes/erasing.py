@@ -22,7 +22,7 @@ from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
 from quarterjack.eraser.erase import begin, go_on
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.lines import change_cap, line_up, look_after_line
-from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.archive import compact_archive
 from quarterjack.historian.fold import fold
 from quarterjack.ports.services import Services
 from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots

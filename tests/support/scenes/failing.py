@@ -11,8 +11,8 @@ from quarterjack import Context, Retry, Tenants
 from quarterjack.domain.history.outgoing_event import OutgoingEvent
 from quarterjack.domain.times import MINUTE
 from quarterjack.fires.breakers import read_breakers
+from quarterjack.historian.deliver import Reader
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.historian.readers import Reader
 from quarterjack.testing.memory.receivers import MemoryEvents
 from quarterjack.testing.process import Hand, bury_all
 from quarterjack.worker.stages import Outcome

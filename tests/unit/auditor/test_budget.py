@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from quarterjack.auditor import run_walk
 from quarterjack.auditor.audit import audit
-from quarterjack.auditor.progress import KEY, Progress
-from quarterjack.auditor.progress import OWNER as AUDITS
-from quarterjack.auditor.walk import AuditReport
+from quarterjack.auditor.walk import KEY, AuditReport, Progress
+from quarterjack.auditor.walk import OWNER as AUDITS
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.times import HOUR, MINUTE, SECOND
 from quarterjack.errors import Unavailable

@@ -357,7 +357,7 @@ def test_what_an_audit_has_no_time_for_the_next_ones_do() -> None:
 
 
 def test_a_schedule_of_many_revisions_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quarterjack.auditor.retention._REVISIONS", 4)
+    monkeypatch.setattr("quarterjack.auditor.chain_walk._REVISIONS", 4)
     world = World()
     world.scheduler.create_schedule("s", "note", "0 0 1 1 *")
     for n in range(9):

@@ -54,7 +54,7 @@ def test_failed_runs_of_a_job_are_found(say: Say) -> None:
 @pytest.mark.cloud
 @pytest.mark.usefixtures("history")
 def test_a_search_goes_on_until_it_has_enough(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quarterjack.history.budget.MOST_UNITS", 0)  # a page of an answer ends as soon as it may
+    monkeypatch.setattr("quarterjack.history.read.MOST_UNITS", 0)  # a page of an answer ends as soon as it may
     *runs, more = say("--json", "runs", "list", "--limit", "7").splitlines()
     assert (len(runs), [*json.loads(more)]) == (7, ["cursor"])
     assert len(say("--json", "runs", "list").splitlines()) == 10

@@ -10,7 +10,7 @@ import pytest
 from quarterjack.daemon import roles
 from quarterjack.daemon.roles import run_historian
 from quarterjack.errors import Misconfigured, Unavailable
-from quarterjack.historian import readers
+from quarterjack.historian import deliver as delivery
 from quarterjack.historian.follow import FollowReport
 from quarterjack.settings import Settings
 from quarterjack.testing import ManualClock, Memory
@@ -25,7 +25,7 @@ def test_it_delivers_rounds_and_goes_on_after_errors(
     memory, stop, reports = Memory(ManualClock(datetime(2036, 5, 14, tzinfo=UTC))), threading.Event(), []
     errors: list[Exception | None] = [Unavailable("no answer"), Misconfigured("no bucket"), None, None]
     consumer = Consumer(lambda change: errors.pop(0))
-    monkeypatch.setattr(readers, "CONSUMERS", (consumer,))
+    monkeypatch.setattr(delivery, "CONSUMERS", (consumer,))
     services = memory.connect()
     services.ledger.claim([a_run()])
     monkeypatch.setattr(roles, "connect", lambda settings: services)
@@ -50,7 +50,7 @@ def test_a_defect_of_a_consumer_is_logged_and_the_batch_stays(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory, stop = Memory(ManualClock(datetime(2036, 5, 14, tzinfo=UTC))), threading.Event()
-    monkeypatch.setattr(readers, "CONSUMERS", (Consumer(lambda change: KeyError("x")),))
+    monkeypatch.setattr(delivery, "CONSUMERS", (Consumer(lambda change: KeyError("x")),))
     services = memory.connect()
     services.ledger.claim([a_run(NOON + number) for number in range(40)])
     monkeypatch.setattr(roles, "connect", lambda settings: services)

@@ -17,7 +17,7 @@ from quarterjack.daemon.figures import PERIOD, RoundFigures
 from quarterjack.daemon.roles import run_auditor, run_historian, run_ticker, run_undertaker
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.errors import Unavailable
-from quarterjack.historian import readers
+from quarterjack.historian import deliver as delivery
 from quarterjack.ports.services import Services
 from quarterjack.settings import Settings
 from quarterjack.signals.measurement import counted
@@ -78,7 +78,7 @@ def _historian_writes(
     """The line of a historian that ends after so many rounds."""
     stop, waits = threading.Event(), iter(range(1, rounds + 1))
     monkeypatch.setattr(stop, "wait", lambda seconds: stop.set() if next(waits) == rounds else None)
-    monkeypatch.setattr(readers, "CONSUMERS", (Consumer(fails),))
+    monkeypatch.setattr(delivery, "CONSUMERS", (Consumer(fails),))
     monkeypatch.setattr(roles, "connect", lambda settings: services)
     lines = Lines(threading.Event())
     run_historian(Settings(), stop=stop, sinks=[lines])

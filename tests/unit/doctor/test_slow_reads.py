@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Registry, Retry, Settings
-from quarterjack.doctor import Finding, Severity, flow, history, schedules
+from quarterjack.doctor import Finding, Severity, flow, schedules
 from quarterjack.doctor.context import DoctorContext, ProbeAnswer
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import MINUTE
@@ -28,7 +28,7 @@ CHECKS = (
     flow.backpressure,
     schedules.chains,
     schedules.incidents,
-    history.history,
+    flow.history,
     schedules.jobs,
 )
 

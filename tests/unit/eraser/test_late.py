@@ -13,7 +13,7 @@ from quarterjack.auditor.audit import audit
 from quarterjack.auditor.closing import close_days
 from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.errors import QuarterjackError
-from quarterjack.historian.archive_compaction import compact_archive
+from quarterjack.historian.archive import compact_archive
 from quarterjack.historian.fold import fold
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.ports.services import Services

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from quarterjack.dynamodb.items import to_item
 from quarterjack.errors import Unavailable
-from quarterjack.historian import deliver, readers
+from quarterjack.historian import deliver
 from quarterjack.historian.marks import changes_set_aside
 from quarterjack.ports.services import Services
 from quarterjack.stores.rows import run_row
@@ -84,7 +84,7 @@ def test_a_batch_is_delivered_and_counted(
     services: Services, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     consumer = Consumer(lambda change: ValueError("odd") if change.sequence == 2 else None)
-    monkeypatch.setattr(readers, "CONSUMERS", (consumer,))
+    monkeypatch.setattr(deliver, "CONSUMERS", (consumer,))
     given = event(1, 2, 3)
     given["Records"].append({"dynamodb": {"Keys": {}}})
     assert invoke(given) == {"changes": 3, "set_aside": 1}
@@ -111,10 +111,10 @@ def test_an_outage_is_waited_for_and_in_the_end_the_batch_comes_again(
     object.__setattr__(services, "wait", wait)
     failures = iter([Unavailable("no answer")] * 3)
     consumer = Consumer(lambda change: next(failures, None))
-    monkeypatch.setattr(readers, "CONSUMERS", (consumer,))
+    monkeypatch.setattr(deliver, "CONSUMERS", (consumer,))
     assert invoke(event(1))["changes"] == 1
     assert waited == [1.0, 2.0, 4.0]
-    monkeypatch.setattr(readers, "CONSUMERS", (Consumer(lambda change: Unavailable("still no answer")),))
+    monkeypatch.setattr(deliver, "CONSUMERS", (Consumer(lambda change: Unavailable("still no answer")),))
     waited.clear()
     with pytest.raises(Unavailable, match="still no answer"):
         invoke(event(2))
@@ -125,6 +125,6 @@ def test_an_outage_is_waited_for_and_in_the_end_the_batch_comes_again(
 def test_without_consumers_or_changes_nothing_is_written(
     services: Services, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(readers, "CONSUMERS", ())
+    monkeypatch.setattr(deliver, "CONSUMERS", ())
     assert invoke({"Records": []}) == {"changes": 0, "set_aside": 0}
     assert list(changes_set_aside(services)) == []

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from quarterjack.domain.history.archive_keys import INBOX, hour_prefix
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
 from quarterjack.errors import Misconfigured, Unavailable
-from quarterjack.historian.archive import archive
-from quarterjack.historian.archive_compaction import LATE, compact_archive
+from quarterjack.historian.archive import LATE, archive, compact_archive
 from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
 from quarterjack.testing import ManualClock
 from quarterjack.testing.memory.calls import Crash, Detail, Hook
@@ -207,7 +206,7 @@ def test_what_cannot_be_placed_stays_as_it_is_and_stops_nothing_else(
     key = first_of_inbox(memory)
     left = memory.archived[key] = DAMAGES[damage](memory.archived[key])
     before = orders(memory)
-    with caplog.at_level(logging.ERROR, "quarterjack.historian.archive_compaction"):
+    with caplog.at_level(logging.ERROR, "quarterjack.historian.archive"):
         report = compact_archive(memory.connect().archive, clock=lambda: START + DAY, budget=HOUR)
     assert report.unreadable == 1
     assert report.removed > 0

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.errors import Misconfigured, Unavailable
-from quarterjack.historian import readers
+from quarterjack.historian import deliver as delivery
 from quarterjack.historian.deliver import MOST_ASIDE, batch_name, deliver
 from quarterjack.historian.marks import changes_set_aside
 from quarterjack.ports.services import Services
@@ -32,7 +32,7 @@ def changes(count: int) -> list[RunChange]:
 
 
 def consumers(monkeypatch: pytest.MonkeyPatch, *given: Consumer) -> None:
-    monkeypatch.setattr(readers, "CONSUMERS", given)
+    monkeypatch.setattr(delivery, "CONSUMERS", given)
 
 
 def refuses(*numbers: int) -> Consumer:

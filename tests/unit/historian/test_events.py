@@ -14,10 +14,10 @@ from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.historian.archive import archive
+from quarterjack.historian.deliver import Reader
 from quarterjack.historian.events import MOST, SILENT, TAKING, events_of, publish_events
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.marks import changes_set_aside
-from quarterjack.historian.readers import Reader
 from quarterjack.ports.receivers import FailedEvents
 from quarterjack.ports.services import Services
 from quarterjack.testing import ManualClock

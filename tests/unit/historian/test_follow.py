@@ -13,7 +13,7 @@ import pytest
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.times import HOUR
 from quarterjack.errors import Misconfigured, Unavailable
-from quarterjack.historian import readers
+from quarterjack.historian import deliver as delivery
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.marks import StreamGap, gaps
 from quarterjack.historian.rebuild import RebuildSpec, rebuild
@@ -35,7 +35,7 @@ class World:
         self.memory = Memory(self.clock)
         self.memory.stream_shards = shards
         self.consumer, self.claimed = Consumer(), 0
-        monkeypatch.setattr(readers, "CONSUMERS", (self.consumer,))
+        monkeypatch.setattr(delivery, "CONSUMERS", (self.consumer,))
         self.services = self.memory.connect()
 
     def follower(self, hook: Hook | None = None, **changes: Any) -> StreamFollower:

@@ -18,7 +18,7 @@ from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY, HOUR, SECOND
 from quarterjack.historian.fold import fold
-from quarterjack.history import budget, find, read
+from quarterjack.history import find, read
 from quarterjack.state.history.codec import PageColumns
 from quarterjack.state.history.merge import Merge
 from quarterjack.stores.history.books import History
@@ -215,4 +215,4 @@ def test_the_open_runs_are_read_in_small_steps(timed: Iterator[list[ReadMeter]])
     assert found == len(waiting) > 1_000
     assert max(seconds) <= 0.3
     assert max(meter.units for meter in next(timed)) <= 250
-    assert find._MOST + budget.MOST_UNITS + 100 <= 250
+    assert find._MOST + read.MOST_UNITS + 100 <= 250

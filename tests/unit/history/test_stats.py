@@ -18,7 +18,7 @@ from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.fold import fold
 from quarterjack.historian.pages import write_pages
 from quarterjack.history import statistics
-from quarterjack.history.budget import PageBudget
+from quarterjack.history.read import PageBudget
 from quarterjack.sdk.history.day_stats import DayStats
 from quarterjack.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
 from quarterjack.stores.history.pages import ReadMeter
@@ -259,7 +259,7 @@ def test_hours_that_are_not_folded_are_read_until_the_bound_and_say_so(monkeypat
     now = world.clock()
     for minute in range(1, 60, 7):  # an appended page each
         world.end([ended(now - minute * MINUTE - number, name=f"m{minute}-{number}") for number in range(20)])
-    monkeypatch.setattr("quarterjack.history.budget.MOST_UNITS", 0)
+    monkeypatch.setattr("quarterjack.history.read.MOST_UNITS", 0)
     answer = world.owner.hourly_outcomes(2)
     assert not answer.last_hour_is_whole
     assert not all(one.is_whole for one in answer.hours)

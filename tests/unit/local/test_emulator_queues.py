@@ -14,7 +14,7 @@ import pytest
 from quarterjack.domain.agenda_layout import group_of
 from quarterjack.domain.names import one_off_ref
 from quarterjack.local.cloud import LocalCloud
-from quarterjack.local.emulator_queues import IN_FLIGHT, RECENT, SILENT, FairQueue, play_fair_queues
+from quarterjack.local.emulator import IN_FLIGHT, RECENT, SILENT, FairQueue, play_fair_queues
 from quarterjack.local.engine import FAIR_QUEUES
 
 NOW = 1_000_000.0

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from quarterjack.errors import Misconfigured
-from quarterjack.local.data_directory import DataDirectory
-from quarterjack.local.kept import kept_key, kept_keys, kept_port
+from quarterjack.local.data_directory import DataDirectory, kept_key, kept_keys, kept_port
 from quarterjack.local.loopback import new_key
 from quarterjack.local.session.session import _page
 

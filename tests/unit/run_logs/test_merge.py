@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from quarterjack.errors import InvalidInput
 from quarterjack.ports.run_logs import LogLineRow, RunLogsQuery
-from quarterjack.run_logs.lines import CUT, TEXT, fields_of, shortened
-from quarterjack.run_logs.merge import LogSource, read_merged
+from quarterjack.run_logs.merge import CUT, TEXT, LogSource, fields_of, read_merged, shortened
 
 from tests.support.run_logs import RUN, ShortLog
 

@@ -180,7 +180,7 @@ def parts(owner: Scheduler, limit: int, **conditions: Any) -> Sequence[str]:
 
 def test_a_page_ends_when_it_has_cost_enough(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [run.id for run in world.owner.list_runs().items]
-    monkeypatch.setattr("quarterjack.history.budget.MOST_UNITS", 1)
+    monkeypatch.setattr("quarterjack.history.read.MOST_UNITS", 1)
     first = world.owner.list_runs()
     assert first.cursor is not None
     assert len(first.items) < len(whole)
@@ -310,7 +310,7 @@ def test_fires_that_wait_for_days_are_listed(world: World, monkeypatch: pytest.M
         assert sorted(parts(world.owner, 1, name="quarterly", state="QUEUED")) == ids
         assert sorted(parts(world.owner, 1, name="quarterly", job="works")) == ids
     assert parts(world.owner, 9, name="quarterly", state="QUEUED", since=world.clock.now() - timedelta(days=1)) == []
-    monkeypatch.setattr("quarterjack.history.budget.MOST_UNITS", 0)
+    monkeypatch.setattr("quarterjack.history.read.MOST_UNITS", 0)
     assert sorted(parts(world.owner, 100, name="quarterly", state="QUEUED")) == ids
 
 

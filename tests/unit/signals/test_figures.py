@@ -12,16 +12,23 @@ from quarterjack.auditor.walk import AuditReport
 from quarterjack.domain.queue import Stripe
 from quarterjack.domain.run import RunState
 from quarterjack.fires.context import BackfillProgress, MissedFires, TickCounts
-from quarterjack.historian.archive_compaction import CompactionReport
+from quarterjack.historian.archive import CompactionReport
 from quarterjack.historian.deliver import DeliveryReport
 from quarterjack.historian.fold import FoldReport
 from quarterjack.settings import Metered
-from quarterjack.signals.audits import of_audit, of_closing, of_compaction, of_folding
-from quarterjack.signals.burials import of_burial
 from quarterjack.signals.catalogue import METRICS, Emitter
-from quarterjack.signals.deliveries import of_events, of_history
 from quarterjack.signals.measurement import Measurement, counted, lines_of, measured, stand_ins
-from quarterjack.signals.ticker import of_gauges, of_tick
+from quarterjack.signals.reports import (
+    of_audit,
+    of_burial,
+    of_closing,
+    of_compaction,
+    of_events,
+    of_folding,
+    of_gauges,
+    of_history,
+    of_tick,
+)
 from quarterjack.state.backpressure import QueueDepth
 from quarterjack.ticker.gauges import Gauges
 from quarterjack.ticker.tick import TickReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from quarterjack.historian import readers
+from quarterjack.historian import deliver as delivery
 from quarterjack.jobs import Registry
 from quarterjack.testing import Harness
 
@@ -14,7 +14,7 @@ from tests.support.consumers import Consumer
 
 def test_when_time_has_passed_every_change_was_delivered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer, jobs = Consumer(), Registry()
-    monkeypatch.setattr(readers, "CONSUMERS", (consumer,))
+    monkeypatch.setattr(delivery, "CONSUMERS", (consumer,))
     jobs.job("greet")(lambda ctx, payload: None)
     harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
     harness.scheduler.create_schedule("hello", "greet", "0 * * * *")

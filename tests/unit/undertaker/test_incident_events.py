@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from quarterjack import Context, Registry, Retry
 from quarterjack.domain.notice import RECORD, schedule_events
+from quarterjack.historian.deliver import Reader
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.marks import OWNER
-from quarterjack.historian.readers import Reader
 from quarterjack.testing import Crash, Harness
 from quarterjack.testing.memory.receivers import MemoryEvents
 

@@ -17,9 +17,9 @@ from rich.live import Live
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.extras import install_remedy
+from quarterjack.local.data_directory import keep, kept_port
 from quarterjack.local.front_door import missing_module, open_front_door
 from quarterjack.local.installation import LocalInstallation, installation
-from quarterjack.local.kept import keep, kept_port
 from quarterjack.local.session.examples import DemoPage, DemoProgram, schedule_examples
 from quarterjack.local.session.status import SessionStatus, line, live, summary
 from quarterjack.local.session.verifier import StartLog, VerifierReport, verify
@@ -30,7 +30,7 @@ from quarterjack.settings import Settings
 from quarterjack.state.lease import SKEW, lease_end
 from quarterjack.terminal import in_one_line, printable
 
-DEMO = "quarterjack.local.session.demo_jobs"
+DEMO = "quarterjack.local.session.examples"
 _POLL = 0.25  # seconds between reads of the logs
 _SETTLE = 15.0  # seconds after the end for the runs that were due before it to start and end
 _TAKE_OVER = (lease_end(0) + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one

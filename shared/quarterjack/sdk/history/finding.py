@@ -188,8 +188,8 @@ class FindMethods(InstallationMethods):
         tenant = None if all_tenants else self.tenant
         bounds = (None if since is None else after, None if until is None else upto)
         listing = Listing("list_runs", tenant, search, *bounds)
-        from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (as above)
         from quarterjack.history.find import Finder, FindSpec  # noqa: PLC0415 (as above)
+        from quarterjack.history.read import PageBudget  # noqa: PLC0415 (as above)
         from quarterjack.stores.history.pages import ReadMeter  # noqa: PLC0415 (as above)
 
         spec = FindSpec(search=search, after=after, upto=upto, limit=checked_limit(limit))

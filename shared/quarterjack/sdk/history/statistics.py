@@ -97,7 +97,7 @@ class HistoryMethods(SchedulerBase):
         most = check_whole("hours", hours, 1, _MOST_HOURS)
         if not self._has_history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no statistics; switch it on first")
-        from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
+        from quarterjack.history.read import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.history.statistics import hourly  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.sdk.history.day_stats import hourly_outcomes  # noqa: PLC0415 (as above)
         from quarterjack.stores.history.pages import ReadMeter  # noqa: PLC0415 (as above)

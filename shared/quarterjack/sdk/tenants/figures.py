@@ -81,7 +81,7 @@ class FigureMethods:
         self._permit(Verb.READ_TENANT, name)
         if not self.session.settings.history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no figures of tenants; switch it on first")
-        from quarterjack.history.budget import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
+        from quarterjack.history.read import PageBudget  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.history.recent import recent, waiting  # noqa: PLC0415 (`import quarterjack` need not take its time)
         from quarterjack.state.history.stats import quantile  # noqa: PLC0415 (as above)
         from quarterjack.stores.history.pages import ReadMeter  # noqa: PLC0415 (as above)

@@ -11,8 +11,7 @@ from copy import copy
 from quarterjack.domain.times import SECOND
 from quarterjack.logs import JsonFormatter
 from quarterjack.ports.run_logs import LogLineRow, RunLogsPage, RunLogsQuery
-from quarterjack.run_logs.lines import fields_of
-from quarterjack.run_logs.merge import LogPiece, read_merged
+from quarterjack.run_logs.merge import LogPiece, fields_of, read_merged
 from quarterjack.testing.memory.calls import Calls
 
 _MOST = 10_000  # lines

@@ -1,4 +1,4 @@
-"""The ticker: every minute it reads the agenda, claims the fires that are due, and sends their messages."""
+"""The functions that a clock calls: the ticker every minute, the auditor every hour."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from quarterjack.settings import (
 
 from ..installation import InstallationSettings
 from ..storage.queues import InstallationQueues
-from ..storage.store import BATCH, DELETE, PARTIQL, READ, WRITE, InstallationStore
-from .clock import EVENT_AGE, FunctionClock
-from .function import InstallationFunction
+from ..storage.store import BATCH, DELETE, OWN_PAYLOADS, PARTIQL, READ, SCAN, WRITE, InstallationStore
+from .function import EVENT_AGE, FunctionClock, InstallationFunction
 
-MEMORY = 1769  # MB: one whole core, for a tick over many fires
-TIMEOUT = Duration.minutes(2)  # a tick stops before it; remaining entries stay for the next tick
+TICKER_MEMORY = 1769  # MB: one whole core, for a tick over many fires
+TICKER_TIMEOUT = Duration.minutes(2)  # a tick stops before it; remaining entries stay for the next tick
 
 QUEUE_AGE = Duration.seconds(DEFAULT_AGE)
 
@@ -55,8 +54,8 @@ class TickerFunction(Construct):
             "ticker",
             installation=installation,
             description="Quarterjack: claims the fires that are due and sends them to the workers",
-            memory=MEMORY,
-            timeout=TIMEOUT,
+            memory=TICKER_MEMORY,
+            timeout=TICKER_TIMEOUT,
             max_event_age=EVENT_AGE,
             retry_attempts=0,
             reserved=_reserved(reserved, groups),
@@ -117,3 +116,46 @@ def _limits(depth: int, age: Duration) -> dict[str, str]:
     if not 1 <= age.to_seconds() <= MOST_AGE:
         raise InvalidInput("queue_age", age.to_seconds(), "is out of range", f"use 1 to {MOST_AGE:,} seconds")
     return {"QUARTERJACK_QUEUE_DEPTH": str(depth), "QUARTERJACK_QUEUE_AGE": str(int(age.to_seconds()))}
+
+
+AUDITOR_MEMORY = 1769  # MB: one whole core
+AUDITOR_MINUTE = "37"  # past the hour, after the burst of the full hour
+AUDITOR_TIMEOUT = Duration.minutes(15)  # the maximum of Lambda
+
+
+class AuditorFunction(Construct):
+    """The function and its clock."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        installation: InstallationSettings,
+        store: InstallationStore,
+        queues: InstallationQueues,
+    ) -> None:
+        super().__init__(scope, name)
+        self.function = InstallationFunction(
+            self,
+            "auditor",
+            installation=installation,
+            description="Quarterjack: checks that nothing is lost, and repairs",
+            memory=AUDITOR_MEMORY,
+            timeout=AUDITOR_TIMEOUT,
+            max_event_age=EVENT_AGE,
+            retry_attempts=0,
+            environment={"QUARTERJACK_BUCKET": store.bucket.bucket_name, **store.archive_environment},
+        )
+        store.allow(self.function, "schedules", READ, WRITE, SCAN)
+        store.allow(self.function, "revisions", READ, WRITE, DELETE)
+        store.allow(self.function, "tenants", ("dynamodb:BatchGetItem",))  # runs of suspended ones are not sent again
+        store.allow(self.function, "agenda", READ, WRITE, BATCH, DELETE)
+        store.allow(self.function, "runs", READ, WRITE, PARTIQL, SCAN)
+        store.allow(self.function, "history", READ, WRITE, BATCH, DELETE)
+        store.allow_closing(self.function)
+        store.allow_removal(self.function, *OWN_PAYLOADS)
+        store.allow_compacting(self.function)
+        store.allow_key(self.function)
+        queues.allow_send(self.function)
+        FunctionClock(self, "Hourly", function=self.function, minute=AUDITOR_MINUTE)

@@ -1,0 +1,165 @@
+"""The measurements that a report of a role becomes: of a tick and its gauges, a buried run, a batch of the stream, an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from quarterjack.domain.queue import DEFAULT_QUEUE
+from quarterjack.domain.run import RunState
+from quarterjack.settings import Metered
+from quarterjack.signals.measurement import Measurement, counted, measured, stand_ins
+
+if TYPE_CHECKING:  # a function loads the modules of its own role only
+    from quarterjack.auditor.closing import ClosingReport
+    from quarterjack.auditor.walk import AuditReport
+    from quarterjack.historian.archive import CompactionReport
+    from quarterjack.historian.deliver import DeliveryReport
+    from quarterjack.historian.fold import FoldReport
+    from quarterjack.historian.follow import FollowReport
+    from quarterjack.ticker.gauges import Gauges
+    from quarterjack.ticker.tick import TickReport
+    from quarterjack.undertaker.bury import Burial
+
+
+def of_tick(report: TickReport, *, whole: bool) -> list[Measurement]:
+    """The figures of one tick; ``whole``: of all shards, not of a group that another tick handed over."""
+    return [*_totals(report, whole=whole), *_by_name(report)]
+
+
+def _totals(report: TickReport, *, whole: bool) -> Iterator[Measurement]:
+    done = report.handled
+    yield from counted(Ticks=1) if whole else ()
+    yield measured("BehindBy", report.behind)
+    if done.lags:
+        yield measured("SchedulingLag", *stand_ins(done.lags))
+    yield from counted(
+        TickGroups=report.groups,
+        Throttled=report.throttled,
+        Claimed=done.claimed,
+        Sent=done.sent,
+        SentLate=done.sent_late,
+        SendFailed=done.send_failed,
+        Resent=done.resent,
+        TakenOver=done.taken_over,
+        Lost=done.lost,
+        Notices=done.told,
+        Incidents=done.incidents,
+        Recovered=done.recovered,
+        HeldBack=done.held,
+        QueuesHeld=len(report.held),
+        BreakersOpen=len(report.broken),
+        EntriesLeft=done.left,
+        EntriesFailed=done.failed,
+        Quarantined=done.quarantined,
+        ShardsUnavailable=report.unavailable,
+        ShardsLocked=report.locked,
+        OutOfTime=report.stopped,
+    )
+
+
+def _by_name(report: TickReport) -> Iterator[Measurement]:
+    done = report.handled
+    for queue in report.held:
+        yield measured("QueueHeld", 1, queue=queue)
+    for miss in done.misses:
+        yield measured("Missed", miss.late, tenant=miss.tenant, schedule=miss.schedule)
+        yield measured("Skipped", miss.skipped, tenant=miss.tenant, schedule=miss.schedule)
+    for backfill in done.backfills:
+        yield measured("BackfillFires", backfill.created, tenant=backfill.tenant, backfill=backfill.backfill)
+        yield measured("BackfillLeft", backfill.left, tenant=backfill.tenant, backfill=backfill.backfill)
+    for (shard, queue), age in report.ages.items():
+        yield measured("EntryAge", age, shard=str(shard), queue=queue)
+
+
+def of_gauges(gauges: Gauges) -> list[Measurement]:
+    """What waits, and the leases that have passed."""
+    found = [
+        measured("StripeDepth", depth.waiting, queue=stripe.queue or DEFAULT_QUEUE, stripe=stripe.label)
+        for stripe, depth in gauges.depths.items()
+        if depth is not None
+    ]
+    if gauges.ready is not None:
+        found.append(measured("ReadyRuns", gauges.ready))
+    if gauges.expired is not None:
+        found.append(measured("ExpiredLeases", gauges.expired))
+    return found
+
+
+NOBODY = Metered()
+_RECORDED = {RunState.DEAD: "Dead", RunState.EXPIRED: "Expired"}
+_OTHERS = {"returned": "Returned", "unreadable": "Unreadable", "rejected": "Rejected"}
+
+
+def of_burial(burial: Burial, metered: Metered = NOBODY) -> list[Measurement]:
+    """LOST runs are counted by the worker or ticker that found them. ``metered``: who has figures of its own as well."""
+    found = counted(Incidents=burial.began, PausedOnFailure=burial.paused)
+    name = _RECORDED.get(burial.state) if burial.action == "recorded" else _OTHERS.get(burial.action)
+    if name is None:
+        return found
+    one = measured(name, 1)
+    found.append(one)
+    run = burial.run
+    if one.metric.by_job and run is not None:
+        found += [replace(one, dimensions={"job": run.job})] if run.job in metered.jobs else []
+        tenant = run.ref.tenant
+        found += [replace(one, dimensions={"tenant": tenant})] if tenant in metered.tenants else []
+    return found
+
+
+def of_history(report: DeliveryReport) -> list[Measurement]:
+    """Of batches that the historian has delivered."""
+    found = counted(
+        HistorianChanges=report.changes, HistorianSetAside=report.set_aside, HistorianUnreadable=report.unreadable
+    )
+    return [*found, measured("HistorianDelay", report.delay)] if report.changes else found
+
+
+def of_history_round(report: FollowReport) -> list[Measurement]:
+    """Of one round of a historian's process."""
+    return [*counted(HistorianBatches=report.batches, HistorianStopped=report.stopped), *of_history(report)]
+
+
+def of_events(report: DeliveryReport) -> list[Measurement]:
+    """Of batches whose events were published."""
+    return counted(EventChanges=report.changes, EventsSetAside=report.set_aside)
+
+
+def of_events_round(report: FollowReport) -> list[Measurement]:
+    """Of one round of the process that publishes events."""
+    return [*counted(EventBatches=report.batches, EventsStopped=report.stopped), *of_events(report)]
+
+
+def of_audit(report: AuditReport) -> list[Measurement]:
+    """Of one audit."""
+    return counted(
+        Audits=1,
+        Rearmed=report.rearmed,
+        Unclaimed=report.unclaimed,
+        AuditResent=report.resent,
+        QuarantinedEntries=report.quarantined,
+        AuditFailed=report.failed,
+        Overdue=report.overdue,
+        PayloadsRemoved=report.removed,
+        SchedulesRetired=report.retired,
+        RevisionsRemoved=report.revisions,
+        AuditStopped=report.stopped,
+    )
+
+
+def of_closing(report: ClosingReport) -> list[Measurement]:
+    """Of the days of the audit that were closed."""
+    return counted(
+        AuditDaysClosed=report.closed, AuditDaysNotClosed=report.failed, AuditContradicted=report.contradicted
+    )
+
+
+def of_compaction(report: CompactionReport) -> list[Measurement]:
+    """Of the archive's inbox."""
+    return counted(ArchiveCompacted=report.removed, ArchiveUnreadable=report.unreadable)
+
+
+def of_folding(report: FoldReport) -> list[Measurement]:
+    """Of the hours of the history that were folded."""
+    return counted(HistoryFolded=report.hours, HistoryNotFolded=report.failed)
