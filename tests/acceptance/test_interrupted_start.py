@@ -16,7 +16,7 @@ from tests.support.installation.local_command import command, processes_of, read
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 SCRIPT = "-m tests.support.installation.interrupted"
 NOBODY = ("--endpoint", "http://127.0.0.1:9")  # the worker has not asked it yet
-WORKER = (*NOBODY, "worker", "--jobs", "quarterjack.local.session.examples", "--queue", "reports")
+WORKER = (*NOBODY, "worker", "--jobs", "quarterjack.local.session.demo_jobs", "--queue", "reports")
 
 
 def interrupted(running: subprocess.Popen[str], after: str, number: signal.Signals = signal.SIGINT) -> str:

@@ -30,7 +30,7 @@ from quarterjack.settings import Settings
 from quarterjack.state.lease import SKEW, lease_end
 from quarterjack.terminal import in_one_line, printable
 
-DEMO = "quarterjack.local.session.examples"
+DEMO = "quarterjack.local.session.demo_jobs"
 _POLL = 0.25  # seconds between reads of the logs
 _SETTLE = 15.0  # seconds after the end for the runs that were due before it to start and end
 _TAKE_OVER = (lease_end(0) + SKEW) / SECOND  # seconds until another worker takes over the runs of a crashed one
