@@ -16,8 +16,8 @@ from quarterjack.domain.agenda_layout import AgendaLayout
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.context import FireContext
-from quarterjack.ports.records import Record
 from quarterjack.ports.services import Clock, Services
+from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 

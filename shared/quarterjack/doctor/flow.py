@@ -14,7 +14,6 @@ from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok
 from quarterjack.domain.names import few
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import HOUR, MINUTE, SECOND, from_ms
-from quarterjack.dynamodb.agenda import CONFIG, LOCK
 from quarterjack.dynamodb.items import to_item
 from quarterjack.fires.backpressure import read_hold_log
 from quarterjack.historian.marks import changes_set_aside, gaps, read_position, rebuild_command

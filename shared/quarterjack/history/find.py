@@ -18,7 +18,6 @@ from quarterjack.domain.history.entry import Book, HistoryEntry, RunKind, kind_o
 from quarterjack.domain.names import check_tenant, schedule_owner
 from quarterjack.domain.run import TERMINAL, Failure, RunRow, RunState
 from quarterjack.domain.times import DAY
-from quarterjack.history.find import row_of
 from quarterjack.history.read import PageBudget, Position, Reading, parse_position
 from quarterjack.ports.services import Services
 from quarterjack.state.history.entries import is_open

@@ -18,7 +18,6 @@ from operator import attrgetter, neg
 from quarterjack.domain.history.entry import Book, HistoryEntry
 from quarterjack.domain.names import RunRef, parse_run_id
 from quarterjack.domain.times import DAY, HOUR, SECOND
-from quarterjack.ports.history.pages import SPAN, Day, History, HistoryPage, Hour, ReadMeter
 from quarterjack.ports.services import Clock
 from quarterjack.state.history.codec import PageColumns
 from quarterjack.state.history.merge import Merge
