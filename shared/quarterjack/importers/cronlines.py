@@ -28,7 +28,9 @@ _SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|([^/]+\.)?cron\.d|cron\.d/[^/]+)
 _PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
 # Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
-_ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
+_ACCOUNTS = frozenset(
+    {"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp", "node"}
+)
 _SERVICES = frozenset({"git", "mysql", "nginx", "postgres", "daemon"})  # accounts that are commands as well
 _SUBCOMMANDS = frozenset({"git", "mysql"})  # of these, that take a bare word: git pull, mysql shop
 _PROGRAM = re.compile(r"(/|\./|cd\b|test\b|\[)")  # the beginning of a command, and hardly that of an argument
@@ -76,6 +78,8 @@ _MORE_FIELDS = re.compile(rf"[0-9*?][0-9*?,/LW#-]*|{_DAY_NAMES}(?:[,-]{_DAY_NAME
 _DECORATION = re.compile(r"^[-=*#~_+.]{3,}|[-=*#~_+]{3,}$")
 _MORE = "supercronic has seconds first and the year last; declare it: expression: '*/5 * * * * *' has seconds, cron(…) a year"
 _HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
+_OF_FCRON = re.compile(r"[&!]|%[a-z]+\b|@(?:[a-z]+\(|[ \t]*[0-9])")
+_DECLARE = "is a line of fcron: declare it, @ 30 as rate(30 minutes), & with five fields without the & and its options"
 
 
 class CrontabForm(Enum):
@@ -89,7 +93,8 @@ class CrontabForm(Enum):
         """Number of words before the command."""
         if self is CrontabForm.ANACRON:
             return 3
-        return (1 if line.startswith("@") else 5) + (self is CrontabForm.SYSTEM)
+        times = 2 if line.startswith("@every ") else 1 if line.startswith("@") else 5
+        return times + (self is CrontabForm.SYSTEM)
 
 
 # The words after the time fields.
@@ -238,6 +243,8 @@ def _entry_of(number: int, text: str, description: str, form: CrontabForm) -> Cr
     if len(words) <= count or not words[-1]:
         when = "an @ word" if line.startswith("@") else "a period" if form is CrontabForm.ANACRON else "five fields"
         return UnreadableLine(number, text, f"is neither NAME=value nor {when} and {_REST[form]}")
+    if _OF_FCRON.match(line):
+        return UnreadableLine(number, text, _DECLARE)
     *before, rest = words
     if form is CrontabForm.ANACRON:
         return CrontabEntry(number, text, before[0], None, rest, "", description or before[2], before[1])
@@ -249,6 +256,8 @@ def _entry_of(number: int, text: str, description: str, form: CrontabForm) -> Cr
     times, user = before[:-1], before[-1]
     if not _USER.fullmatch(user):
         return UnreadableLine(number, text, f"names {user!r} as the user; --user if this crontab has no users in it")
+    if starts_another(user) and user not in _ACCOUNTS:
+        return UnreadableLine(number, text, f"names no user, {user!r} is a command; --user if no line has a user")
     return CrontabEntry(number, text, " ".join(times), user, command, stdin, description)
 
 

@@ -25,6 +25,7 @@ from quarterjack.importers.cronlines import (
     lines_of,
 )
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
+from quarterjack.importers.templates import refuse_template
 from quarterjack.importers.text import is_skipped_while_locked, program_of, stem_of
 from quarterjack.timing.timetables import LONGEST as LONGEST_WINDOW
 from quarterjack.timing.timetables import stable
@@ -71,6 +72,7 @@ def read_crontab(
     ``timezone`` is the zone of its times (default UTC, with a remark), ``form`` its form (default: detected), and ``job`` the name of
     the job that runs the commands.
     """
+    refuse_template(text, source, reader="crontab")
     doubtful = doubtful_user(text) if form is None else None
     form = form or form_of(text, source)
     stem = stem_of(source, "crontab")
@@ -84,6 +86,8 @@ def read_crontab(
             _setting(line, state, found)
         elif isinstance(line, UnreadableLine):
             found.left(line.number, line.text, line.why)
+            if line.text.startswith("!"):
+                state.doubt = f"fcron's options in line {line.number} are left out"
         else:
             _entry(line, f"{stem}/{names[line.command]}", job, form, state, found)
     if not found.lines:

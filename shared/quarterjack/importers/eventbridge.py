@@ -73,7 +73,7 @@ class _Item:
 
 def read_eventbridge(text: str, source: str, *, now: datetime) -> ImportReport:
     """Convert a listing; schedules without a fire after ``now`` are not converted. Raises InvalidInput with line and remedy."""
-    refuse_template(text, source)
+    refuse_template(text, source, reader="eventbridge")
     found, jobs = Collector(source), _Jobs()
     for document in read_documents(as_documents(text, source), source):
         for node in _items(document):
@@ -130,7 +130,8 @@ def _item(node: YamlNode, now: datetime, found: Collector, jobs: _Jobs) -> None:
         node.get("Target") or YamlNode({}, node.line, node.place, f"{node.path}.Target")
     ]
     for target in targets:
-        item = _Item(Manifest(node, _RULES), node, target, text, expression)
+        of_several = f"{text}/{manifest.text('Id', of=target)}" if len(targets) > 1 else text  # their order may change
+        item = _Item(Manifest(node, _RULES), node, target, of_several, expression)
         for other in targets:
             if other is not target:
                 item.manifest.take(other)  # it becomes a schedule of its own
@@ -240,7 +241,7 @@ def _resource(arn: str) -> tuple[str, str]:
     if len(parts) < 6:
         return "target", arn
     if parts[2] == "scheduler":  # arn:aws:scheduler:::aws-sdk:ec2:stopInstances
-        return "aws-sdk", "/".join(parts[6:])
+        return "aws-sdk", "/".join(parts[6:] or parts[5:])
     named = parts[6:] if parts[2] in ("lambda", "states") else parts[5:]
     return parts[2], "/".join(named).rpartition("/")[2] if parts[2] == "ecs" else "/".join(named)
 

@@ -64,6 +64,7 @@ _RULES = FieldRules(idle=_IDLE, reasons=_REASONS, group=_GROUP, idle_if={"comple
 _UNZONED = (
     "no time zone is known: times without timeZone are read in UTC, which is what most clusters do: --timezone ZONE"
 )
+_OUTPUT = "give the output of: kubectl get cronjobs -A -o yaml"
 _REMARKS = (
     "a command runs in a worker process, not in a container: one machine, its user, its disk",
     "every run stays in the ledger for its retention, by default 90 days, whatever the history limits say",
@@ -76,9 +77,11 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
 
     ``timezone`` is the zone of manifests without timeZone (default UTC), ``job`` the name of the job that runs the commands.
     """
-    refuse_template(text, source)
+    refuse_template(text, source, reader="kubernetes")
     found, zoned = Collector(source), True
     for document in read_documents(text, source):
+        if not isinstance(document.value, (dict, list)):
+            raise InvalidInput(document.place, str(document.value)[:60], "is no manifest", _OUTPUT)
         for node in _items(document):
             if _word(node, "kind") == "CronJob":
                 _cron_job(node, timezone, job, found)
@@ -91,7 +94,7 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
                 else:
                     found.setting(node.line, title, Conversion.LEFT, why)
     if not found.lines:
-        raise InvalidInput(source, "", "has no manifest", "give the output of: kubectl get cronjobs -o yaml")
+        raise InvalidInput(source, "", "has no manifest", _OUTPUT)
     remarks = _REMARKS if zoned or timezone is not None else (_UNZONED, *_REMARKS)
     owner = f"kubernetes/{stem_of(source, 'cronjobs')}"
     return found.report("manifests of Kubernetes", owner, remarks, lambda: jobs_file.for_commands(source, job))

@@ -1,14 +1,23 @@
-"""Templates, which are not what runs: a text is named, with the way to what can be imported."""
+"""Texts of other kinds than an importer reads: templates, programs, units of systemd. Each is named, with the way to what can be imported."""
 
 from __future__ import annotations
 
 import re
+from typing import NoReturn
 
 from quarterjack.apply.nodes import YamlNode
 from quarterjack.errors import InvalidInput
 
 _DEPLOYED = (
     "deploy it, then quarterjack import eventbridge, which asks AWS; or give it what aws scheduler get-schedule prints"
+)
+_APPLIED = (
+    "apply it, then quarterjack import eventbridge, which asks AWS, or"
+    " kubectl get cronjobs -A -o yaml | quarterjack import kubernetes -"
+)
+_TIMER = (
+    "declare its times, with a job that does what its service does: OnCalendar=Mon..Fri 03:30 is expression: 30 3 * * MON-FRI,"
+    " RandomizedDelaySec= is window, Persistent=true is catch_up: latest, OnUnitActiveSec=15min is rate(15 minutes)"
 )
 _KINDS = (
     (
@@ -40,6 +49,60 @@ _KINDS = (
         "is a configuration of the Serverless Framework",
         _DEPLOYED,
     ),
+    (
+        re.compile(
+            r"^resource[ \t]+\"[\w-]+\"[ \t]+\"[\w-]+\"[ \t]*\{|[\"'](?:aws_scheduler_schedule|aws_cloudwatch_event_rule)[\"']",
+            re.MULTILINE,
+        ),
+        "is a configuration or state of Terraform",
+        _APPLIED,
+    ),
+    (re.compile(r"^\[(?:Unit|Timer|Service|Install)\][ \t]*\r?$", re.MULTILINE), "is a unit of systemd", _TIMER),
+)
+_PROGRAM = re.compile(
+    r"^(?:import\b[^\n]*[ \t]from[ \t]|import[ \t]+['\"]|export[ \t]+(?:default|const|class|=)|module\.exports\b"
+    r"|(?:const|let|var)[ \t]+[^\n=]{1,200}=[ \t]*require\(|from[ \t]+[\w.]+[ \t]+import\b|import[ \t]+[\w.]+[ \t]*\r?$)",
+    re.MULTILINE,
+)
+_PROGRAMS = (  # by what the text mentions
+    (
+        re.compile(r"@serverless/typescript|AWS\[['\"]functions['\"]\]|\bserverlessConfiguration\b"),
+        "is a configuration of the Serverless Framework in TypeScript",
+        f"serverless print shows it as YAML, with its schedules; to import them {_DEPLOYED}",
+    ),
+    (re.compile(r"\baws[-_]cdk|@aws-cdk/"), "is an application of CDK", _DEPLOYED),
+    (
+        re.compile(r"(?i)beat_?schedule\b|\bcelery\b"),
+        "is a module of Celery",
+        "quarterjack import celery MODULE, by its name and without .py",
+    ),
+    (re.compile(""), "is a program", "declare its schedules, with jobs that do the work"),
+)
+_ELSEWHERE = (  # what one of the importers reads, or none, by the importers to which it looks like an error
+    (
+        "crontab eventbridge",
+        re.compile(r"\A(?=.*^apiVersion:)(?=.*^kind:)", re.MULTILINE | re.DOTALL),
+        "is a manifest of Kubernetes",
+        "quarterjack import kubernetes FILE",
+    ),
+    (
+        "crontab eventbridge",
+        re.compile(r"\A(?=.*^[\"']?on[\"']?:)(?=.*^jobs:)", re.MULTILINE | re.DOTALL),
+        "is a workflow of GitHub Actions",
+        "declare its schedules, which GitHub reads in UTC, with a job that does the work",
+    ),
+    (
+        "crontab",
+        re.compile(r"\A\s*[\[{]\s*[\"{}\]]"),
+        "is JSON",
+        "quarterjack import eventbridge FILE, or kubernetes",
+    ),
+    (
+        "kubernetes eventbridge",
+        re.compile(r"^(?:[\d*][\d*,/-]*[ \t]+){4}[\w*?,/-]+[ \t]+\S", re.MULTILINE),
+        "looks like a crontab",
+        "quarterjack import crontab FILE",
+    ),
 )
 _OTHERS = {
     "CronWorkflow": "a CronWorkflow of Argo is not read: declare its schedule, with a job that does what its workflow does",
@@ -48,29 +111,53 @@ _OTHERS = {
 }
 
 _TIMED = re.compile(r"cron|schedule|expression|rate", re.IGNORECASE)  # the name of a field with an expression
+_NAMED = re.compile(r"cron|crontab|(cron_?)?schedules?|(cron|schedule)_?expression", re.IGNORECASE)  # of nothing else
+_PLACEHOLDER = re.compile(r"\s*(?:\$|<|%|\{|__|@@)\S.*")  # the value is put in later
 _EXPRESSION = re.compile(
     r"\s*(?:@\w+(?:\s+\w+)?|(?:rate|cron|at)\(.+\)|(?:(?:CRON_)?TZ=\S+\s+)?(?:[\d*?][\w*?,/#-]*\s+){3,5}\S+(?:\s+\S+){1,2})\s*"
 )
 
 
-def refuse_template(text: str, source: str) -> None:
-    """Raise InvalidInput, with the line, for a template."""
-    for pattern, problem, remedy in _KINDS:
+def refuse_template(text: str, source: str, *, reader: str) -> None:
+    """Raise InvalidInput, with the line, for a text of another kind than ``reader`` reads: ``crontab``, ``kubernetes``, ``eventbridge``."""
+    if found := _PROGRAM.search(text):
+        _refuse(text, source, found, *next(kind[1:] for kind in _PROGRAMS if kind[0].search(text)))
+    templates = _KINDS[1:] if reader == "crontab" else _KINDS  # there a command may have {{
+    others = [kind[1:] for kind in _ELSEWHERE if reader in kind[0]]
+    for pattern, problem, remedy in (*templates, *others):
         if found := pattern.search(text):
-            begin = found.start() + len(found[0]) - len(found[0].lstrip())
-            line = text.count("\n", 0, begin) + 1
-            raise InvalidInput(f"{source}:{line}", text.split("\n")[line - 1].strip()[:60], problem, remedy)
+            _refuse(text, source, found, problem, remedy)
+
+
+def _refuse(text: str, source: str, found: re.Match[str], problem: str, remedy: str) -> NoReturn:
+    begin = found.start() + len(found[0]) - len(found[0].lstrip())
+    line = text.count("\n", 0, begin) + 1
+    raise InvalidInput(f"{source}:{line}", text.split("\n")[line - 1].strip()[:60], problem, remedy)
 
 
 def why_not(node: YamlNode, kind: object) -> tuple[bool, str]:
-    """Whether a document that is no CronJob is due at a time, and why it is not converted."""
+    """Whether a document that is no CronJob may be due at a time, and why it is not converted."""
     if known := _OTHERS.get(str(kind)):
         return True, known
-    for leaf in node.leaves():
-        word = re.sub(r"\[\d+\]$", "", leaf.path).rpartition(".")[2]
-        if _TIMED.search(word) and _EXPRESSION.fullmatch(str(leaf.value)):
-            path = leaf.path.removeprefix(node.path).lstrip(".")
-            return True, (
-                f"it is no CronJob and is not read, but line {leaf.line}, {path}, has a schedule: declare it, with a job that does the work"
-            )
-    return False, "it is no CronJob: nothing of it is due at a time"
+    timed = [leaf for leaf in node.leaves() if _is_timed(leaf)]
+    workflow = kind is None and node.get("on") is not None and node.get("jobs") is not None
+    what = "it is a workflow of GitHub Actions" if workflow else "it is no CronJob and is not read"
+    if timed:
+        path = timed[0].path.removeprefix(node.path).lstrip(".")
+        more = f" and {len(timed) - 1} more" if len(timed) > 1 else ""
+        zone = ", which GitHub reads in UTC" if workflow else ""
+        return (
+            True,
+            f"{what}, but line {timed[0].line}, {path}, has a schedule{more}{zone}: declare it, with a job that does the work",
+        )
+    if kind is None and not workflow:
+        return True, "it has no kind, so it is no manifest: give the output of kubectl get cronjobs -o yaml"
+    return False, f"{what.removesuffix(' and is not read')}: nothing of it is due at a time"
+
+
+def _is_timed(leaf: YamlNode) -> bool:
+    """Whether a field has an expression, by its name and its value, or by a value that nothing else has."""
+    word, value = re.sub(r"\[\d+\]$", "", leaf.path).rpartition(".")[2], str(leaf.value)
+    if _NAMED.fullmatch(word) and _PLACEHOLDER.fullmatch(value):
+        return True
+    return _EXPRESSION.fullmatch(value) is not None and (_TIMED.search(word) is not None or "*" in value)

@@ -12,6 +12,7 @@ from quarterjack.importers import inline
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # not tab and line feed; terminals interpret some of them
 _NOT_BLANK = re.compile(r"\S")
 _PAIR = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")  # JSON's way past U+FFFF
+_WIDE = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, as PowerShell writes it
 STANDARD_INPUT = "standard input"  # name of the source that has none
 _LONGEST = 180  # characters: room for what makes a name unique
 _WORDS = 100  # of a command, in which its program is looked for
@@ -20,7 +21,7 @@ _SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")  # $(…), up
 _PIECES = re.compile(r"&&|\|\||[;|&(){}\n]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*")
 _SUFFIX = re.compile(r"(?<=.)\.(sh|bash|py|pl|php|rb|js|jar|cgi|exe)$")
-_ENDING = re.compile(r"(?<=.)\.(txt|cron|crontab|ya?ml|json)$", re.IGNORECASE)
+_ENDING = re.compile(r"(?<=.)\.(txt|cron(\.d)?|f?crontab|ya?ml|json)$", re.IGNORECASE)
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "for", "while", "case", "esac", "!", "in"})
 _GUARDS = frozenset(
     {"test", "[", "[[", "cd", "command", "sleep", "export", "set", "umask", "ulimit", "true", ":", ".", "source"}
@@ -59,7 +60,8 @@ def text_of(data: bytes, source: str) -> str:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as problem:
         line = data[: problem.start].count(b"\n") + 1
-        remedy = f"convert it first: iconv -f latin1 -t utf-8 {source}" if b"\0" not in data else "give a text file"
+        wide = "utf-16" if data[:2] in _WIDE else None if b"\0" in data else "latin1"
+        remedy = f"convert it first: iconv -f {wide} -t utf-8 {source}" if wide else "give a text file"
         raise InvalidInput(f"{source}:{line}", data[problem.start :][:1], "is not UTF-8", remedy) from None
     control = _CONTROL.search(text)
     if control:
