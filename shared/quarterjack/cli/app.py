@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import re
@@ -31,6 +32,7 @@ from quarterjack.errors import (
     Forbidden,
     InvalidInput,
     LimitExceeded,
+    Misconfigured,
     QuarterjackError,
     Throttled,
     UnknownJobWarning,
@@ -259,6 +261,8 @@ def options(
 # A refusal is the command's error; without a handler Python would print the log line's name before it.
 logging.getLogger("quarterjack.owner.access").addHandler(logging.NullHandler())
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
 
 def run(words: Sequence[str]) -> int:
     """Execute a command line. Returns its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
@@ -274,6 +278,11 @@ def run(words: Sequence[str]) -> int:
         return _failed(problem, as_json=as_json)
     except typer.Abort:
         return _failed(NotConfirmed("not confirmed: nothing was done"), as_json=as_json)
+    except OSError as problem:  # of standard output: files are told by the command that writes them
+        if problem.errno not in _NO_ROOM or problem.filename is not None:
+            raise
+        what = f"the output cannot be written ({problem.strerror}); make room, or send it elsewhere"
+        return _failed(Misconfigured(what), as_json=as_json)
     except Exception as problem:
         if not isinstance(problem, _USAGE):
             raise

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from quarterjack.errors import InvalidInput
@@ -40,9 +40,10 @@ class BeatConfig:
 
 
 def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
-    """The beat schedule of a module: of its app, or of a dict or class of settings. ``place`` names an attribute of the module (an
-    app, a class, or a function that makes an app) instead. Raises InvalidInput if there is none or several, and whatever the
-    module's own code raises.
+    """The beat schedule of a module: of its app, or of a dict or class of settings.
+
+    ``place`` names an attribute of the module instead: an app, a class, a dict, or a function that makes an app or a dict. Raises
+    InvalidInput if there is none or several, and whatever the module's own code raises.
     """
     found = _at(module, place) if place else _anywhere(module)
     if not any(beat.entries for beat in found.values()) and (scheduler := _of_a_database(module)):
@@ -50,7 +51,7 @@ def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
     if not found:
         remedy = (
             f"name the module of your Celery app, or one with {' or '.join(_SCHEDULES[:3])}; an app, a class of settings or a"
-            f" function that makes the app: {module.__name__}:NAME"
+            f" function that makes the app or the schedule: {module.__name__}:NAME"
         )
         raise InvalidInput("module", _name(module, place), "has no beat schedule", remedy)
     full = {name: beat for name, beat in found.items() if beat.entries} or found
@@ -95,11 +96,11 @@ def _at(module: ModuleType, place: str) -> dict[str, BeatConfig]:
         if not hasattr(value, name):
             raise InvalidInput("module", _name(module, place), f"has no {name!r}", "check the name behind the colon")
         value = getattr(value, name)
-    beat = None if inspect.isfunction(value) else _of_app(value, place) or _of_settings(value)
+    beat = None if inspect.isfunction(value) else _of_app(value, place) or _of_settings(value) or _of_mapping(value)
     if beat is None and callable(value) and not inspect.isclass(value):
         call = f"{place.removesuffix('()')}()"
         made = value()
-        beat = _of_app(made, call)
+        beat = _of_app(made, call) or _of_settings(made) or _of_mapping(made)
         extensions = getattr(made, "extensions", None)
         if beat is None and isinstance(extensions, Mapping):  # Flask's way to keep it
             beat = _of_app(extensions.get("celery"), f'{call}.extensions["celery"]')
@@ -134,6 +135,15 @@ def _of_settings(place: object) -> BeatConfig | None:
         return BeatConfig(entries=entries, zone=zone, doubt=_OF_DJANGO)
     local = any(getattr(place, name, True) is False for name in _UTC)
     return BeatConfig(entries=entries, doubt=_OF_THE_MACHINE if local else _UNKNOWN)
+
+
+def _of_mapping(value: object) -> BeatConfig | None:
+    """Of a dict of settings, as Flask's ``config["CELERY"]``, or of a beat schedule itself."""
+    if not isinstance(value, Mapping) or not value:
+        return None
+    if all(isinstance(entry, Mapping) and "task" in entry and "schedule" in entry for entry in value.values()):
+        return BeatConfig(entries=value, doubt=_UNKNOWN)
+    return _of_settings(SimpleNamespace(**{str(name): one for name, one in value.items()}))
 
 
 def _zone(place: object, names: Sequence[str]) -> str | tzinfo | None:

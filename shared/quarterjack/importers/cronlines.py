@@ -6,7 +6,7 @@ cron has no line continuation and no comments after a command. A ``%`` ends the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -238,27 +238,38 @@ def _read(number: int, text: str, description: str, form: CrontabForm) -> Read:
 
 def _entry_of(number: int, text: str, description: str, form: CrontabForm) -> CrontabEntry | UnreadableLine:
     line = text.lstrip(" \t")
-    count = form.count(line)
-    words = _words(line, count)
-    if len(words) <= count or not words[-1]:
-        when = "an @ word" if line.startswith("@") else "a period" if form is CrontabForm.ANACRON else "five fields"
-        return UnreadableLine(number, text, f"is neither NAME=value nor {when} and {_REST[form]}")
-    if _OF_FCRON.match(line):
-        return UnreadableLine(number, text, _DECLARE)
+    words = _words(line, form.count(line))
+    if why := _why_unreadable(line, words, form):
+        return UnreadableLine(number, text, why)
     *before, rest = words
     if form is CrontabForm.ANACRON:
         return CrontabEntry(number, text, before[0], None, rest, "", description or before[2], before[1])
-    if not line.startswith("@") and (more := _MORE_FIELDS.fullmatch(_BLANKS.split(words[5], maxsplit=1)[0])):
-        return UnreadableLine(number, text, f"has more than five fields: {more[0]!r} is no command; {_MORE}")
     command, stdin = percent(rest)
     if form is CrontabForm.USER:
         return CrontabEntry(number, text, " ".join(before), None, command, stdin, description)
-    times, user = before[:-1], before[-1]
-    if not _USER.fullmatch(user):
-        return UnreadableLine(number, text, f"names {user!r} as the user; --user if this crontab has no users in it")
-    if starts_another(user) and user not in _ACCOUNTS:
-        return UnreadableLine(number, text, f"names no user, {user!r} is a command; --user if no line has a user")
-    return CrontabEntry(number, text, " ".join(times), user, command, stdin, description)
+    return CrontabEntry(number, text, " ".join(before[:-1]), before[-1], command, stdin, description)
+
+
+def _why_unreadable(line: str, words: Sequence[str], form: CrontabForm) -> str | None:
+    """Why a line is no entry, by its words before the command and the rest; None: it is one."""
+    if _OF_FCRON.match(line):
+        return _DECLARE
+    if len(words) <= form.count(line) or not words[-1]:
+        when = "an @ word" if line.startswith("@") else "a period" if form is CrontabForm.ANACRON else "five fields"
+        return f"is neither NAME=value nor {when} and {_REST[form]}"
+    if form is CrontabForm.ANACRON:
+        return None
+    if not line.startswith("@") and (more := _MORE_FIELDS.fullmatch(_BLANKS.split(words[5], maxsplit=1)[0])):
+        return f"has more than five fields: {more[0]!r} is no command; {_MORE}"
+    return _why_no_user(words[-2]) if form is CrontabForm.SYSTEM else None
+
+
+def _why_no_user(word: str) -> str | None:
+    if not _USER.fullmatch(word):
+        return f"names {word!r} as the user; --user if this crontab has no users in it"
+    if starts_another(word) and word not in _ACCOUNTS:
+        return f"names no user, {word!r} is a command; --user if no line has a user"
+    return None
 
 
 def percent(text: str) -> tuple[str, str]:

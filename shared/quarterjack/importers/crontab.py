@@ -26,7 +26,7 @@ from quarterjack.importers.cronlines import (
 )
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
 from quarterjack.importers.templates import refuse_template
-from quarterjack.importers.text import is_skipped_while_locked, program_of, stem_of
+from quarterjack.importers.text import is_skipped_while_locked, names_a_secret, program_of, stem_of
 from quarterjack.timing.timetables import LONGEST as LONGEST_WINDOW
 from quarterjack.timing.timetables import stable
 
@@ -36,7 +36,6 @@ _DAYS = {"@daily": "* * *", "@weekly": "* * 0", "@monthly": "1 * *"}  # the day 
 _NEVER = {"@reboot": "runs when cron starts, which is at no time; start it with the worker or the machine (systemd)"}
 _RANDOM = re.compile(r"([0-9]*)~([0-9]*)")  # cronie: one value of a range, drawn when cron starts
 _OPEN_STEP = re.compile(r"(^|,)[0-9]+/[0-9]+")
-_SECRET = re.compile(r"PASS|SECRET|TOKEN|CREDENTIAL|API_?KEY", re.IGNORECASE)
 _NOT_MAPPED = {
     **dict.fromkeys(("MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"), "it is about mail, and none is sent"),
     **dict.fromkeys(
@@ -90,8 +89,8 @@ def read_crontab(
                 state.doubt = f"fcron's options in line {line.number} are left out"
         else:
             _entry(line, f"{stem}/{names[line.command]}", job, form, state, found)
-    if not found.lines:
-        raise InvalidInput(source, text[:40], "has no line that asks for anything", "give a crontab: crontab -l > FILE")
+    if not any(line.is_entry for line in found.lines):
+        raise InvalidInput(source, "", "has no entry: nothing in it is due", "give a crontab: crontab -l > FILE")
     owner, remarks = f"crontab/{stem}", _remarks(state, timezone, form)
     return found.report(form.value, owner, remarks, lambda: jobs_file.for_commands(source, job))
 
@@ -143,7 +142,7 @@ def _set(name: str, value: str, state: _State) -> str | None:
             return _hours(value, state)
         case _:
             state.environment[name] = value
-            if _SECRET.search(name):
+            if names_a_secret(name):
                 return "it is kept in each payload as it is: let the job fetch secrets by name instead"
     return None
 

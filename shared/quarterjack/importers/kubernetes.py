@@ -17,7 +17,7 @@ from quarterjack.importers import jobs_file
 from quarterjack.importers.manifest import FieldRules, Manifest
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
 from quarterjack.importers.templates import refuse_template, why_not
-from quarterjack.importers.text import stem_of
+from quarterjack.importers.text import names_a_secret, stem_of
 
 _OVERLAP = {"Allow": None, "Forbid": "skip", "Replace": "terminate_other"}
 _RETRIES = 6  # Kubernetes' default of backoffLimit
@@ -81,7 +81,8 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
     found, zoned = Collector(source), True
     for document in read_documents(text, source):
         if not isinstance(document.value, (dict, list)):
-            raise InvalidInput(document.place, str(document.value)[:60], "is no manifest", _OUTPUT)
+            found.left(document.line, str(document.value)[:60], f"it is a text and no manifest: {_OUTPUT}")
+            continue
         for node in _items(document):
             if _word(node, "kind") == "CronJob":
                 _cron_job(node, timezone, job, found)
@@ -235,6 +236,8 @@ def _environment(manifest: Manifest, container: YamlNode, notes: list[str]) -> d
             notes.append(f"line {variable.line}: {name} comes from elsewhere in the cluster: give it to the worker")
         else:
             found[name] = _expanded(manifest.text("value", of=variable) or "", found, taken=size)
+            if names_a_secret(name) and found[name]:
+                notes.append(f"line {variable.line}: {name} is kept in the payload: let the job fetch secrets by name")
             size += len(found[name])
     return found
 

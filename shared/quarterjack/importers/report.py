@@ -13,7 +13,11 @@ from quarterjack.apply.fields import read_words, words_of
 from quarterjack.domain.payload import DuplicateKey, parse_json
 from quarterjack.domain.schedule import Definition
 from quarterjack.errors import InvalidInput
-from quarterjack.importers.text import slug
+from quarterjack.importers.text import slug, without_secrets
+
+_HIDDEN = (
+    "what looks like a secret is shown as … here; payloads keep it as it is: let the job fetch secrets by name instead"
+)
 
 
 class Conversion(StrEnum):
@@ -80,14 +84,15 @@ class Collector:
         self.schedules: dict[str, Mapping[str, Any]] = {}
         self._source = source
         self._counts: dict[str, int] = {}  # names in use
+        self._hides = False  # a line has a secret
 
     def setting(self, line: int, text: str, fit: Conversion, *notes: str) -> None:
         """Record a line that is no schedule."""
-        self.lines.append(ImportedLine(line=line, text=text, fit=fit, notes=notes, is_entry=False))
+        self.lines.append(ImportedLine(line=line, text=self._shown(text), fit=fit, notes=notes, is_entry=False))
 
     def left(self, line: int, text: str, *notes: str) -> None:
         """Record a line that is not converted."""
-        self.lines.append(ImportedLine(line=line, text=text, fit=Conversion.LEFT, notes=notes))
+        self.lines.append(ImportedLine(line=line, text=self._shown(text), fit=Conversion.LEFT, notes=notes))
 
     def entry(self, line: int, text: str, name: str, words: Mapping[str, Any], notes: Sequence[str] = ()) -> str | None:
         """Record a line that becomes a schedule if its fields are valid. Returns the schedule's name, None if they are not."""
@@ -106,8 +111,15 @@ class Collector:
             self.left(line, text, str(problem))
             return None
         fit = Conversion.DIFFERS if differences else Conversion.EXACT
-        self.lines.append(ImportedLine(line=line, text=text, fit=fit, name=chosen, notes=tuple(differences)))
+        self.lines.append(
+            ImportedLine(line=line, text=self._shown(text), fit=fit, name=chosen, notes=tuple(differences))
+        )
         return chosen
+
+    def _shown(self, text: str) -> str:
+        shown = without_secrets(text)
+        self._hides = self._hides or shown != text
+        return shown
 
     def report(self, read_as: str, managed_by: str, remarks: Sequence[str], jobs: Callable[[], str]) -> ImportReport:
         """The result of the import. ``jobs`` makes the Python source of the jobs, which is needed only if there are schedules."""
@@ -117,7 +129,7 @@ class Collector:
             managed_by=managed_by,
             lines=self.lines,
             schedules=self.schedules,
-            remarks=remarks,
+            remarks=[*remarks, *([_HIDDEN] if self._hides else [])],
             jobs=jobs() if self.schedules else None,
         )
 

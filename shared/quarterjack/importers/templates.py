@@ -1,4 +1,4 @@
-"""Texts of other kinds than an importer reads: templates, programs, units of systemd. Each is named, with the way to what can be imported."""
+"""Texts of other kinds than an importer reads: templates, programs, units of systemd. Each is named, with what can be done instead."""
 
 from __future__ import annotations
 

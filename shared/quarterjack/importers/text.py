@@ -13,6 +13,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # not tab and line feed
 _NOT_BLANK = re.compile(r"\S")
 _PAIR = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")  # JSON's way past U+FFFF
 _WIDE = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, as PowerShell writes it
+_SENSITIVE = r"[\w-]{0,60}?(?:passw(?:or)?d|passphrase|pass|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key)"
+_NAME_OF_SECRET = re.compile(rf"{_SENSITIVE}(?:[_-]?(?:id|key|\d+))?", re.IGNORECASE)
+_SECRETS = re.compile(
+    rf"""(?:(?<![\w-]){_SENSITIVE}["']?[ \t]*[=:][ \t]*|(?<![\w-])--?{_SENSITIVE}[ \t]+(?=[^\s-])"""
+    r"""|mysql\w*(?:[ \t]+-?[\w./=-]+){0,8}?[ \t]+-p|(?:Bearer|Basic)[ \t]+"""
+    r"""|[a-z][a-z0-9+]{1,20}://[^\s/@:]{0,100}:(?=[^\s/@]{1,200}@))"""
+    r"""(?P<value>"[^"$]+"|'[^'$]+'|[^\s"'|;&@<>()$]+)""",
+    re.IGNORECASE,
+)
 STANDARD_INPUT = "standard input"  # name of the source that has none
 _LONGEST = 180  # characters: room for what makes a name unique
 _WORDS = 100  # of a command, in which its program is looked for
@@ -101,6 +110,20 @@ def _joined(pair: re.Match[str]) -> str:
     if pair[1]:
         return pair[1]
     return chr(0x10000 + (int(pair[2], 16) - 0xD800 << 10) + int(pair[3], 16) - 0xDC00)
+
+
+def without_secrets(text: str) -> str:
+    """A line as a report shows it: what looks like a password or token is left out.
+
+    >>> without_secrets("MYSQL_PWD=hunter2 curl https://ada:pw@example.com/?token=1")
+    'MYSQL_PWD=… curl https://ada:…@example.com/?token=…'
+    """
+    return _SECRETS.sub(lambda found: f"{found[0][: found.start('value') - found.start()]}…", text)
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether the value of a variable of this name is a secret."""
+    return _NAME_OF_SECRET.fullmatch(name) is not None
 
 
 def stem_of(source: str, default: str) -> str:

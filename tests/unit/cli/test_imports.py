@@ -140,7 +140,7 @@ def test_standard_input_system_and_shadow(typed: Type, monkeypatch: pytest.Monke
     [
         (b"\x00\x01", "crontab.txt:1="),
         (b"0 5 * * * caf\xe9\n", "iconv -f latin1"),
-        (b"# nothing\n", "has no line that asks for anything"),
+        (b"# nothing\n", "has no entry: nothing in it is due"),
     ],
 )
 def test_a_hostile_file_is_one_clean_error(typed: Type, content: bytes, said: str) -> None:

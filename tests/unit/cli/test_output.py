@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from quarterjack.apply.document import DeclarationFile, read, write
 from quarterjack.cli.app import run
+from quarterjack.cli.exits import ExitCode
 from quarterjack.cli.runs.logs import _print
 from quarterjack.cli.shell import Shell, console, print_json, text_of
 from quarterjack.domain.redaction import USUAL
@@ -106,3 +109,23 @@ def test_an_exported_file_is_read_in_the_order_in_which_it_is_written() -> None:
     assert is_printable(text)
     (document,) = read(text, "a file")
     assert document.declarations[0].description == "pay\u202etxt\u2066\x9b ä"
+
+
+class FullDisk(io.StringIO):
+    def write(self, text: str, /) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_output_without_room_is_an_error_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tab = tmp_path / "tab"
+    tab.write_text("0 5 * * * x\n")
+    console.cache_clear()
+    monkeypatch.setattr("sys.stdout", FullDisk())
+    try:
+        assert run(["import", "crontab", str(tab), "--dry-run"]) == ExitCode.MISCONFIGURED
+    finally:
+        console.cache_clear()
+    told = capsys.readouterr().err
+    assert told == "error: the output cannot be written (No space left on device); make room, or send it elsewhere\n"

@@ -370,6 +370,22 @@ def test_a_factory_is_called_and_the_jobs_file_calls_it_too() -> None:
         beat_of(module(), "make")
 
 
+def test_a_dict_of_entries_or_settings_may_be_named_and_a_function_make_it() -> None:
+    there = module(
+        get_beat_schedule=lambda: ENTRIES,
+        SCHEDULE=ENTRIES,
+        config={"beat_schedule": ENTRIES, "timezone": "Europe/Paris"},
+        empty=dict,
+    )
+    for place in ("get_beat_schedule", "SCHEDULE"):
+        beat = beat_of(there, place)
+        assert (beat.entries, beat.app, beat.zone) == (ENTRIES, None, None)
+        assert "no time zone is known" in str(beat.doubt)
+    assert (beat_of(there, "config").entries, beat_of(there, "config").zone) == (ENTRIES, "Europe/Paris")
+    with pytest.raises(InvalidInput, match="has no beat schedule"):
+        beat_of(there, "empty")
+
+
 # All of it.
 
 APP = """

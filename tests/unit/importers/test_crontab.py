@@ -21,7 +21,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.importers.cronlines import CrontabForm, form_of, percent
 from quarterjack.importers.crontab import read_crontab
 from quarterjack.importers.report import Conversion, ImportedLine, ImportReport
-from quarterjack.importers.text import program_of, text_of
+from quarterjack.importers.text import program_of, text_of, without_secrets
 from quarterjack.ready_jobs.command import command_job
 from quarterjack.testing import Harness
 from quarterjack.timing import next_fires
@@ -266,6 +266,12 @@ def test_what_crons_write(when: str, expression: str, fit: Conversion) -> None:
         ("0 5 * * *", "is neither NAME=value nor five fields and command"),
         ("@daily", "nor an @ word and command"),
         ("what is this", "is neither"),
+        ("& 15 20 * * 1-5 x", "is a line of fcron"),
+        ("&nice(5) 05,35 12-14 * * * x", "is a line of fcron"),
+        ("%nightly,mail(no) 0 21-23,3-5 x", "is a line of fcron"),
+        ("@ 30 x", "is a line of fcron"),
+        ("@mail(no) 3h x", "is a line of fcron"),
+        ("@every 1h30m x", "write rate(90 minutes)"),
     ],
 )
 def test_what_cannot_be_is_named_and_stops_nobody(line: str, why: str) -> None:
@@ -387,7 +393,7 @@ def test_a_name_is_what_the_command_is_about(command: str, name: str) -> None:
         (b"0 5 * * * x\n\x00\x01", "f:2", "is not text"),
         (b"\x7fELF\x02\x01\x01\x00" + b"\x00" * 100 + b"\xff", "f:1", "is not UTF-8; give a text file"),
         ("0 5 * * * x\n# caf\xe9\n".encode("latin1"), "f:2", "iconv -f latin1 -t utf-8 f"),
-        ("0 5 * * * x\n".encode("utf-16"), "f:1", "is not UTF-8; give a text file"),
+        ("0 5 * * * x\n".encode("utf-16"), "f:1", "iconv -f utf-16 -t utf-8 f"),  # as PowerShell writes it
         (b"0 5 * * * x\n# \x1b[2J\n", "f:2", "take this character out"),
         (b"0 5 * * * x\n" * 1_500_000, "f", "is too large"),
     ],
@@ -403,8 +409,9 @@ def test_windows_ends_of_lines_and_a_byte_order_mark_are_no_part_of_a_command() 
 
 
 def test_an_empty_crontab_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="has no line that asks for anything"):
-        crontab("# nothing\n\n")
+    for text in ("# nothing\n\n", "# 0 5 * * * x\n", "BROKER_USER=ada\nBROKER_PORT=5672\n"):
+        with pytest.raises(InvalidInput, match="has no entry: nothing in it is due"):
+            crontab(text)
 
 
 @given(st.text(max_size=80), st.sampled_from(list(CrontabForm)))
@@ -589,3 +596,65 @@ def test_flock_without_waiting_skips_the_second_run() -> None:
 def test_rulers_are_no_descriptions(comment: str) -> None:
     assert "description" not in only(f"{comment}\n0 1 * * * a")[0]
     assert only(f"{comment}\n# the real one\n0 1 * * * a")[0]["description"] == "the real one"
+
+
+def test_a_command_without_a_user_in_a_system_s_crontab_is_refused() -> None:
+    """cron calls it a bad user name; as a user it would have been dropped from the command without a word."""
+    text = "*/5 * * * * cd ./blog && php wp-cron.php\n1 0 * * * apache ./symfony log:rotate\n2 0 * * * node sync.js\n"
+    found = crontab(text)
+    assert [line.fit for line in found.lines] == [Conversion.LEFT, Conversion.EXACT, Conversion.EXACT]
+    assert found.lines[0].notes == ("names no user, 'cd' is a command; --user if no line has a user",)
+
+
+def test_fcron_s_options_are_not_lost_for_the_lines_below() -> None:
+    found = crontab("0 4 * * * before\n!timezone(Europe/Paris)\n0 5 * * * after\n")
+    assert [line.fit for line in found.lines] == [Conversion.EXACT, Conversion.LEFT, Conversion.DIFFERS]
+    assert found.lines[2].notes == ("fcron's options in line 2 are left out",)
+
+
+@pytest.mark.parametrize("source", ["acme.cron.d", "acme.crontab", "acme.fcrontab", "acme.txt"])
+def test_the_kind_of_a_file_is_no_part_of_its_schedules_names(source: str) -> None:
+    assert list(crontab("0 5 * * * root /bin/x\n", source).schedules) == ["acme/x"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BROKER_PASSWORD = 'hunter2'\n0 5 * * * x\n",
+        "0 5 * * * mysqldump -u root -phunter2 shop\n",
+        "0 5 * * * mysqldump --single-transaction -u root -p'hunter2' shop | gzip > x\n",
+        "0 5 * * * PGPASSWORD=hunter2 pg_dump shop\n",
+        "0 5 * * * tool --password hunter2 run\n",
+        "0 5 * * * curl https://ada:hunter2@example.com/x\n",
+        "0 5 * * * curl 'https://example.com/x?token=hunter2&page=2'\n",
+        "0 5 * * * curl -H 'Authorization: Bearer hunter2' https://example.com/\n",
+        "0 5 * * 99 PASS=hunter2 x\n",
+    ],
+)
+def test_a_secret_is_in_the_payload_and_not_in_the_report(text: str) -> None:
+    found = crontab(text)
+    assert "hunter2" not in str(found.lines)
+    assert "…" in str(found.lines)
+    assert any("looks like a secret" in remark for remark in found.remarks)
+    assert found.not_taken or "hunter2" in str(found.schedules)
+
+
+@pytest.mark.parametrize(
+    "command", ["cat /etc/passwd", "pass show x", "PASSWORD=$(cat /run/pw) x", "token-refresh --all"]
+)
+def test_what_only_names_a_secret_is_shown(command: str) -> None:
+    found = crontab(f"0 5 * * * {command}\n")
+    assert found.lines[0].text == f"0 5 * * * {command}"
+    assert not any("secret" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize("piece", ["mysql -u ", "mysql a ", "pass ", "a-", "x://a:", "--token "])
+def test_secrets_are_looked_for_in_a_time_that_grows_with_the_length(piece: str) -> None:
+    def seconds(text: str) -> float:
+        began = time.process_time()
+        without_secrets(text)
+        return time.process_time() - began
+
+    text = piece * 4000
+    brief = text[: len(text) // 10]
+    assert min(seconds(text) for _ in range(3)) < 40 * max(min(seconds(brief) for _ in range(3)), 1e-4)

@@ -75,8 +75,8 @@ def test_schedules_as_the_command_line_prints_them() -> None:
 def test_rules_with_and_without_their_targets() -> None:
     found = imported((DATA / "rules.json").read_text(), "rules.json")
     assert [(line.text, line.name, line.fit, line.is_entry) for line in found.lines] == [
-        ("hourly", "hourly", Conversion.DIFFERS, True),
-        ("hourly", "hourly-2", Conversion.DIFFERS, True),
+        ("hourly/1", "hourly/1", Conversion.DIFFERS, True),
+        ("hourly/2", "hourly/2", Conversion.DIFFERS, True),
         ("bare", "bare", Conversion.DIFFERS, True),
         ("on-upload", None, Conversion.LEFT, False),
         ("a page that ends", None, Conversion.LEFT, True),

@@ -272,7 +272,17 @@ def test_hostile_yaml_is_one_clean_error(text: str, where: str, what: str) -> No
 def test_what_is_no_manifest_is_named() -> None:
     found = read_kubernetes("just text\n---\n- 1\n- 2\n", "f.yaml")
     assert [line.fit for line in found.lines] == [Conversion.LEFT, Conversion.LEFT]
-    assert found.jobs is None
+    assert (found.jobs, found.not_taken) == (None, 2)  # the exit code is 1: nobody knows what they are
+
+
+def test_a_variable_with_a_secret_is_told() -> None:
+    env = "env: [{name: DB_PASSWORD, value: hunter2}, {name: TOKEN_TTL, value: '60'}, {name: API_KEY, value: ''}]"
+    pod = f"spec: {{containers: [{{command: [x], {env}}}]}}"
+    text = f"kind: CronJob\nspec: {{schedule: '@daily', jobTemplate: {{spec: {{template: {{{pod}}}}}}}}}\n"
+    (line,) = read_kubernetes(text, "f.yaml").lines
+    told = [note for note in line.notes if "secrets" in note]
+    assert told == ["line 2: DB_PASSWORD is kept in the payload: let the job fetch secrets by name"]
+    assert "hunter2" not in str(line)
 
 
 def test_variables_that_repeat_each_other_take_no_memory() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import pytest
 from quarterjack.errors import InvalidInput
+from quarterjack.importers.crontab import read_crontab
 from quarterjack.importers.eventbridge import read_eventbridge
 from quarterjack.importers.kubernetes import read_kubernetes
-from quarterjack.importers.report import Conversion
+from quarterjack.importers.report import Conversion, ImportReport
 from quarterjack.importers.templates import refuse_template
 
 CLOUDFORMATION = """AWSTemplateFormatVersion: "2010-09-09"
@@ -125,15 +127,129 @@ def test_a_document_without_an_expression_has_no_schedule(spec: str) -> None:
     assert not line.is_entry
 
 
-@pytest.mark.parametrize("piece", ["\n \n", "functions:\n", "Transform: \n \n", "{{ ", "{", "- schedule: * \n"])
-def test_what_is_no_template_is_known_in_a_time_that_grows_with_its_length(piece: str) -> None:
+@pytest.mark.parametrize("reader", ["crontab", "kubernetes", "eventbridge"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\n \n",
+        "functions:\n",
+        "Transform: \n \n",
+        "{{ ",
+        "{",
+        "- schedule: * \n",
+        "import a ",
+        "on: \n",
+        "* 1 2 3\n",
+        "const a",
+    ],
+)
+def test_what_is_no_template_is_known_in_a_time_that_grows_with_its_length(piece: str, reader: str) -> None:
     """A backtracking pattern took minutes for 200 KB of blank lines; ten times the text may take forty times as long, not a hundred."""
 
     def seconds(text: str) -> float:
         began = time.process_time()
-        refuse_template(text, "t.yaml")
+        refuse_template(text, "t.yaml", reader=reader)
         return time.process_time() - began
 
     text = f"functions:\n{piece * 4000}"
     brief = text[: len(text) // 10]
     assert min(seconds(text) for _ in range(3)) < 40 * max(min(seconds(brief) for _ in range(3)), 1e-4)
+
+
+TIMER = "[Unit]\nDescription=Backup\n\n[Timer]\nOnCalendar=Mon..Fri 03:30\nPersistent=true\n"
+TERRAFORM = 'resource "aws_cloudwatch_event_rule" "nightly" {\n  schedule_expression = "rate(5 minutes)"\n}\n'
+STATE = '{"values": {"root_module": {"resources": [{"type": "aws_scheduler_schedule"}]}}}\n'
+TYPESCRIPT = """import type { AWS } from '@serverless/typescript';
+
+export default { cron: { events: [{ schedule: 'rate(1 hour)' }] } } satisfies AWS['functions'];
+"""
+JAVASCRIPT = (
+    "const serverlessConfiguration = {service: 'cron', functions: {}};\nmodule.exports = serverlessConfiguration;\n"
+)
+CDK = "from aws_cdk import aws_events as events\n\nevents.Rule(stack, 'Nightly')\n"
+CRON_JS = "const cron = require('node-cron');\ncron.schedule('* * * * *', () => {});\n"
+BEAT = "from celery import Celery\n\napp = Celery()\napp.conf.beat_schedule = {}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (TIMER, r"\[Unit\]'?: is a unit of systemd; .*OnCalendar=.*RandomizedDelaySec= is window"),
+        (TERRAFORM, "is a configuration or state of Terraform; apply it, then quarterjack import eventbridge"),
+        (STATE, "is a configuration or state of Terraform"),
+        (TYPESCRIPT, "is a configuration of the Serverless Framework in TypeScript; serverless print shows it"),
+        (JAVASCRIPT, "is a configuration of the Serverless Framework in TypeScript; serverless print shows it"),
+        (CDK, "is an application of CDK; deploy it"),
+        (CRON_JS, "is a program; declare its schedules"),
+        (BEAT, "is a module of Celery; quarterjack import celery MODULE"),
+    ],
+)
+def test_every_importer_names_what_it_does_not_read(text: str, what: str) -> None:
+    for read in READERS.values():
+        with pytest.raises(InvalidInput, match=rf"^t:[0-9]=.*{what}"):
+            read(text)
+
+
+READERS: Mapping[str, Callable[[str], ImportReport]] = {
+    "crontab": lambda text: read_crontab(text, "t"),
+    "kubernetes": lambda text: read_kubernetes(text, "t"),
+    "eventbridge": lambda text: read_eventbridge(text, "t", now=NOW),
+}
+WORKFLOW = "name: nightly\non:\n  schedule:\n    - cron: '30 5 * * *'\njobs: {build: {runs-on: x}}\n"
+MANIFEST = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\n"
+CRONTAB = "MAILTO=ops\n30 5 * * 1-5 /bin/report\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "readers", "what"),
+    [
+        (
+            WORKFLOW,
+            "crontab eventbridge",
+            "is a workflow of GitHub Actions; declare its schedules, which GitHub reads in UTC",
+        ),
+        (MANIFEST, "crontab eventbridge", "is a manifest of Kubernetes; quarterjack import kubernetes FILE"),
+        (CRONTAB, "kubernetes eventbridge", "looks like a crontab; quarterjack import crontab FILE"),
+        (
+            '{"Name": "x", "ScheduleExpression": "rate(1 day)"}',
+            "crontab",
+            "is JSON; quarterjack import eventbridge FILE",
+        ),
+    ],
+)
+def test_a_file_for_another_importer_is_sent_there(text: str, readers: str, what: str) -> None:
+    for reader in readers.split():
+        with pytest.raises(InvalidInput, match=what):
+            READERS[reader](text)
+
+
+def test_what_a_command_or_a_map_contains_is_no_template() -> None:
+    crontab = "0 5 * * * docker ps --format '{{.Names}}' && echo [Unit] resource\n"
+    assert READERS["crontab"](crontab).not_taken == 0
+    maps = "kind: ConfigMap\ndata:\n  tab: |\n    0 5 * * * /bin/x\n  unit: |\n    [Timer]\n  app: |\n    import os\n"
+    assert READERS["kubernetes"](maps).lines[0].line == 1
+
+
+@pytest.mark.parametrize("value", ["$cron-daily", "${CRON}", "<your schedule>", "__CRON__", "@@CRON@@", "%CRON%"])
+def test_a_schedule_that_is_put_in_later_is_one(value: str) -> None:
+    """A workflow of starter-workflows has ``cron: $cron-daily``."""
+    (line,) = read_kubernetes(f"kind: Backup\nspec: {{schedule: '{value}'}}\n", "w.yaml").lines
+    assert (line.is_entry, "line 2, spec.schedule, has a schedule" in line.notes[0]) == (True, True)
+
+
+def test_every_schedule_of_a_workflow_is_counted_and_its_zone_told() -> None:
+    (line,) = read_kubernetes(WORKFLOW.replace("jobs:", "    - cron: '0 1 * * *'\njobs:"), "w.yaml").lines
+    assert "line 4, on.schedule[0].cron, has a schedule and 1 more, which GitHub reads in UTC" in line.notes[0]
+    (line,) = read_kubernetes("on: {push: {}}\njobs: {}\n", "w.yaml").lines
+    assert not line.is_entry
+
+
+@pytest.mark.parametrize("text", ["schedules: []\n", "a: 1\n", 'workflow "x" {\n  on = "schedule(0 0 * * *)"\n}\n'])
+def test_what_nobody_knows_is_not_said_to_be_without_a_time(text: str) -> None:
+    """The exit code was 0 for a configuration of Terraform, a crontab and any text: a text is a document of YAML."""
+    assert read_kubernetes(text, "t").not_taken == 1
+
+
+def test_an_expression_is_known_by_its_value_as_well() -> None:
+    (line,) = read_kubernetes("kind: ScaledObject\nspec: {start: 0 8 * * 1-5, replicas: '10'}\n", "t").lines
+    assert "line 2, spec.start, has a schedule" in line.notes[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import shutil
 import subprocess
@@ -73,6 +74,18 @@ def test_a_snapshot_that_has_no_room_is_told_at_once_and_at_the_end_and_the_last
         queues(again).create_queue(QueueName="later")
     with LocalCloud(data=data) as last:
         assert len(queues(last).list_queues()["QueueUrls"]) == 2
+
+
+def test_output_without_room_ends_no_session() -> None:
+    class Full(io.StringIO):
+        def write(self, text: str, /) -> int:
+            raise OSError(errno.ENOSPC, f"No space left for {len(text)} characters")
+
+    running: Any = SimpleNamespace(folder="/data")
+    session = LocalSession.__new__(LocalSession)
+    session._running, session._console, session._unsaved = running, Console(file=Full()), None
+    session._say_unsaved("No space left")
+    assert session._unsaved is not None
 
 
 def test_the_terminal_has_a_line_when_it_begins_and_one_when_it_is_over() -> None:

@@ -93,7 +93,7 @@ def run(
     ):
         end = "Ctrl-C ends" if options.seconds is None else f"After {options.seconds:g} s it ends"
         text = _BEGINNING.format(end=end, folder=running.folder, others=others, served=served)
-        console.print(printable(text), soft_wrap=True, highlight=False)
+        _say(console, printable(text))
         running.wait_until_ready(stop)
         session = LocalSession(running, console)
         if options.examples and not stop.is_set():
@@ -102,8 +102,10 @@ def run(
         session.follow(stop, options.seconds)
         lasted = session.seconds
         verdict = session.verdict(wait_for_one_offs=options.seconds is not None)
-        console.print("\n" + printable(summary(verdict, lasted)), highlight=False, markup=False, soft_wrap=True)
-        console.print("stopping …", style="dim")
+        text = f"\n{printable(summary(verdict, lasted))}"
+        if not _say(console, text, markup=False):
+            _say(Console(stderr=True), text, markup=False)
+        _say(console, "stopping …", style="dim")
         if not verdict.clean:
             raise UncleanSession(f"the logs of all processes are in {running.folder}")
         return 0
@@ -122,6 +124,7 @@ class LocalSession:
         self._since = datetime.now(UTC)
         self._patience = _SETTLE
         self._unsaved: str | None = None  # why the state is not saved, as the terminal knows
+        self._logs_whole = True  # False once there was no room: a line of a log may be missing
 
     @property
     def seconds(self) -> float:
@@ -150,7 +153,8 @@ class LocalSession:
         self._refresh(None)
         runs = {watched.name: self._runs(watched.name, watched.since) for watched in self._program.watched}
         one_offs = [(self._scheduler.get_run(run_id), end) for run_id, end in self._program.ends.items()]
-        return verify(self._program.watched, runs, self._starts, upto, one_offs=one_offs)
+        watched, whole = self._program.watched, self._logs_whole
+        return verify(watched, runs, self._starts, upto, one_offs=one_offs, logs_whole=whole)
 
     def _refresh(self, screen: Live | None) -> None:
         self._running.watch.check()  # first: without it the processes end, too
@@ -163,7 +167,7 @@ class LocalSession:
         for name in gone:
             self._starts.crashed(name)
             self._patience = _TAKE_OVER + _SETTLE
-            self._console.print(f"{name} ended and was started again")
+            _say(self._console, f"{name} ended and was started again")
         now = datetime.now(UTC)
         if screen is not None:
             self._status.refresh(now)
@@ -172,17 +176,18 @@ class LocalSession:
             )
         elif not self._console.is_terminal:
             for each in ended:
-                self._console.print(in_one_line(line(each)), highlight=False, markup=False, soft_wrap=True)
+                _say(self._console, in_one_line(line(each)), markup=False)
 
     def _say_unsaved(self, why: str | None) -> None:
         """A line as soon as the state cannot be saved, and one as soon as it can again."""
         if why is not None and self._unsaved is None:
             place = f"{datetime.now().astimezone():%H:%M:%S}  the state cannot be saved in {self._running.folder}"
             text = f"{place}: {why}. Make room: what has changed since the last snapshot is lost at the end otherwise"
-            self._console.print(in_one_line(text), style="bold red", highlight=False, markup=False, soft_wrap=True)
+            _say(self._console, in_one_line(text), style="bold red", markup=False)
+            self._logs_whole = False
         elif why is None and self._unsaved is not None:
             text = f"{datetime.now().astimezone():%H:%M:%S}  the state is saved again"
-            self._console.print(text, highlight=False, soft_wrap=True)
+            _say(self._console, text)
         self._unsaved = why
 
     def _runs(self, name: str, after: datetime) -> list[Run]:
@@ -195,12 +200,21 @@ class LocalSession:
                 return runs
 
 
+def _say(console: Console, text: str, *, style: str = "", markup: bool = True) -> bool:
+    """Print lines; returns whether it was possible: standard output may be a file on a full disk, which ends no session."""
+    try:
+        console.print(text, style=style or None, highlight=False, markup=markup, soft_wrap=True)
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def _served(options: LocalOptions, settings: Settings, console: Console) -> Iterator[str]:
     """The API and the console for the time of the block, and what the beginning says of them."""
 
     def on_failure(problem: str) -> None:
-        console.print(in_one_line(problem), style="red", highlight=False, markup=False)
+        _say(console, in_one_line(problem), style="red", markup=False)
 
     missing = missing_module()
     if not options.serves or missing is not None:

@@ -151,10 +151,15 @@ def summary(verdict: VerifierReport, seconds: float) -> str:
     if not verdict.watched:
         counts = f"{verdict.started} runs started (without the examples no fires are compared)"
     states = ", ".join(f"{state} {count}" for state, count in sorted(verdict.states.items())) or "none"
-    lines = [f"{seconds:.0f} s: {counts}, {double} double", f"runs: {states}"]
+    twice = f"{double} double" if verdict.logs_whole else "double not known"
+    lines = [f"{seconds:.0f} s: {counts}, {twice}", f"runs: {states}"]
     for start, late in verdict.lateness.items():
         figures = f"p50 {lateness(late.p50)}, p99 {lateness(late.p99)}, max {lateness(late.most)}"
         lines.append(f"lateness, {start}: {figures} ({late.count} runs)")
+    if not verdict.logs_whole:
+        lines.append(
+            "the state could not be saved, and the logs may lack events: these fires are compared with the ledger alone"
+        )
     if verdict.caught_up:
         lines.append(f"caught up: {verdict.caught_up} runs that were due before this session")
     for word in ("missing", "double", "unexpected", "astray"):

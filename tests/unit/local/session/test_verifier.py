@@ -101,6 +101,23 @@ def test_one_witness_is_not_enough(witness: str) -> None:
     assert verdict(runs, events).missing == [run_id(30)]
 
 
+def test_logs_without_room_for_events_make_no_fire_missing_or_double() -> None:
+    """On a full disk five fires of ten that had run were said to be missing."""
+    runs, events = all_of(10, 20, 30)
+    starts = StartLog()
+    for event in (*events[:2], started(10)):
+        starts.note("worker", event)
+    whole, torn = (
+        verify([watched()], {"check": runs}, starts, NOON + seconds(30), logs_whole=whole) for whole in (True, False)
+    )
+    assert (len(whole.missing), len(whole.double)) != (0, 0)
+    assert (torn.missing, torn.double, torn.clean) == ([], [], True)
+    text = summary(torn, 30)
+    assert "0 missing, double not known" in text
+    assert "these fires are compared with the ledger alone" in text
+    assert "compared with the ledger alone" not in summary(whole, 30)
+
+
 def test_a_second_start_is_double() -> None:
     runs, events = all_of(10, 20, 30)
     found = verdict(runs, [*events, started(20)])
