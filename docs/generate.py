@@ -39,7 +39,7 @@ from quarterjack.state.transition import Transition
 from quarterjack.web import create_app
 from quarterjack.web.app import openapi_document
 from quarterjack.web.problems import INVALID_CREDENTIALS, KINDS, REFUSALS
-from quarterjack.web.remarks import remarks
+from quarterjack.web.shapes import remarks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the stack is a folder of the checkout
 from bench.modelled.prices import METRIC

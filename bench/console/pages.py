@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from quarterjack.console import add_console
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.web import Actor, create_app
-from quarterjack.web.actors import KeyAccess
+from quarterjack.web.authentication import KeyAccess
 from quarterjack.web.urls import name_in_url, run_in_url
 from starlette.routing import Mount, Route
 

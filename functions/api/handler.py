@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import FastAPI
 from mangum import Mangum
 from quarterjack.clock import system_clock
-from quarterjack.web.actors import Access, closed
 from quarterjack.web.app import create_gateway_app
+from quarterjack.web.authentication import Access, closed
 
 from functions.observe import logger, services
 

@@ -15,8 +15,8 @@ from httpx import ASGITransport, AsyncClient, Response
 from quarterjack import Registry, Scheduler
 from quarterjack.testing import Harness
 from quarterjack.web import Actor, create_app
-from quarterjack.web.actors import KeyAccess
 from quarterjack.web.app import routed
+from quarterjack.web.authentication import KeyAccess
 from quarterjack.web.guard import GuardOptions
 from starlette.datastructures import State
 

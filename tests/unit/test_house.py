@@ -22,7 +22,7 @@ MOST_PARTIALS = 6  # in the worker: each hides a hop from who follows a run
 TOP = "."  # the folder of what belongs to no room
 _CLASS = re.compile(r"^ *class ([A-Za-z]\w*)", re.MULTILINE)
 KNOWN: Mapping[str, set[str]] = {
-    "folders": {"cli/installation", "domain", "sdk", "state", "web"},
+    "folders": {"cli/installation", "domain", "sdk", "state"},
     "lines": {
         "cli/app.py",
         "domain/audit.py",
@@ -47,8 +47,6 @@ KNOWN: Mapping[str, set[str]] = {
         "state/backfill.py",
         "ticker/tick.py",
         "timing/rule.py",
-        "web/calls.py",
-        "web/problems.py",
         "why/delay.py",
         "why/evidence.py",
         "why/no_run.py",

@@ -48,9 +48,8 @@ from quarterjack.domain.names import check_tenant
 from quarterjack.errors import InvalidInput, QuarterjackError, Throttled
 from quarterjack.ports.services import Services
 from quarterjack.sdk.scheduler import Scheduler
-from quarterjack.web.actors import Access, closed
 from quarterjack.web.app import PAGES, create_gateway_app
-from quarterjack.web.authentication import first_of
+from quarterjack.web.authentication import Access, closed, first_of
 from quarterjack.web.problems import RefusedRequest, kind_of
 
 log = logging.getLogger(__name__)

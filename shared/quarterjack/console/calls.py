@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -23,9 +23,8 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import Forbidden, InvalidInput, QuarterjackError
 from quarterjack.owner.access import asked_beside
 from quarterjack.sdk.scheduler import Scheduler
-from quarterjack.sdk.session import over
 from quarterjack.sdk.tenants.tenants import Tenants
-from quarterjack.web.actors import Actor
+from quarterjack.web.authentication import Actor
 from quarterjack.web.calls import FrontDoor, count_request, find_actor, set_after
 from quarterjack.web.problems import RefusedRequest
 from quarterjack.web.urls import cursor_in_url, cursor_of_url, name_in_url, name_of_url, run_in_url, run_of_url
@@ -138,10 +137,7 @@ class PageCall:
 
     def operating(self) -> Tenants:
         """The tenants, for an operator; what is changed through them has the form's reason. Raises RefusedRequest 403."""
-        tenants = self.console.front.tenants
-        if tenants is None or not self.actor.operator:
-            raise RefusedRequest(403, "this is for operators of the installation", "ask one of them")
-        return self.actor.acting(tenants, self.reason, Via.CONSOLE)
+        return self.console.front.tenants_for(self.actor, self.reason, Via.CONSOLE)
 
     def in_time(self) -> AbstractContextManager[threading.Event]:
         """An event that is set when the request has taken long enough."""
@@ -221,12 +217,7 @@ async def _call(request: Request, form: Mapping[str, str]) -> PageCall:
     actor = await find_actor(console.front, request)
     count_request(console.front, actor, request)
     tenant = name_of_url(request.path_params["tenant"])
-    if not actor.may_name(tenant):
-        raise RefusedRequest(
-            403, "you may not act for this tenant", "ask for another tenant, or an operator for access"
-        )
-    scheduler = actor.acting(console.front.scheduler_of(tenant), None, via=Via.CONSOLE)
-    scheduler = over(scheduler, replace(scheduler.session, patience=0.0))  # a page says when to come back
+    scheduler = console.front.scheduler_for(actor, tenant, None, Via.CONSOLE)
     return PageCall(
         request=request, tenant=tenant, actor=actor, scheduler=scheduler, form=form, longest=console.front.longest
     )

@@ -12,9 +12,8 @@ from quarterjack.console.sign_in import ApiKeySession, BrowserSession, EitherSes
 from quarterjack.jobs import Registry
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.settings import Settings
-from quarterjack.web.actors import KeyAccess
 from quarterjack.web.app import create_app
-from quarterjack.web.authentication import ApiKeyAccess, first_of
+from quarterjack.web.authentication import ApiKeyAccess, KeyAccess, first_of
 
 HOSTS = ("127.0.0.1", "localhost")  # another name in Host is sent by a page whose name was pointed at this machine
 

@@ -15,8 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from quarterjack.console.rendering import ROOT, rendered
 from quarterjack.sdk.scheduler import Scheduler
-from quarterjack.web.actors import Actor
-from quarterjack.web.authentication import ApiKeyAccess
+from quarterjack.web.authentication import Actor, ApiKeyAccess
 from quarterjack.web.problems import RefusedRequest
 
 COOKIE = "quarterjack_session"

@@ -4,8 +4,7 @@ Reading order: ``app`` makes it, ``guard`` sees each request first, ``calls`` fi
 ``shapes`` are its documents, ``problems`` its errors. No rule lives here: whatever a route refuses, the SDK has refused.
 """
 
-from quarterjack.web.actors import Access, Actor
 from quarterjack.web.app import create_app
-from quarterjack.web.authentication import ApiKeyAccess, first_of, gateway_access
+from quarterjack.web.authentication import Access, Actor, ApiKeyAccess, first_of, gateway_access
 
 __all__ = ["Access", "Actor", "ApiKeyAccess", "create_app", "first_of", "gateway_access"]

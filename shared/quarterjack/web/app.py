@@ -15,8 +15,7 @@ from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.settings import Settings
 from quarterjack.version import VERSION
-from quarterjack.web.actors import Access, closed
-from quarterjack.web.authentication import ApiKeyAccess, first_of, gateway_access
+from quarterjack.web.authentication import Access, ApiKeyAccess, closed, first_of, gateway_access
 from quarterjack.web.calls import FrontDoor
 from quarterjack.web.guard import MAX_BODY, Guard, GuardOptions
 from quarterjack.web.limits import RequestLimit
@@ -24,7 +23,6 @@ from quarterjack.web.problems import REFUSALS, Problem, add_handlers
 from quarterjack.web.routes import (
     dead,
     declarations,
-    forecasts,
     installation,
     operators,
     runs,
@@ -35,7 +33,7 @@ from quarterjack.web.routes import (
 from quarterjack.web.routes.routing import name_of_route
 from quarterjack.web.shapes import json_bytes
 
-_ROUTERS = (schedules, forecasts, schedule_acts, schedule_runs, runs, dead, declarations, installation, operators)
+_ROUTERS = (schedules, schedule_acts, schedule_runs, runs, dead, declarations, installation, operators)
 _ABOUT = (
     "A job scheduler: run this job at that time, once, and tell me what happened. "
     "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "

@@ -1,4 +1,4 @@
-"""One request: who sends it, for which tenant, and the SDK's scheduler that acts in that name. And the answer's form."""
+"""One request: who sends it, for which tenant, the SDK's scheduler that acts in that name, and the form of the answer."""
 
 from __future__ import annotations
 
@@ -11,29 +11,25 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Request
 from starlette.responses import Response
 
-from quarterjack.domain.tenants.profile import SHARED
+from quarterjack.domain.audit import Via
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.session import over
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.settings import Settings
-from quarterjack.web.actors import Access, Actor, bearer_of, found_by
-from quarterjack.web.etags import TAGS_PATTERN, guard_of
+from quarterjack.web.authentication import Access, Actor, bearer_of, found_by
 from quarterjack.web.limits import RequestLimit
 from quarterjack.web.problems import INVALID_CREDENTIALS, RefusedRequest
 from quarterjack.web.routes.routing import check_request
 from quarterjack.web.shapes import as_json, json_bytes
-from quarterjack.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, TENANT_PATTERN, name_of_url, run_of_url
+from quarterjack.web.urls import TENANT_PATTERN, name_of_url
 
 WARNING = "Quarterjack-Warning"
-_KEY = "[A-Za-z0-9._:@/-]{1,200}"
-_KEY_PATTERN = f'^({_KEY}|"{_KEY}")$'
-_TAGS = {"anyOf": [{"type": "string", "pattern": TAGS_PATTERN}, {"type": "null"}]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrontDoor:
-    """What an application is made with."""
+    """The parameters of an application."""
 
     scheduler_of: Callable[[str], Scheduler]  # by tenant
     access: Access
@@ -41,6 +37,27 @@ class FrontDoor:
     longest: float = 20.0  # seconds of one request: of a long poll, and of work on many schedules or runs
     tenants: Tenants | None = None  # None: operators are not served
     settings: Settings | None = None  # of the installation, for the doctor; None: it is not asked
+
+    def scheduler_for(self, actor: Actor, tenant: str, reason: str | None, via: Via) -> Scheduler:
+        """The scheduler of a tenant; its changes are the actor's. It does not wait when AWS throttles: the client is told when to repeat.
+
+        Raises RefusedRequest 403 for a tenant that the actor may not name.
+        """
+        if not actor.may_name(tenant):
+            raise RefusedRequest(
+                403,
+                "you may not act for this tenant",
+                "ask for another tenant, or an operator for access",
+                field="tenant",
+            )
+        scheduler = actor.acting(self.scheduler_of(tenant), reason, via)
+        return over(scheduler, replace(scheduler.session, patience=0.0))
+
+    def tenants_for(self, actor: Actor, reason: str | None, via: Via) -> Tenants:
+        """The tenants of the installation; changes are the actor's. Raises RefusedRequest 403 unless the actor is an operator."""
+        if not actor.operator or self.tenants is None:
+            raise RefusedRequest(403, "this is for operators of the installation", "ask one of them")
+        return actor.acting(self.tenants, reason, via)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +106,7 @@ class ApiCall(LetIn):
 
 
 async def caller(request: Request) -> Actor:
-    """Who sends a request. Raises RefusedRequest: 401, or 429 beyond the limit; InvalidInput as ``check_request``."""
+    """The sender of a request. Raises RefusedRequest: 401, or 429 beyond the limit; InvalidInput as ``check_request``."""
     front: FrontDoor = request.app.state.front
     actor = await find_actor(front, request)
     count_request(front, actor, request)
@@ -98,7 +115,7 @@ async def caller(request: Request) -> Actor:
 
 
 async def find_actor(front: FrontDoor, request: Request) -> Actor:
-    """Who sends a request. Raises RefusedRequest: 401."""
+    """The sender of a request. Raises RefusedRequest: 401."""
     actor = await found_by(front.access, request)
     if actor is None:
         raise _not_let_in(request)
@@ -106,7 +123,7 @@ async def find_actor(front: FrontDoor, request: Request) -> Actor:
 
 
 def _not_let_in(request: Request) -> RefusedRequest:
-    """A token that is not valid is told apart from none (RFC 6750): a client with one has to get another one."""
+    """The refusal of a request without a valid key or token. RFC 6750 tells an invalid one from a missing one."""
     if bearer_of(request):
         return RefusedRequest(
             401,
@@ -143,11 +160,11 @@ def count_request(front: FrontDoor, actor: Actor, request: Request) -> None:
 
 
 Reason = Annotated[
-    str | None, Header(alias="Quarterjack-Reason", description="why the request changes something: in the audit")
+    str | None, Header(alias="Quarterjack-Reason", description="reason of the change, recorded in the audit")
 ]
 
 
-def reason_of(header: str | None) -> str | None:
+def _reason_of(header: str | None) -> str | None:
     """The reason in a header: its bytes are UTF-8, or else Latin-1, as which the server has read them."""
     if header is None:
         return None
@@ -155,6 +172,15 @@ def reason_of(header: str | None) -> str | None:
         return header.encode("latin-1").decode()
     except UnicodeError:
         return header
+
+
+@contextmanager
+def _reason_named() -> Iterator[None]:
+    """InvalidInput about the reason names its header, since bodies have a field of that name, too."""
+    try:
+        yield
+    except InvalidInput as problem:
+        raise problem.about("Quarterjack-Reason") if problem.field == "reason" else problem from None
 
 
 TenantSegment = Annotated[
@@ -167,18 +193,12 @@ async def api_call(
 ) -> ApiCall:
     """The call of a request about a tenant. Raises RefusedRequest."""
     front: FrontDoor = request.app.state.front
-    name, warnings = name_of_url(tenant), list[str]()
-    if not actor.may_name(name):
-        raise RefusedRequest(
-            403,
-            "you may not act for this tenant",
-            "ask for another tenant, or an operator for the access",
-            field="tenant",
-        )
-    with header_named("reason", "Quarterjack-Reason"):
-        scheduler = actor.acting(front.scheduler_of(name), reason_of(reason))
-    # Whoever asked is told, not this process's log; and waits by itself, not in a thread of the server.
-    scheduler = over(scheduler, replace(scheduler.session, on_unknown=warnings.append, patience=0.0))
+    warnings = list[str]()
+    with _reason_named():
+        scheduler = front.scheduler_for(actor, name_of_url(tenant), _reason_of(reason), Via.API)
+    scheduler = over(
+        scheduler, replace(scheduler.session, on_unknown=warnings.append)
+    )  # the client is told, not the log
     return ApiCall(scheduler=scheduler, request=request, longest=front.longest, warnings=warnings)
 
 
@@ -198,114 +218,9 @@ async def operator_call(
 ) -> OperatorCall:
     """The call of a request of an operator. Raises RefusedRequest."""
     front: FrontDoor = request.app.state.front
-    if not actor.operator or front.tenants is None:
-        raise RefusedRequest(403, "this is for operators of the installation", "ask one of them")
-    with header_named("reason", "Quarterjack-Reason"):
-        tenants = actor.acting(front.tenants, reason_of(reason))
+    with _reason_named():
+        tenants = front.tenants_for(actor, _reason_of(reason), Via.API)
     return OperatorCall(request=request, tenants=tenants, settings=front.settings)
 
 
 Operation = Annotated[OperatorCall, Depends(operator_call)]
-
-# Parts of addresses and headers.
-
-
-def _holder(
-    tenant: Annotated[
-        str,
-        Path(
-            pattern=HOLDER_PATTERN,
-            description="a tenant, `~gold` for the tier `gold`, or `~installation` for the defaults of all",
-        ),
-    ],
-) -> str:
-    return tenant if tenant.startswith(SHARED) else name_of_url(tenant)
-
-
-def _name(name: Annotated[str, Path(pattern=NAME_PATTERN, description="of the schedule, with `~` for `/`")]) -> str:
-    return name_of_url(name)
-
-
-def _run(run: Annotated[str, Path(pattern=RUN_PATTERN, description="the `url_id` of the run")]) -> str:
-    return run_of_url(run)
-
-
-def _backfill(backfill: Annotated[str, Path(pattern=NAME_PATTERN, description="the `id` of the backfill")]) -> str:
-    return name_of_url(backfill)
-
-
-def _key(
-    key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            description="the same key again, with the same request: the answer of the first, and nothing done twice. "
-            "1 to 200 of `A-Z a-z 0-9 . _ : @ / -`, alone or in quotes",
-            json_schema_extra={"anyOf": [{"type": "string", "pattern": _KEY_PATTERN}, {"type": "null"}]},
-        ),
-    ] = None,
-) -> str | None:
-    if key is not None and len(key) >= 2 and key[0] == key[-1] == '"':
-        return key[1:-1]
-    return key
-
-
-Holder = Annotated[str, Depends(_holder)]
-ScheduleName = Annotated[str, Depends(_name)]
-RunId = Annotated[str, Depends(_run)]
-BackfillId = Annotated[str, Depends(_backfill)]
-IdempotencyKey = Annotated[str | None, Depends(_key)]
-
-
-def _if_match(
-    request: Request,
-    if_match: Annotated[  # noqa: ARG001 (for the document; several lines are one list of tags)
-        str | None,
-        Header(
-            alias="If-Match",
-            description='the ETag that you saw: "r5" is for revision 5, whatever its tags',
-            json_schema_extra=_TAGS,
-        ),
-    ] = None,
-) -> str | None:
-    return guard_of(request.headers.getlist("if-match"), "If-Match")
-
-
-def _if_none_match(
-    request: Request,
-    if_none_match: Annotated[  # noqa: ARG001 (as above)
-        str | None,
-        Header(
-            alias="If-None-Match", description="the ETag that you have: 304 if it is current", json_schema_extra=_TAGS
-        ),
-    ] = None,
-) -> str | None:
-    return guard_of(request.headers.getlist("if-none-match"), "If-None-Match")
-
-
-def _only_creates(
-    request: Request,
-    if_none_match: Annotated[  # noqa: ARG001 (as above)
-        str | None,
-        Header(
-            alias="If-None-Match",
-            description="`*`: only create it; 412 if there is one",
-            json_schema_extra={"pattern": r"^\*$"},
-        ),
-    ] = None,
-) -> str | None:
-    return guard_of(request.headers.getlist("if-none-match"), "If-None-Match")
-
-
-IfMatch = Annotated[str | None, Depends(_if_match)]
-IfNoneMatch = Annotated[str | None, Depends(_if_none_match)]
-OnlyCreates = Annotated[str | None, Depends(_only_creates)]
-
-
-@contextmanager
-def header_named(field_name: str, header: str) -> Iterator[None]:
-    """InvalidInput about an argument of the SDK names the header that it came in."""
-    try:
-        yield
-    except InvalidInput as problem:
-        raise problem.about(header) if problem.field == field_name else problem from None

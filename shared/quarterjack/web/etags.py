@@ -1,16 +1,21 @@
-"""Entity tags of schedules: ``"r<revision>-<hash>"``.
+"""Entity tags: ``"r<revision>-<hash>"`` of a schedule, ``"v<version>"`` of a tenant's profile; and the headers with preconditions.
 
-The hash also covers tags and description. It is compared before a change, whose transaction then compares the version of the
-schedule that was read: if that has changed meanwhile, be it by an incident alone, the tag is compared again.
+The hash also covers tags and description. It is compared before a change, and the change's transaction compares the version of the
+schedule that was read. If the version has changed in between, even by an incident alone, the tag is compared again.
+
+A precondition that does not hold refuses only what would have been done without it (RFC 9110, 13.2.1). So the change is asked for with
+``NO_VERSION``: it checks its arguments, gives a repeated call its first answer, and is refused with Conflict before it writes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Header, Request
 
 from quarterjack.errors import Conflict
 from quarterjack.sdk.schedule_views import Schedule
@@ -19,7 +24,7 @@ from quarterjack.web.shapes import json_bytes
 from quarterjack.web.views import schedule_document
 
 Done = TypeVar("Done")
-_NEVER = 0  # a version that no schedule has: it changes nothing, but a call that is repeated with its key gets its first answer
+NO_VERSION = 10**15  # a version that no schedule and no profile has
 RACES = 8  # changes by others that one may meet
 
 _TAG = re.compile(r'(?:W/)?"[^"]*"')
@@ -37,16 +42,11 @@ def match(if_match: str | None, read: Callable[[], Schedule], act: Callable[[int
     """Carry out ``act`` with what it has to expect: a revision, the schedule that was read, or None for whichever is current.
 
     ``"r5"`` is for revision 5, whatever its tags; ``*`` means that the schedule exists; of several tags one has to be current.
-    A precondition that does not hold refuses only what would have been done without it (RFC 9110, 13.2.1): ``act`` checks its
-    arguments first, and meets a version that no schedule has. Raises RefusedRequest 412, and what ``read`` and ``act`` raise.
+    Raises RefusedRequest 412, and what ``read`` and ``act`` raise.
     """
-    if if_match is None:
+    given = expected_tag(if_match, lambda: _tags(read()))
+    if if_match is None or given is None:
         return act(None)
-    tags = tags_of(if_match)
-    if tags == ["*"]:
-        read()
-        return act(None)
-    given = _current_of(tags, read()) if len(tags) > 1 else "".join(tags)
     found = _OURS.fullmatch(given)
     if found is not None and found[2] is None:
         return act(int(found[1]))
@@ -57,7 +57,7 @@ def match(if_match: str | None, read: Callable[[], Schedule], act: Callable[[int
         present = read()
         current = etag_of(schedule_document(present))
         seen = present.revision if found is None else int(found[1])
-        return present if current == given else replace(present, revision=seen, version=_NEVER)
+        return present if current == given else replace(present, revision=seen, version=NO_VERSION)
 
     try:
         return persist(matching, act)
@@ -72,14 +72,18 @@ def match(if_match: str | None, read: Callable[[], Schedule], act: Callable[[int
 
 
 def as_seen(revision: int | None, present: Schedule) -> Schedule:
-    """The schedule for a change of whichever revision is current, or of a certain one: if it is not current, the change is refused."""
-    return present if revision in (None, present.revision) else replace(present, revision=revision or 0, version=_NEVER)
+    """The schedule to change, if a revision is expected or None; the change is refused if another revision is current."""
+    return (
+        present
+        if revision in (None, present.revision)
+        else replace(present, revision=revision or 0, version=NO_VERSION)
+    )
 
 
 def guard_of(lines: Sequence[str], header: str) -> str | None:
     """A header with tags that may have several lines, as one; None: the request has none.
 
-    Raises RefusedRequest 400 for one without a tag: who sends it wants a guard, and an empty one guards nothing.
+    Raises RefusedRequest 400 for a header without a tag: it would guard nothing.
     """
     if not lines:
         return None
@@ -97,29 +101,39 @@ def has_tag(if_none_match: str, tag: str) -> bool:
     return if_none_match == "*" or tag in [found[0].removeprefix("W/") for found in _TAG.finditer(if_none_match)]
 
 
-def tags_of(if_match: str) -> list[str]:
-    """The tags of a header that ``guard_of`` has checked, without those that are weak, which match nothing; ``["*"]`` for any."""
+def expected_tag(if_match: str | None, current: Callable[[], Collection[str]]) -> str | None:
+    """The tag that a change is for: of several the one that is current, else the first; "" if all are weak, which match nothing.
+
+    None: the change is for whichever is current. ``current`` reads the tags of the resource; it raises NotFound if there is none.
+    """
     if if_match == "*":
-        return [if_match]
+        current()
+    if if_match in (None, "*"):
+        return None
+    tags = _strong(if_match)
+    if len(tags) < 2:
+        return "".join(tags)
+    present = current()
+    return next((tag for tag in tags if tag in present), tags[0])
+
+
+def _strong(if_match: str) -> list[str]:
     return [found[0] for found in _TAG.finditer(if_match) if not found[0].startswith("W/")]
+
+
+def _tags(present: Schedule) -> Collection[str]:
+    return etag_of(schedule_document(present)), f'"r{present.revision}"'
 
 
 def no_tag(what: str, if_match: str) -> RefusedRequest:
     """The refusal of a header that has no strong tag of ours."""
     said = f"If-Match: {if_match[:80]!r} is not the tag of a {what}"
-    is_weak = not tags_of(if_match)
-    remedy = "send a strong ETag, without W/" if is_weak else "send the ETag of a GET"
+    remedy = "send the ETag of a GET" if _strong(if_match) else "send a strong ETag, without W/"
     return RefusedRequest(412, said, remedy, field="If-Match", value=if_match)
 
 
-def _current_of(tags: Sequence[str], present: Schedule) -> str:
-    """The tag that is current, or else the first."""
-    current = etag_of(schedule_document(present))
-    return next((tag for tag in tags if tag in (current, f'"r{present.revision}"')), tags[0])
-
-
 def persist(read: Callable[[], Schedule], act: Callable[[Schedule], Done]) -> Done:
-    """Change what was read, and read it again while others change it first. Raises Conflict if it has another reason, or after RACES."""
+    """Read and change; after a Conflict read again, up to RACES times. Raises Conflict if the schedule had not changed in between."""
     seen = read()
     for _ in range(RACES):
         try:
@@ -129,3 +143,23 @@ def persist(read: Callable[[], Schedule], act: Callable[[Schedule], Done]) -> Do
             if seen.version == before.version:
                 raise
     return act(seen)
+
+
+def _tags_in(header: str, about: str, schema: dict[str, Any]) -> Any:
+    """A parameter of a route with the tags of a header, by ``guard_of``. Several lines of a header are one list."""
+    declared = Header(None, alias=header, description=about, json_schema_extra=schema)
+
+    def read(request: Request, _: str | None = declared) -> str | None:
+        return guard_of(request.headers.getlist(header), header)
+
+    return Depends(read)
+
+
+_TAGS: dict[str, Any] = {"anyOf": [{"type": "string", "pattern": TAGS_PATTERN}, {"type": "null"}]}
+IfMatch = Annotated[
+    str | None, _tags_in("If-Match", 'the ETag that you saw: "r5" is for revision 5, whatever its tags', _TAGS)
+]
+IfNoneMatch = Annotated[str | None, _tags_in("If-None-Match", "the ETag that you have: 304 if it is current", _TAGS)]
+OnlyCreates = Annotated[
+    str | None, _tags_in("If-None-Match", "`*`: only create it; 412 if there is one", {"pattern": r"^\*$"})
+]

@@ -1,4 +1,4 @@
-"""Parts of requests: moments, tags, and the definition of a schedule with the schema of files of declarations."""
+"""Parts of requests: names in addresses, moments, tags, and the definition of a schedule with the schema of declaration files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
+from fastapi import Depends, Header, Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from quarterjack.apply import schema
 from quarterjack.domain.schedule import Declaration
-from quarterjack.web.urls import RUN_PATTERN, cursor_of_url
+from quarterjack.domain.tenants.profile import SHARED
+from quarterjack.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, cursor_of_url, name_of_url, run_of_url
 
 JsonSchema: TypeAlias = dict[str, Any]
 OPAQUE: JsonSchema = {"anyOf": [{"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}, {"type": "null"}]}
 RUN_ID: JsonSchema = {"anyOf": [{"type": "string", "pattern": RUN_PATTERN}, {"type": "null"}]}
-NAME = r"^[A-Za-z0-9._:@/-]{1,200}$"  # of schedules, jobs and keys
+_NAME = "[A-Za-z0-9._:@/-]{1,200}"
+NAME = rf"^{_NAME}$"  # of schedules, jobs and keys
 QUEUE, ZONE = schema.QUEUE, schema.ZONE
 MOST_ITEMS = 1_000  # of a page
 MOST_SECONDS = 1_209_600  # of a limit: 14 days
@@ -55,6 +58,58 @@ Payload = Annotated[Any, Field(description="any JSON value up to 256 KB, with at
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS, description="most items of the page")]
 
 
+# Parts of addresses, and the key of a request.
+
+
+def _holder(
+    tenant: Annotated[
+        str,
+        Path(
+            pattern=HOLDER_PATTERN,
+            description="a tenant, `~gold` for the tier `gold`, or `~installation` for the defaults of all",
+        ),
+    ],
+) -> str:
+    return tenant if tenant.startswith(SHARED) else name_of_url(tenant)
+
+
+def _name(
+    name: Annotated[str, Path(pattern=NAME_PATTERN, description="name of the schedule, with `~` for `/`")],
+) -> str:
+    return name_of_url(name)
+
+
+def _run(run: Annotated[str, Path(pattern=RUN_PATTERN, description="the `url_id` of the run")]) -> str:
+    return run_of_url(run)
+
+
+def _backfill(backfill: Annotated[str, Path(pattern=NAME_PATTERN, description="the `id` of the backfill")]) -> str:
+    return name_of_url(backfill)
+
+
+def _key(
+    key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            description="the same key again, with the same request: the answer of the first, and nothing done twice. "
+            "1 to 200 of `A-Z a-z 0-9 . _ : @ / -`, alone or in quotes",
+            json_schema_extra={"anyOf": [{"type": "string", "pattern": f'^({_NAME}|"{_NAME}")$'}, {"type": "null"}]},
+        ),
+    ] = None,
+) -> str | None:
+    if key is not None and len(key) >= 2 and key[0] == key[-1] == '"':
+        return key[1:-1]
+    return key
+
+
+Holder = Annotated[str, Depends(_holder)]
+ScheduleName = Annotated[str, Depends(_name)]
+RunId = Annotated[str, Depends(_run)]
+BackfillId = Annotated[str, Depends(_backfill)]
+IdempotencyKey = Annotated[str | None, Depends(_key)]
+
+
 class ApiBody(BaseModel):
     """A body: a name that it does not know is refused."""
 
@@ -73,7 +128,7 @@ class PageQuery(ApiQuery):
     """The query of a listing."""
 
     limit: Limit = 100
-    cursor: str | None = Field(None, description="of the page before", json_schema_extra=OPAQUE)
+    cursor: str | None = Field(None, description="cursor of the previous page", json_schema_extra=OPAQUE)
 
     def arguments(self) -> dict[str, Any]:
         """As keywords of the SDK."""

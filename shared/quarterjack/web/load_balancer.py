@@ -24,8 +24,7 @@ from jwt import PyJWS, PyJWTError
 
 from quarterjack.domain.audit import MAX_ACTOR
 from quarterjack.errors import InvalidInput, Unavailable
-from quarterjack.web.actors import Actor
-from quarterjack.web.authentication import principal_of
+from quarterjack.web.authentication import Actor, principal_of
 from quarterjack.web.problems import RefusedRequest
 
 HEADER = "x-amzn-oidc-data"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,30 +16,34 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from quarterjack import errors
-from quarterjack.errors import InvalidInput, QuarterjackError, shorten
+from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.web.limits import add_tenant_rate
 from quarterjack.web.shapes import json_bytes
-from quarterjack.web.wording import field_of, place_of, said_by, text_of, wanted, written
+from quarterjack.web.wording import field_of, place_of, said_by, shown, text_of, wanted, written
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-_SHOWN = 80  # characters of a wrong value
 _RETRY = 2  # seconds after which the same request may be sent again
 _OTHERS = 20  # further faults of a request that are listed
 
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """What an error is to a client."""
+    """How an error is answered."""
 
     status: int
-    code: str  # stable; what programs look at
+    code: str  # stable; for programs
     title: str
-    remedy: str | None = None  # of an error that says none itself
-    ours: bool = False  # the operators' to mend, not the client's: it is logged
+    remedy: str | None = None  # for an error without a remedy of its own
+    ours: bool = False  # for operators to correct, not for the client: it is logged
 
 
+# A worker handles these; no call of the SDK raises them.
+_OF_WORKERS = (
+    *(errors.EventRefused, errors.EventFailed, errors.LeaseLost, errors.ItemRefused, errors.JobSignal),
+    *(errors.Permanent, errors.RetryAfter, errors.Continue, errors.UnexpectedStatus, errors.RunCancelled),
+)
 _OURS = ErrorKind(500, "internal", "An error that belongs to a worker reached the API", ours=True)
 KINDS: Mapping[type[QuarterjackError], ErrorKind] = {
     errors.InvalidInput: ErrorKind(422, "invalid-input", "An argument is invalid; nothing was written"),
@@ -74,17 +77,12 @@ KINDS: Mapping[type[QuarterjackError], ErrorKind] = {
     errors.TooNew: ErrorKind(500, "too-new", "A stored item is of a later release", ours=True),
     errors.NotFinished: ErrorKind(504, "not-finished", "The run has not ended within the time", "ask again"),
     errors.QuarterjackError: ErrorKind(500, "internal", "An error of Quarterjack", ours=True),
-    # A worker handles these; no call of the SDK raises them.
-    errors.EventRefused: _OURS,
-    errors.EventFailed: _OURS,
-    errors.LeaseLost: _OURS,
-    errors.ItemRefused: _OURS,
-    errors.JobSignal: _OURS,
-    errors.Permanent: _OURS,
-    errors.RetryAfter: _OURS,
-    errors.Continue: _OURS,
-    errors.UnexpectedStatus: _OURS,
-    errors.RunCancelled: _OURS,
+    **dict.fromkeys(_OF_WORKERS, _OURS),
+}
+_MEMBERS: Mapping[type[QuarterjackError], Sequence[str]] = {  # of the problems of these errors
+    errors.Forbidden: ("principal", "verb", "tenant", "job"),
+    errors.LimitExceeded: ("tenant", "most"),
+    errors.Throttled: ("tenant", "limit", "seconds", "most"),
 }
 _PRECONDITION = ErrorKind(412, "precondition-failed", "The resource is not as If-Match or If-None-Match says")
 _UNEXPECTED = ErrorKind(500, "internal", "An unexpected error; the log of the server has it", ours=True)
@@ -148,7 +146,7 @@ class Problem(BaseModel):
     type: str = Field(description="an address for the code")
     title: str = Field(description="the same for every problem of this code")
     status: int
-    code: str = Field(description="what programs look at")
+    code: str = Field(description="stable, for programs")
     detail: str = Field(description="what is wrong here, in a sentence")
     field: str | None = Field(None, description="the argument that is wrong")
     value: Any = Field(None, description="its value, cut to 80 characters")
@@ -190,15 +188,6 @@ def problem_response(kind: ErrorKind, detail: str, more: Mapping[str, Any], head
     return Response(content, kind.status, headers=dict(headers), media_type=MEDIA_TYPE)
 
 
-def shown(value: object) -> Any:
-    """A wrong value as a problem repeats it."""
-    if value is None or isinstance(value, (bool, int, float)):
-        return value if not isinstance(value, float) or abs(value) < float("inf") else str(value)
-    if isinstance(value, str):
-        return value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…"
-    return shown(json.dumps(value, ensure_ascii=False, default=shorten))
-
-
 def refused(request: Request, refusal: RefusedRequest) -> Response:
     del request
     more = {"field": refusal.field, "value": shown(refusal.value), "remedy": refusal.remedy}
@@ -213,14 +202,12 @@ def explained(request: Request, problem: QuarterjackError) -> Response:
     if isinstance(problem, errors.AlreadyExists) and kind.status == 409 and "if-none-match" in request.headers:
         kind = _PRECONDITION
     answered = _of_argument(problem) if isinstance(problem, InvalidInput) else _of_other(problem, kind, request)
-    if isinstance(problem, errors.Forbidden):
-        answered.more |= {name: getattr(problem, name) for name in ("principal", "verb", "tenant", "job")}
+    for cls, names in _MEMBERS.items():
+        if isinstance(problem, cls):
+            answered.more |= {name: getattr(problem, name) for name in names}
     if isinstance(problem, errors.LimitExceeded):
         answered.more |= {"field": problem.limit, "value": problem.value, "remedy": problem.remedy}
-        answered.more |= {"tenant": problem.tenant, "most": problem.most}
     if isinstance(problem, errors.Throttled):
-        answered.more |= {"tenant": problem.tenant, "limit": problem.limit, "seconds": problem.seconds}
-        answered.more |= {"most": problem.most}
         answered.headers["Retry-After"] = add_tenant_rate(problem, request.state.answer_headers)
     if kind.status == 503:
         answered.headers["Retry-After"] = str(_RETRY)

@@ -1,13 +1,21 @@
-"""The SDK's views as JSON documents: each shape says both what a document holds and what its schema is, so the two cannot differ."""
+"""The SDK's views as JSON documents. A shape gives both the document and its schema, so that the two cannot differ.
+
+The description of a field in the schema is the comment beside the field in the code.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import io
 import json
+import textwrap
+import tokenize
 import types
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from types import GenericAlias
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -15,7 +23,6 @@ from pydantic import BaseModel, Field, create_model
 
 from quarterjack.domain.policies import Retry
 from quarterjack.timing import Rule
-from quarterjack.web.remarks import remarks
 
 Added = tuple[Any, str, Callable[[Any], Any]]  # type, description, and what it is of a view
 
@@ -126,3 +133,29 @@ def _schema_type(hint: Any) -> Any:
 
 def _first_line(kind: type) -> str:
     return (kind.__doc__ or "").strip().split("\n\n")[0].replace("``", "`")
+
+
+@cache
+def remarks(kind: type) -> Mapping[str, str]:
+    """The comment beside each field of a class or member of an enum, by name. None without the source, as in a frozen program."""
+    try:
+        source = textwrap.dedent(inspect.getsource(kind))
+    except (OSError, TypeError):
+        return {}
+    found = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type is tokenize.COMMENT
+    }
+    (tree,) = ast.parse(source).body
+    assert isinstance(tree, ast.ClassDef)
+    result = {}
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign):
+            target: ast.expr | None = node.target
+        else:
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name):
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            result[target.id] = " ".join(found[line] for line in lines if line in found)
+    return result

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quarterjack.errors import shorten
+
 # Types of Pydantic's errors, and what a field of that type takes. A function gets the context of the error.
 WANTED: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     "bool_parsing": "true or false",
@@ -35,6 +37,7 @@ WANTED: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     "too_short": lambda context: f"at least {context['min_length']:,} items",
     "value_error": lambda context: str(context["error"]),
 }
+_SHOWN = 80  # characters of a wrong value
 _TYPE = re.compile(r"str|int|float|bool|[a-z-]+\[.*\]")  # of a field that may have several
 _PATTERN = re.compile(r"\^(?:\([^|()]*\|)*(\[[^\]]+\])\{(\d+),(\d+)\}\)*\$")  # a class of characters, so many of them
 # Parameters of the SDK, and the fields, parts of the address and headers that stand for them.
@@ -120,6 +123,15 @@ def _of_pattern(pattern: str) -> str:
         return f"a text that matches {pattern}"
     characters = " ".join(re.findall(r"\\?\w-\w|[^\\]", found[1][1:-1]))
     return f"{found[2]} to {found[3]} characters of {characters}"
+
+
+def shown(value: object) -> Any:
+    """A wrong value as a problem repeats it."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value if not isinstance(value, float) or abs(value) < float("inf") else str(value)
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…"
+    return shown(json.dumps(value, ensure_ascii=False, default=shorten))
 
 
 def written(value: object) -> str:

@@ -26,7 +26,7 @@ from quarterjack.stores.dead_index import dead_put
 from quarterjack.stores.records import Record, record_row
 from quarterjack.stores.rows import entry_row
 from quarterjack.stores.schedules import freeze_row, head_row, revision_row
-from quarterjack.web.remarks import remarks
+from quarterjack.web.shapes import remarks
 
 from docs import generate
 from tests.support.builders import BOOM, a_head, a_revision, a_run, an_attempt, an_entry

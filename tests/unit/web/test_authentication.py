@@ -11,7 +11,7 @@ from httpx import Response
 from quarterjack import Tenants
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.web import ApiKeyAccess, create_app, first_of, gateway_access
-from quarterjack.web.actors import KeyAccess
+from quarterjack.web.authentication import KeyAccess
 
 from tests.support.api import NIGHTLY, Api, AsgiClient
 

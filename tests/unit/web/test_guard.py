@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from quarterjack.web import create_app
-from quarterjack.web.actors import KeyAccess
+from quarterjack.web.authentication import KeyAccess
 
 from tests.support.api import Api, AsgiClient
 

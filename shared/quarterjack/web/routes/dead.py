@@ -1,4 +1,4 @@
-"""Dead runs, and acts on many: redrive, purge, bulk. Each takes a filter; what takes longer than a request goes on with a cursor."""
+"""Dead runs, and changes of many: redrive, purge, bulk. Each takes a filter; one that takes longer than a request continues by cursor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,20 @@ from starlette.responses import Response
 
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.web import views
-from quarterjack.web.calls import Call, IdempotencyKey, header_named
-from quarterjack.web.fields import NAME, OPAQUE, RUN_ID, ApiBody, Flag, Moment, PageQuery, Payload, Whole, tag_of
+from quarterjack.web.calls import Call
+from quarterjack.web.fields import (
+    NAME,
+    OPAQUE,
+    RUN_ID,
+    ApiBody,
+    Flag,
+    IdempotencyKey,
+    Moment,
+    PageQuery,
+    Payload,
+    Whole,
+    tag_of,
+)
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import cursor_of_url, run_of_url
 
@@ -23,7 +35,7 @@ class DeadQuery(PageQuery):
 
     job: str | None = Field(None, pattern=NAME)
     schedule: str | None = Field(None, pattern=NAME)
-    since: Moment | None = Field(None, description="of their end; left out: 24 hours before until")
+    since: Moment | None = Field(None, description="earliest end; left out: 24 hours before until")
     until: Moment | None = None
     error_type: str | None = Field(None, description="class of the exception")
     include_redriven: bool = False
@@ -36,36 +48,30 @@ _ANY_OF: dict[str, Any] = {
 
 
 class DeadFilter(ApiBody):
-    """Which dead runs; at least one condition is needed."""
+    """Which dead runs: one, by its `url_id`, or all that meet the conditions, of which at least one is needed."""
 
     model_config = ConfigDict(json_schema_extra=_ANY_OF)
 
+    run: str | None = Field(None, description="the `url_id` of one run", json_schema_extra=RUN_ID)
     job: str | None = Field(None, pattern=NAME)
     schedule: str | None = Field(None, pattern=NAME, examples=["reports/nightly"])
+    since: Moment | None = None
     until: Moment | None = None
     error_type: str | None = None
+    limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
+    dry_run: Flag = False
 
 
 class RedriveRequest(DeadFilter):
-    """Which dead runs to repeat: one, by its `url_id`, or all that meet the conditions."""
+    """Which dead runs to repeat, and how."""
 
-    run: str | None = Field(None, description="the `url_id` of one run", json_schema_extra=RUN_ID)
-    since: Moment | None = None
     payload: Payload = Field(None, description="instead of their own")
     allow_repeat: Flag = Field(False, description="also LOST runs, which may have done their work")
-    dry_run: Flag = False
-    limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
-    cursor: str | None = Field(None, description="of the answer before", json_schema_extra=OPAQUE)
+    cursor: str | None = Field(None, description="cursor of the previous answer", json_schema_extra=OPAQUE)
 
 
 class PurgeRequest(DeadFilter):
-    """Which dead runs to take off the list: one, by its `url_id`, or all that meet the conditions."""
-
-    run: str | None = Field(None, description="the `url_id` of one run", json_schema_extra=RUN_ID)
-    since: Moment | None = None
-    limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
-
-    dry_run: Flag = False
+    """Which dead runs to remove from the list."""
 
 
 def _filtered(schema: dict[str, Any]) -> None:
@@ -92,17 +98,17 @@ class ScheduleFilter(ApiBody):
 
 
 class BulkRequest(ApiBody):
-    """What to do to every schedule that meets the conditions."""
+    """The change of every schedule that meets the conditions."""
 
     action: Literal["pause", "resume", "delete", "retag", "trigger"] = Field(examples=["pause"])
     filter: ScheduleFilter = Field(examples=[{"tag": "team=billing"}])
-    reason: str | None = Field(None, description="of pause")
-    until: Moment | None = Field(None, description="of pause")
-    drain: Flag = Field(False, description="of pause and delete")
-    tags: dict[str, str | None] | None = Field(None, description="of retag: null removes a tag")
-    payload: Payload = Field(None, description="of trigger")
+    reason: str | None = Field(None, description="for pause")
+    until: Moment | None = Field(None, description="for pause")
+    drain: Flag = Field(False, description="for pause and delete: runs that are already due still start")
+    tags: dict[str, str | None] | None = Field(None, description="for retag: null removes a tag")
+    payload: Payload = Field(None, description="for trigger")
     dry_run: Flag = False
-    cursor: str | None = Field(None, description="of the answer before", json_schema_extra=OPAQUE)
+    cursor: str | None = Field(None, description="cursor of the previous answer", json_schema_extra=OPAQUE)
 
 
 @router.get("/dead", responses=answers(views.DEAD_RUNS))
@@ -124,7 +130,7 @@ def redrive(call: Call, body: RedriveRequest) -> Response:
 
 @router.post("/dead/purge", responses=answers(views.Count))
 def purge(call: Call, body: PurgeRequest) -> Response:
-    """Take dead runs off the list, also redriven ones. The runs stay in the ledger. Many take several requests: until the count is 0."""
+    """Remove dead runs from the list, also redriven ones. The runs stay in the ledger. Repeat the request until the count is 0."""
     given = body.given()
     run = given.pop("run", None)
     with call.in_time() as stop:
@@ -142,5 +148,5 @@ def bulk(call: Call, body: BulkRequest, key: IdempotencyKey = None) -> Response:
         given["tag"] = tag_of(given["tag"])
     given = {name: value for name, value in given.items() if value is not None or name not in ("prefix", "contains")}
     token: dict[str, Any] = {"client_token": key} if key is not None else {}
-    with call.in_time() as stop, header_named("client_token", "Idempotency-Key"):
+    with call.in_time() as stop:
         return call.answer(call.scheduler.bulk(stop=stop, **given, **token))

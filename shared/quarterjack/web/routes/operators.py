@@ -17,9 +17,9 @@ from quarterjack.sdk.tenants.figures import TenantFigures
 from quarterjack.sdk.tenants.keys import KeyView, NewKey
 from quarterjack.sdk.tenants.tenant_views import Tenant
 from quarterjack.web import views
-from quarterjack.web.calls import Holder, IfMatch, LetIn, Operation, OperatorCall
-from quarterjack.web.etags import no_tag, tags_of
-from quarterjack.web.fields import NAME, ApiBody, ApiQuery, Moment
+from quarterjack.web.calls import LetIn, Operation, OperatorCall
+from quarterjack.web.etags import NO_VERSION, IfMatch, expected_tag, no_tag
+from quarterjack.web.fields import NAME, ApiBody, ApiQuery, Holder, Moment
 from quarterjack.web.problems import RefusedRequest
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.shapes import shape
@@ -31,7 +31,6 @@ GRANT = shape(Grant)
 BREAKER = shape(BreakerView)
 FIGURES = shape(TenantFigures)
 KEY, NEW_KEY = shape(KeyView), shape(NewKey)
-_NEVER = 10**15  # a version that no profile has, and no tag names: the change is refused once its values are checked
 _TAG = re.compile(r'"v([0-9]{1,15})"')
 _JOBS: Any = Field(
     None, description="names and patterns of jobs; null: those of the installation", examples=[["report.*"]]
@@ -126,7 +125,7 @@ def set_tenant(call: Operation, tenant: Holder, body: ProfileChange, if_match: I
     try:
         return _answer(call, call.tenants.set(tenant, **body.given(), expected_version=expected))
     except Conflict:
-        if if_match is not None and expected == _NEVER:
+        if if_match is not None and expected == NO_VERSION:
             raise no_tag("tenant", if_match) from None
         raise
 
@@ -237,21 +236,15 @@ def doctor(call: Operation) -> Response:
 
 
 def _answer(call: LetIn, tenant: Tenant, status: int = 200, **headers: str) -> Response:
-    return call.answer(tenant, status, ETag=f'"v{tenant.version}"', **headers)
+    return call.answer(tenant, status, ETag=_tag(tenant), **headers)
+
+
+def _tag(tenant: Tenant) -> str:
+    return f'"v{tenant.version}"'
 
 
 def _expected(call: OperatorCall, tenant: str, if_match: str | None) -> int | None:
-    """The version that a change is for: of several tags the one that is current; _NEVER: none of them is a tenant's."""
-    if if_match is None:
-        return None
-    tags = tags_of(if_match)
-    if tags == ["*"]:
-        call.tenants.get(tenant)  # raises NotFound: there is nothing to match
-        return None
-    versions = [int(found[1]) for tag in tags if (found := _TAG.fullmatch(tag))]
-    if not versions:
-        return _NEVER
-    if len(versions) == 1:
-        return versions[0]
-    current = call.tenants.get(tenant).version
-    return current if current in versions else versions[0]
+    """The version that a change is for; None: whichever is current; NO_VERSION: the header has no tag of a profile."""
+    given = expected_tag(if_match, lambda: [_tag(call.tenants.get(tenant))])
+    found = None if given is None else _TAG.fullmatch(given)
+    return None if given is None else NO_VERSION if found is None else int(found[1])

@@ -19,7 +19,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput, NotFinished
 from quarterjack.sdk.runs import pauses_until_ended
 from quarterjack.web import views
-from quarterjack.web.calls import ApiCall, Call, IdempotencyKey, RunId, header_named
+from quarterjack.web.calls import ApiCall, Call
 from quarterjack.web.fields import (
     DEFINITION,
     MOST_SECONDS,
@@ -27,9 +27,11 @@ from quarterjack.web.fields import (
     QUEUE,
     ApiBody,
     ApiQuery,
+    IdempotencyKey,
     Moment,
     PageQuery,
     Payload,
+    RunId,
     Seconds,
     one_of_these,
 )
@@ -108,8 +110,7 @@ def submit(call: Call, body: SubmitRequest, key: IdempotencyKey = None) -> Respo
     given = body.given()
     if given.get("retry") is not None:
         given["retry"] = _retry(given["retry"])
-    with header_named("idempotency_key", "Idempotency-Key"):
-        run = call.scheduler.submit(**given, idempotency_key=key)
+    run = call.scheduler.submit(**given, idempotency_key=key)
     return call.answer(run, 201, Location=call.address("runs", run_in_url(run.id)))
 
 
@@ -172,9 +173,8 @@ def retry_run(call: Call, run: RunId) -> Response:
 @router.post("/runs/{run}/replay", status_code=201, responses=answers(views.RUN.model, 201, "submitted"))
 def replay_run(call: Call, run: RunId, body: ReplayRequest | None = None, key: IdempotencyKey = None) -> Response:
     """Repeat an ended run as a new one-off."""
-    given = (body or ReplayRequest.model_validate({})).given()
-    with header_named("idempotency_key", "Idempotency-Key"):
-        done = call.scheduler.replay_run(run, **given, idempotency_key=key)
+    given = {} if body is None else body.given()
+    done = call.scheduler.replay_run(run, **given, idempotency_key=key)
     return call.answer(done, 201, Location=call.address("runs", run_in_url(done.id)))
 
 

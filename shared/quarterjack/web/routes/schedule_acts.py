@@ -9,8 +9,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from quarterjack.web import views
-from quarterjack.web.calls import Call, IdempotencyKey, IfMatch, ScheduleName, header_named
-from quarterjack.web.fields import ApiBody, ApiQuery, Flag, Moment
+from quarterjack.web.calls import Call
+from quarterjack.web.etags import IfMatch
+from quarterjack.web.fields import ApiBody, ApiQuery, Flag, IdempotencyKey, Moment, ScheduleName
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.routes.schedules import as_it_is, if_matching
 from quarterjack.web.shapes import as_json
@@ -89,38 +90,20 @@ def pause_schedule(
     key: IdempotencyKey = None,
 ) -> Response:
     """Pause a schedule. After the answer none of its runs starts; with `drain`, runs that are already due still do."""
-    given = (body or PauseRequest.model_validate({})).given()
-    with header_named("client_token", "Idempotency-Key"):
-        done = if_matching(
-            call,
-            name,
-            if_match,
-            lambda seen: call.scheduler.pause_schedule(name, **given, expected_revision=seen, client_token=key),
-        )
+    given = {} if body is None else body.given()
+    done = if_matching(call, name, if_match, call.scheduler.pause_schedule, **given, client_token=key)
     return as_it_is(call, done)
 
 
 @router.post("/schedules/{name}/resume", responses=answers(views.ScheduleDocument))
 def resume_schedule(call: Call, name: ScheduleName, if_match: IfMatch = None, key: IdempotencyKey = None) -> Response:
     """Resume a paused schedule from now on; an active one stays as it is."""
-    with header_named("client_token", "Idempotency-Key"):
-        done = if_matching(
-            call,
-            name,
-            if_match,
-            lambda seen: call.scheduler.resume_schedule(name, expected_revision=seen, client_token=key),
-        )
+    done = if_matching(call, name, if_match, call.scheduler.resume_schedule, client_token=key)
     return as_it_is(call, done)
 
 
 @router.post("/schedules/{name}/skip-next", responses=answers(views.RUN.model))
 def skip_next(call: Call, name: ScheduleName, if_match: IfMatch = None, key: IdempotencyKey = None) -> Response:
     """Skip the next fire that has not started; a second request, without the same key, skips the fire after it."""
-    with header_named("client_token", "Idempotency-Key"):
-        run = if_matching(
-            call,
-            name,
-            if_match,
-            lambda seen: call.scheduler.skip_next(name, expected_revision=seen, client_token=key),
-        )
+    run = if_matching(call, name, if_match, call.scheduler.skip_next, client_token=key)
     return call.answer(run)

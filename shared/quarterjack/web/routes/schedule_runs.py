@@ -11,8 +11,20 @@ from starlette.responses import Response
 from quarterjack.domain.policies import Priority
 from quarterjack.state.backfill import BackfillOrder, BackfillStateWord
 from quarterjack.web import views
-from quarterjack.web.calls import BackfillId, Call, IdempotencyKey, IfMatch, ScheduleName, header_named
-from quarterjack.web.fields import ApiBody, Flag, Limit, Moment, PageQuery, Payload, Whole
+from quarterjack.web.calls import Call
+from quarterjack.web.etags import IfMatch
+from quarterjack.web.fields import (
+    ApiBody,
+    BackfillId,
+    Flag,
+    IdempotencyKey,
+    Limit,
+    Moment,
+    PageQuery,
+    Payload,
+    ScheduleName,
+    Whole,
+)
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.routes.schedules import if_matching
 from quarterjack.web.urls import name_in_url, run_in_url
@@ -73,14 +85,8 @@ def trigger(
     key: IdempotencyKey = None,
 ) -> Response:
     """Run a schedule now, independent of its expression."""
-    given = (body or TriggerRequest.model_validate({})).given()
-    with header_named("idempotency_key", "Idempotency-Key"):
-        run = if_matching(
-            call,
-            name,
-            if_match,
-            lambda seen: call.scheduler.trigger(name, **given, idempotency_key=key, expected_revision=seen),
-        )
+    given = {} if body is None else body.given()
+    run = if_matching(call, name, if_match, call.scheduler.trigger, **given, idempotency_key=key)
     return call.answer(run, 201, Location=call.address("runs", run_in_url(run.id)))
 
 
@@ -111,13 +117,7 @@ def start_backfill(
     """Run the fires of an interval that have no run yet. Workers run it; the answer's Location has its progress."""
     given: dict[str, Any] = {"dry_run": False} | body.given()
 
-    with header_named("client_token", "Idempotency-Key"):
-        found = if_matching(
-            call,
-            name,
-            if_match,
-            lambda seen: call.scheduler.backfill(name, **given, expected_revision=seen, client_token=key),
-        )
+    found = if_matching(call, name, if_match, call.scheduler.backfill, **given, client_token=key)
     if found.id is None:
         return call.answer(found)
     return call.answer(found, 202, Location=call.address("schedules", name_in_url(name), "backfills", found.id))

@@ -1,9 +1,9 @@
-"""Schedules as resources: list, create, read, replace, change, delete."""
+"""Schedules as resources: list, forecast, create, read, replace, change, delete."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Query as InQuery
 from pydantic import Field
@@ -13,26 +13,22 @@ from quarterjack.apply.fields import read_words
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import Forbidden, InvalidInput, NotFound
+from quarterjack.sdk.forecasts.forecast import LOOKED_AT, MOST_LISTED, MOST_SCHEDULES
 from quarterjack.sdk.schedule_views import Schedule, Upserted
 from quarterjack.web import views
-from quarterjack.web.calls import (
-    ApiCall,
-    Call,
-    IdempotencyKey,
-    IfMatch,
-    IfNoneMatch,
-    OnlyCreates,
-    ScheduleName,
-    header_named,
-)
-from quarterjack.web.etags import Done, as_seen, etag_of, has_tag, match, persist
+from quarterjack.web.calls import ApiCall, Call
+from quarterjack.web.etags import Done, IfMatch, IfNoneMatch, OnlyCreates, as_seen, etag_of, has_tag, match, persist
 from quarterjack.web.fields import (
     NAME,
+    ZONE,
     ApiQuery,
     Definition,
+    IdempotencyKey,
+    Moment,
     NamedDefinition,
     PageQuery,
     Patch,
+    ScheduleName,
     definition_arguments,
     merged,
 )
@@ -41,19 +37,36 @@ from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import name_in_url
 
 router = routes_of("schedules")
+router = routes_of("schedules")
 
 
-class ScheduleQuery(PageQuery):
-    """Conditions, all of which must hold."""
+class ScheduleConditions(PageQuery):
+    """Conditions on schedules, all of which must hold."""
 
-    prefix: str | None = Field(None, pattern=NAME, description="of the name")
+    prefix: str | None = Field(None, pattern=NAME, description="prefix of the name")
     contains: str | None = Field(None, pattern=NAME, description="part of the name")
-    state: ScheduleState | None = Field(None, description="left out: any but DELETED")
     job: str | None = Field(None, pattern=NAME)
     tag: str | None = Field(None, description="`key=value`, or `key` for any value")
     failing: bool | None = Field(None, description="whether an incident is open")
     managed_by: str | None = Field(None, pattern=NAME, description="the package or file that declares it")
-    next_fires: int = Field(0, ge=0, le=10, description="how many next fires each schedule is listed with")
+
+
+class ScheduleQuery(ScheduleConditions):
+    """Conditions, all of which must hold."""
+
+    state: ScheduleState | None = Field(None, description="left out: any but DELETED")
+    next_fires: int = Field(0, ge=0, le=10, description="number of next fires that are listed with each schedule")
+
+
+class ForecastQuery(ScheduleConditions):
+    """Which schedules, in which span of time."""
+
+    since: Moment | None = Field(None, description="left out, or past: now")
+    until: Moment | None = Field(None, description="excluded; left out: 24 hours after since")
+    by: Literal["minute", "hour", "day"] = Field("hour", description="length of a span, by the clock of the timezone")
+    timezone: str = Field("UTC", pattern=ZONE, description="an IANA name", examples=["Europe/Berlin"])
+    listed: int = Field(100, ge=0, le=MOST_LISTED, description="most firing schedules that are listed")
+    limit: int = Field(LOOKED_AT, ge=1, le=MOST_SCHEDULES, description="most schedules that are read")
 
 
 class DeleteQuery(ApiQuery):
@@ -69,6 +82,12 @@ def list_schedules(call: Call, query: Annotated[ScheduleQuery, InQuery()]) -> Re
     return call.answer(views.page_document(page, searched_name=page.searched_name))
 
 
+@router.get("/forecast", responses=answers(views.FORECAST.model))
+def get_forecast(call: Call, query: Annotated[ForecastQuery, InQuery()]) -> Response:
+    """How many fires are due when, and which schedules fire. A `cursor` continues behind the schedules that were read."""
+    return call.answer(call.scheduler.forecast(**query.arguments()))
+
+
 @router.post("/schedules", status_code=201, responses=answers(views.ScheduleDocument, 201, "created"))
 def create_schedule(call: Call, body: NamedDefinition, key: IdempotencyKey = None) -> Response:
     """Create a schedule. Its first fire may be due a few seconds from now."""
@@ -76,8 +95,7 @@ def create_schedule(call: Call, body: NamedDefinition, key: IdempotencyKey = Non
     name = words.pop("name", None)
     if name is None:
         raise InvalidInput("name", name, "is missing", "give the schedule a name")
-    with header_named("client_token", "Idempotency-Key"):
-        made = call.scheduler.create_schedule(name, **_arguments(name, words), client_token=key)
+    made = call.scheduler.create_schedule(name, **_arguments(name, words), client_token=key)
     return as_it_is(call, made, 201)
 
 
@@ -106,16 +124,10 @@ def put_schedule(
 ) -> Response:
     """Create a schedule, or give it this definition: what is left out has its default. A paused one stays paused."""
     arguments = _arguments(name, body)
-    with header_named("client_token", "Idempotency-Key"):
-        if if_none_match is not None:
-            _check_only_creates(if_none_match, if_match)
-            return as_it_is(call, call.scheduler.create_schedule(name, **arguments, client_token=key), 201)
-        done = if_matching(
-            call,
-            name,
-            if_match,
-            lambda seen: call.scheduler.upsert_schedule(name, **arguments, expected_revision=seen, client_token=key),
-        )
+    if if_none_match is not None:
+        _check_only_creates(if_none_match, if_match)
+        return as_it_is(call, call.scheduler.create_schedule(name, **arguments, client_token=key), 201)
+    done = if_matching(call, name, if_match, call.scheduler.upsert_schedule, **arguments, client_token=key)
     return as_it_is(call, done.schedule, 201 if done.change == "created" else 200)
 
 
@@ -157,12 +169,12 @@ def patch_schedule(call: Call, name: ScheduleName, body: Patch, if_match: IfMatc
         arguments = _arguments(name, merged(views.schedule_document(present)["definition"], body))
         return call.scheduler.upsert_schedule(name, **arguments, expected_revision=present)
 
-    def begin(seen: int | Schedule | None) -> Upserted:
-        if isinstance(seen, Schedule):
-            return merge(seen)
-        return persist(lambda: as_seen(seen, call.scheduler.get_schedule(name)), merge)
+    def begin(name: str, expected_revision: int | Schedule | None) -> Upserted:
+        if isinstance(expected_revision, Schedule):
+            return merge(expected_revision)
+        return persist(lambda: as_seen(expected_revision, call.scheduler.get_schedule(name)), merge)
 
-    return as_it_is(call, if_matching(call, name, if_match, begin).schedule, 200)
+    return as_it_is(call, if_matching(call, name, if_match, begin).schedule)
 
 
 @router.delete("/schedules/{name}", status_code=204, response_class=Response)
@@ -174,15 +186,7 @@ def delete_schedule(
     key: IdempotencyKey = None,
 ) -> Response:
     """Delete a schedule; its runs stay readable. After the answer none of its runs starts."""
-    with header_named("client_token", "Idempotency-Key"):
-        if_matching(
-            call,
-            name,
-            if_match,
-            lambda seen: call.scheduler.delete_schedule(
-                name, drain=query.drain, expected_revision=seen, client_token=key
-            ),
-        )
+    if_matching(call, name, if_match, call.scheduler.delete_schedule, drain=query.drain, client_token=key)
     return Response(status_code=204)
 
 
@@ -220,6 +224,8 @@ def as_it_is(call: ApiCall, done: Schedule, status: int = 200) -> Response:
     return call.answer(document, status, ETag=etag_of(document), **where)
 
 
-def if_matching(call: ApiCall, name: str, if_match: str | None, act: Callable[[int | Schedule | None], Done]) -> Done:
-    """Carry out a change of the schedule that ``If-Match`` names. Raises as ``match``."""
-    return match(if_match, lambda: call.scheduler.get_schedule(name), act)
+def if_matching(call: ApiCall, name: str, if_match: str | None, act: Callable[..., Done], **given: Any) -> Done:
+    """Carry out a change of the schedule that ``If-Match`` names: ``act(name, expected_revision=…, **given)``. Raises as ``match``."""
+    return match(
+        if_match, lambda: call.scheduler.get_schedule(name), lambda seen: act(name, **given, expected_revision=seen)
+    )
