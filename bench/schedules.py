@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from quarterjack import Context, Scheduler, job
 from quarterjack.declare import declaration
-from quarterjack.sdk.bulk import BulkAction
+from quarterjack.sdk.schedules.bulk import BulkAction
 from quarterjack.services import connect
 from quarterjack.settings import Settings
 from quarterjack.testing.cloud import fresh_settings, running_cloud

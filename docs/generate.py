@@ -31,8 +31,8 @@ from quarterjack.domain.history import entry, transition_line
 from quarterjack.domain.run import TERMINAL, RunState
 from quarterjack.domain.tenants.access import ROLES, Role, Verb
 from quarterjack.ready_jobs import http, notifiers
-from quarterjack.sdk import bulk
-from quarterjack.sdk.access.calls import CALLS, OF_TENANTS
+from quarterjack.sdk.call_verbs import CALLS, OF_TENANTS
+from quarterjack.sdk.schedules import bulk
 from quarterjack.signals import catalogue as signals
 from quarterjack.state import backfill, before_start, ending, lease
 from quarterjack.state.transition import Transition

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from quarterjack.sdk.history.worker_views import JobView, QueueStripe, QueueView, RunningPage, Worker, WorkerRun
     from quarterjack.sdk.schedule_views import Schedule
     from quarterjack.sdk.scheduler import Scheduler
+    from quarterjack.sdk.tenants.base import Tenant
     from quarterjack.sdk.tenants.erasing import ErasureCount, ErasureProgress
     from quarterjack.sdk.tenants.figures import TenantFigures
-    from quarterjack.sdk.tenants.tenant_views import Tenant
     from quarterjack.sdk.tenants.tenants import Tenants
     from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
     from quarterjack.settings import Settings

@@ -54,13 +54,13 @@ GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a replay asks for no grant",
         "sdk/dead.py",
-        "            self._may_run(run.job)\n",
+        "            self._checks.may_run(run.job)\n",
         "",
     ),
     (
         "a job to be notified asks for no grant",
-        "sdk/base.py",
-        "                self._may_run(target.removeprefix(JOB))\n",
+        "sdk/job_checks.py",
+        "                self.may_run(target.removeprefix(JOB))\n",
         "",
     ),
     (

@@ -119,8 +119,8 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "what a job has in excess is kept",
-        "sdk/base.py",
-        "given.priority or bounded(own.priority, self.tenant, self._services, self._clock())",
+        "sdk/job_checks.py",
+        "given.priority or bounded(own.priority, self._tenant, services, now)",
         "given.priority or own.priority",
     ),
     (

@@ -73,7 +73,7 @@ SCHEMA_MUTANTS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     ),
     (
         "an update keeps a payload that does not fit",
-        "sdk/schedules.py",
+        "sdk/schedules/changes.py",
         "            if pending is None and made != present:\n",
         "            if pending is None and new_job != present.job:\n",
         _DOORS,

@@ -125,8 +125,8 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a warning about every name before any worker has published",
-        "sdk/base.py",
-        "if knows or (knows is None and not self._strict):",
+        "sdk/job_checks.py",
+        "if knows or (knows is None and not self._session.strict):",
         "if knows:",
     ),
     (
@@ -137,8 +137,8 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a job to be notified that nobody looks up",
-        "sdk/base.py",
-        "                self._check_job(field, target.removeprefix(JOB), target)\n",
+        "sdk/job_checks.py",
+        "                self.check_job(field, target.removeprefix(JOB), target)\n",
         "                pass\n",
     ),
     (

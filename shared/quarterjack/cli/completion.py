@@ -77,7 +77,7 @@ def _words() -> Mapping[str, Iterable[str]]:
     from quarterjack.domain.policies import Backoff, Delivery, Priority, Start  # noqa: PLC0415
     from quarterjack.domain.run import RunState  # noqa: PLC0415
     from quarterjack.domain.schedule import ScheduleState  # noqa: PLC0415
-    from quarterjack.sdk.bulk import ACTIONS  # noqa: PLC0415
+    from quarterjack.sdk.schedules.bulk import ACTIONS  # noqa: PLC0415
     from quarterjack.timing.exclusions import OnExcluded  # noqa: PLC0415
     from quarterjack.timing.zones.zone import Gap, Repeated  # noqa: PLC0415
 

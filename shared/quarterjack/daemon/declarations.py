@@ -11,8 +11,8 @@ from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, InvalidInput, QuarterjackError, Unavailable
 from quarterjack.jobs import Registry
 from quarterjack.ports.services import Clock, Services
-from quarterjack.sdk.declarations.applied import ApplyReport, ApplyTurn, StartApplication
 from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.sdk.schedules.applied import ApplyReport, ApplyTurn, StartApplication
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from quarterjack.historian.fold import fold
 from quarterjack.historian.follow import FollowReport, StreamFollower
 from quarterjack.jobs import Registry
 from quarterjack.ports.services import Services
-from quarterjack.sdk.base import check_declared
+from quarterjack.sdk.job_checks import check_declared
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings, metered
 from quarterjack.signals.instruments import loaded_open_telemetry

@@ -1,30 +1,28 @@
-"""SDK methods that run a schedule outside its expression: trigger and backfill."""
+"""SDK methods for backfills: start, list, pause, resume and cancel them."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from quarterjack.arguments import checked_limit, payload_text
 from quarterjack.domain.names import check_flag, check_name, schedule_owner
-from quarterjack.domain.policies import PriorityWord, overrides, word
+from quarterjack.domain.policies import word
 from quarterjack.domain.run import RunRow
-from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import stamp, to_ms
 from quarterjack.errors import InvalidInput
-from quarterjack.fires.context import revision_of
-from quarterjack.owner.backfill import control
-from quarterjack.owner.backfill.advance import BackfillMover, backfills_of
+from quarterjack.owner.backfill import control, index
+from quarterjack.owner.backfill.advance import BackfillMover, backfills_of, read_backfill
+from quarterjack.owner.backfill.index import BackfillLine
 from quarterjack.owner.backfill.nothing import why_nothing
 from quarterjack.owner.backfill.plan import BackfillSpec, count_existing, plan
-from quarterjack.owner.limits import check_priority
-from quarterjack.owner.runs import submit as triggering
-from quarterjack.owner.runs.submit import StorePayload
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.sdk import views
 from quarterjack.sdk.base import UNSET, SchedulerBase
@@ -38,6 +36,7 @@ from quarterjack.state.backfill import (
     BackfillOrder,
     BackfillOrderWord,
     BackfillState,
+    BackfillStateWord,
     StoredBackfill,
 )
 
@@ -76,41 +75,6 @@ class Backfill:
 
 
 class BackfillMethods(SchedulerBase):
-    def trigger(
-        self,
-        name: str,
-        *,
-        payload: Any = UNSET,
-        priority: PriorityWord | None = None,
-        idempotency_key: str | None = None,
-        expected_revision: int | Schedule | None = None,
-    ) -> Run:
-        """Run a schedule now, independent of its expression, with this ``payload`` and ``priority`` or those of the schedule.
-
-        The run has an id of its own, which no fire has. A paused or completed schedule can be triggered; a later pause or delete
-        cancels the run unless it has started. With an ``idempotency_key`` a second call returns the same run, as long as the
-        ledger keeps it. Raises InvalidInput, NotFound, KeyReused (the key has another payload or priority), Conflict
-        (another revision than ``expected_revision`` is current), Unavailable.
-        """
-        key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        permit = self._permit_head(Verb.TRIGGER, name)
-        call = self._call("trigger", permit, name, expected_revision, None)
-        own = overrides(priority=priority)
-        check_priority(own.priority, self.tenant, self.session.services, self.session.clock())
-        pending = None if payload is UNSET else self._pending(payload)
-
-        def checked(head: Head) -> StorePayload | None:
-            self._may_run(head.job)
-            if pending is None:
-                self._check_revision(head)
-            else:
-                self._check_payload(head.job, payload, pending.text)
-            self._take(RateWord.RUNS)
-            return None if pending is None else pending.of_run
-
-        spec = triggering.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked, overrides=own.encode())
-        return self._run_view(triggering.trigger(call, spec, self._context))
-
     def backfill(
         self,
         name: str,
@@ -138,7 +102,7 @@ class BackfillMethods(SchedulerBase):
         An interval has at most 1,000,000 fires. With a ``client_token`` a second call within 24 hours returns what the first one started.
         Raises InvalidInput, NotFound, Conflict (another revision than ``expected_revision`` is current), AlreadyExists, Unavailable.
         """
-        self._permit_schedule(Verb.BACKFILL, name)
+        self._access.check_schedule(Verb.BACKFILL, name)
         spec = BackfillSpec(
             start=_instant(start, "start"),
             end=_instant(end, "end"),
@@ -174,31 +138,25 @@ class BackfillMethods(SchedulerBase):
         """Check the payload for the job of each definition, or each definition's own. Raises InvalidInput."""
         for number in dict.fromkeys(span.revision for span in planned.spans):
             found = definitions.revision(number).definition
-            self._permit(Verb.BACKFILL, found.job, what=f"schedule {planned.name!r}")
-            self._may_run(found.job)
+            self._access.check(Verb.BACKFILL, found.job, what=f"schedule {planned.name!r}")
+            self._checks.may_run(found.job)
             if payload is not UNSET:
                 self._checked(found.job, payload)
                 continue
             try:
-                self._check_stored(found.job, found.payload, found.payload_ref)
+                self._checks.check_stored(found.job, found.payload, found.payload_ref)
             except InvalidInput as problem:
                 remedy = f"{problem.remedy}; the payload is that of revision {number}: pass payload=, or current=True"
                 raise InvalidInput(problem.field, problem.value, problem.problem, remedy) from None
 
-    def _check_revision(self, head: Head) -> None:
-        """Check the payload of a schedule, if its job says what fits: only then is its definition read."""
-        if self._payload_checks.looks_at(head.job):
-            found = revision_of(head, self.session.services).definition
-            self._check_stored(found.job, found.payload, found.payload_ref)
-
     def get_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002 (the name of the field)
         """A backfill and its progress. Raises NotFound, also when the retention since its end is over."""
-        self._permit_schedule(Verb.READ_RUNS, name)
+        self._access.check_schedule(Verb.READ_RUNS, name)
         return backfill_view(control.find(_owner(self.tenant, name), check_name(id, "id"), self.session.services))
 
     def list_backfills(self, name: str) -> Sequence[Backfill]:
         """The backfills of a schedule, oldest first, also of a deleted schedule. Reads all of them in one query."""
-        self._permit_schedule(Verb.READ_RUNS, name)
+        self._access.check_schedule(Verb.READ_RUNS, name)
         return [backfill_view(backfill) for backfill in backfills_of(_owner(self.tenant, name), self.session.services)]
 
     def pause_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
@@ -206,16 +164,16 @@ class BackfillMethods(SchedulerBase):
 
         Raises NotFound, Conflict (it has ended), Unavailable (then call again to finish).
         """
-        self._permit_schedule(Verb.PAUSE, name)
+        self._access.check_schedule(Verb.PAUSE, name)
         return backfill_view(control.pause(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def resume_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
         """Resume a paused backfill. Raises NotFound, Conflict (it has ended), JobNotGranted, Unavailable."""
-        self._permit_schedule(Verb.RESUME, name)
+        self._access.check_schedule(Verb.RESUME, name)
         owner, context = _owner(self.tenant, name), self._context
         stored = control.find(owner, check_name(id, "id"), self.session.services)
         defining = self.session.services.schedules.revisions({(owner, span.revision) for span in stored.spans})
-        self._may_run(*(revision.definition.job for revision in defining.found.values()))
+        self._checks.may_run(*(revision.definition.job for revision in defining.found.values()))
         return backfill_view(control.resume(owner, id, context))
 
     def cancel_backfill(self, name: str, id: str) -> Backfill:  # noqa: A002
@@ -223,12 +181,12 @@ class BackfillMethods(SchedulerBase):
 
         Running attempts continue; ended runs stay as they are. Raises NotFound, Unavailable (then call again to finish).
         """
-        self._permit_schedule(Verb.CANCEL, name)
+        self._access.check_schedule(Verb.CANCEL, name)
         return backfill_view(control.cancel(_owner(self.tenant, name), check_name(id, "id"), self._context))
 
     def backfill_runs(self, name: str, id: str, *, limit: int = 100, cursor: str | None = None) -> Page:  # noqa: A002
         """The runs of a backfill, sorted by time. It reads all runs of the interval, so a page may be short and not the last."""
-        self._permit_schedule(Verb.READ_RUNS, name)
+        self._access.check_schedule(Verb.READ_RUNS, name)
         backfill = control.find(_owner(self.tenant, name), check_name(id, "id"), self.session.services)
         listing = Listing("backfill_runs", backfill.owner, backfill.id)
         found, position = list[Run](), listing.position(cursor)
@@ -241,12 +199,43 @@ class BackfillMethods(SchedulerBase):
                 cursor=position,
                 newest_first=False,
             )
-            runs = self._visible(page.items, Verb.READ_RUNS, _job_of)
-            found += [self._run_view(run) for run in runs if run.backfill == backfill.id]
+            runs = self._access.visible(page.items, Verb.READ_RUNS, _job_of)
+            found += [self._access.run_view(run) for run in runs if run.backfill == backfill.id]
             position = page.cursor
             if position is None or len(found) == limit:
                 break
         return Page(items=found, cursor=listing.next(position))
+
+    def backfills(self, *, state: BackfillStateWord | None = None, limit: int = 50, cursor: str | None = None) -> Page:
+        """The backfills of all schedules, of deleted ones too, the newest first; with ``state`` only those that are in it.
+
+        One call looks at no more than 100, so a page may be short, or empty, and not the last. A backfill that was begun, and last
+        paused, resumed or cancelled, more than two retentions ago is listed by ``list_backfills`` alone.
+        Raises InvalidInput, Unavailable.
+        """
+        self._access.check(Verb.READ_RUNS)
+        wanted = None if state is None else word(BackfillState, "state", state)
+        listing, most = Listing("backfills", self.tenant, wanted), checked_limit(limit)
+        found = index.lines(self.tenant, self.session.services, after=listing.position(cursor))
+        looked = list(islice(found, (_MOST_READ if wanted else min(most, _MOST_READ)) + 1))
+        items, last = [], None
+        for line, stored in self._backfills_at(looked[: _MOST_READ if wanted else most]):
+            if stored is not None and wanted in (None, stored.state):
+                items.append(backfill_view(stored))
+            last = line.key
+            if len(items) == most:
+                break
+        is_end = not looked or last == looked[-1].key
+        return Page(items=items, cursor=None if is_end else listing.next(last))
+
+    def _backfills_at(self, lines: Sequence[BackfillLine]) -> Iterator[tuple[BackfillLine, StoredBackfill | None]]:
+        """Lines with the backfills that they lead to, which are read side by side."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            yield from zip(
+                lines,
+                pool.map(lambda line: read_backfill(line.owner, line.id, self.session.services), lines),
+                strict=True,
+            )
 
 
 def _job_of(run: RunRow) -> str:
@@ -275,3 +264,7 @@ def backfill_view(backfill: StoredBackfill, *, there: int | None = None, reasons
 def _instant(moment: datetime, field: str) -> int:
     """A bound of the interval (UTC ms), rounded up: fires are at whole milliseconds."""
     return to_ms(moment, field) + (moment.microsecond % 1_000 > 0)
+
+
+_AT_ONCE = 8  # reads
+_MOST_READ = 100  # backfills that one call looks at

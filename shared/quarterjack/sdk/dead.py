@@ -47,8 +47,8 @@ class DeadRunMethods(SchedulerBase):
         looked.
         Raises InvalidInput, Unavailable.
         """
-        name = self._named_job(job)
-        self._permit(Verb.READ_RUNS, name)
+        name = self._checks.named_job(job)
+        self._access.check(Verb.READ_RUNS, name)
         conditions = self._filter(
             since,
             until,
@@ -62,7 +62,7 @@ class DeadRunMethods(SchedulerBase):
         page = redriving.list_dead(
             self.tenant, conditions, self.session.services, limit=most, cursor=position, clock=self.session.clock
         )
-        items, reached = [self._dead_view(dead) for dead in page.items], page.cursor
+        items, reached = [self._access.dead_view(dead) for dead in page.items], page.cursor
         searched = None if reached is None else from_ms(parse_dead_key(reached)[0])
         return Page(items=items, cursor=listing.next(reached), searched_to=searched)
 
@@ -74,13 +74,13 @@ class DeadRunMethods(SchedulerBase):
         ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key
         has another run), Unavailable.
         """
-        self._permit_some(Verb.REPLAY, what=f"run {shorten(run_id, 300)}")
+        self._access.check_some(Verb.REPLAY, what=f"run {shorten(run_id, 300)}")
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        original = self._read(run_id, Verb.REPLAY)
+        original = self._access.read_run(run_id, Verb.REPLAY)
         stored = self._replacement(payload, original.job)
         again, check = one_off_ref(self.tenant, key), self._check_replay(payload)
         self._take(RateWord.RUNS)
-        return self._run_view(replay(original, again, self._context, payload=stored, check=check))
+        return self._access.run_view(replay(original, again, self._context, payload=stored, check=check))
 
     def redrive(
         self,
@@ -109,16 +109,16 @@ class DeadRunMethods(SchedulerBase):
         Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it did not fail for good, or is LOST) and
         AlreadyExists (it was redriven with another payload).
         """
-        name = self._named_job(job)
+        name = self._checks.named_job(job)
         if run_id is not None:
-            self._permit_some(Verb.REDRIVE, what=f"run {shorten(run_id, 300)}")
+            self._access.check_some(Verb.REDRIVE, what=f"run {shorten(run_id, 300)}")
         else:
-            self._permit(Verb.REDRIVE, name)
+            self._access.check(Verb.REDRIVE, name)
         check_flag("dry_run", dry_run)
         filters = (name, schedule, since, until, error_type)
         if run_id is not None:
             _alone(run_id, filters)
-            run = self._read(run_id, Verb.REDRIVE)
+            run = self._access.read_run(run_id, Verb.REDRIVE)
             ref, name = run.ref, run.job
         else:
             _require_condition("since", filters)
@@ -138,9 +138,9 @@ class DeadRunMethods(SchedulerBase):
             begin=partial(self._take, RateWord.RUNS),
         )
         if run_id is not None:
-            return Redriven(runs=[self._dead_view(redriving.redrive_one(ref, how))], failed={}, dry_run=dry_run)
+            return Redriven(runs=[self._access.dead_view(redriving.redrive_one(ref, how))], failed={}, dry_run=dry_run)
         done = redriving.redrive_all(self.tenant, conditions, how, limit=most, cursor=position)
-        runs = [self._dead_view(dead) for dead in done.runs]
+        runs = [self._access.dead_view(dead) for dead in done.runs]
         return Redriven(runs=runs, failed=done.failed, dry_run=dry_run, cursor=listing.next(done.cursor))
 
     def purge(
@@ -162,15 +162,15 @@ class DeadRunMethods(SchedulerBase):
         the same call goes on.
         Raises InvalidInput, Unavailable (then call again to continue); for a single run NotFound, Conflict (it did not fail for good).
         """
-        name = self._named_job(job)
+        name = self._checks.named_job(job)
         filters = (name, schedule, since, until, error_type)
         check_flag("dry_run", dry_run)
         if run_id is not None:
-            self._permit_some(Verb.PURGE, what=f"run {shorten(run_id, 300)}")
+            self._access.check_some(Verb.PURGE, what=f"run {shorten(run_id, 300)}")
             _alone(run_id, filters)
-            run = self._read(run_id, Verb.PURGE)
+            run = self._access.read_run(run_id, Verb.PURGE)
             return redriving.purge_one(run, self._context, dry_run=dry_run)
-        self._permit(Verb.PURGE, name)
+        self._access.check(Verb.PURGE, name)
         _require_condition("until", filters)
         conditions = self._filter(since, until, name, schedule, error_type, redriven=True, ever=True)
         return redriving.purge(
@@ -220,9 +220,9 @@ class DeadRunMethods(SchedulerBase):
         """A check of replays that get this payload, or keep their own."""
 
         def check(run: RunRow) -> None:
-            self._may_run(run.job)
+            self._checks.may_run(run.job)
             if payload is UNSET:
-                self._check_stored(run.job, run.payload, run.payload_ref)
+                self._checks.check_stored(run.job, run.payload, run.payload_ref)
             else:
                 self._checked(run.job, payload)
 

@@ -1,13 +1,14 @@
-"""SDK methods for runs: submit, get, wait, cancel, reschedule, retry."""
+"""SDK methods for runs: submit, trigger, skip, get, wait, cancel, reschedule, retry."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from quarterjack.arguments import due_time
 from quarterjack.domain.job import Context
@@ -15,17 +16,22 @@ from quarterjack.domain.names import check_flag, check_name, one_off_ref, schedu
 from quarterjack.domain.policies import SHORTEST, DeliveryWord, PriorityWord, Retry, StartWord, check_seconds, overrides
 from quarterjack.domain.run import WAITING, RunState
 from quarterjack.domain.run import RunRow as LedgerRun
+from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import to_ms
 from quarterjack.errors import InvalidInput, NotFinished, NotFound, shorten
+from quarterjack.fires.context import revision_of
 from quarterjack.fires.withdraw import held_leases, wait_for_held
+from quarterjack.owner.limits import check_priority
 from quarterjack.owner.runs import cancel as cancelling
 from quarterjack.owner.runs import reschedule as rescheduling
 from quarterjack.owner.runs import submit as submitting
-from quarterjack.owner.runs.submit import SameTime
-from quarterjack.sdk.access.lookups import read_run
-from quarterjack.sdk.base import NONE, SchedulerBase
+from quarterjack.owner.runs.submit import SameTime, StorePayload
+from quarterjack.owner.schedules import skip as skipping
+from quarterjack.sdk.base import NONE, UNSET, SchedulerBase
+from quarterjack.sdk.caller_access import read_run
+from quarterjack.sdk.schedule_views import Schedule
 from quarterjack.sdk.session import Session
 from quarterjack.sdk.views import Run
 
@@ -83,11 +89,11 @@ class RunMethods(SchedulerBase):
             delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
         )
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        self._permit(Verb.SUBMIT, self._named_job(job))
-        name = self._job_name(job)
-        policies, queue_name = self._with_job_words(name, given), self._queue_name(name, queue)
+        self._access.check(Verb.SUBMIT, self._checks.named_job(job))
+        name = self._checks.job_name(job)
+        policies, queue_name = self._checks.with_job_words(name, given), self._checks.queue_name(name, queue)
         pending, one_off = self._checked(name, payload), one_off_ref(self.tenant, run_id)
-        self._may_run(name)
+        self._checks.may_run(name)
         self._take(RateWord.RUNS)
         text, ref = pending.of_run(one_off)
         run = LedgerRun(
@@ -105,7 +111,64 @@ class RunMethods(SchedulerBase):
             queue=queue_name,
         )
         same_time = SameTime.DELAY if run_at is None else SameTime.DUE
-        return self._run_view(submitting.submit(run, self._context, same_time=same_time))
+        return self._access.run_view(submitting.submit(run, self._context, same_time=same_time))
+
+    def trigger(
+        self,
+        name: str,
+        *,
+        payload: Any = UNSET,
+        priority: PriorityWord | None = None,
+        idempotency_key: str | None = None,
+        expected_revision: int | Schedule | None = None,
+    ) -> Run:
+        """Run a schedule now, independent of its expression, with this ``payload`` and ``priority`` or those of the schedule.
+
+        The run has an id of its own, which no fire has. A paused or completed schedule can be triggered; a later pause or delete
+        cancels the run unless it has started. With an ``idempotency_key`` a second call returns the same run, as long as the
+        ledger keeps it. Raises InvalidInput, NotFound, KeyReused (the key has another payload or priority), Conflict
+        (another revision than ``expected_revision`` is current), Unavailable.
+        """
+        key = None if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
+        permit = self._access.head_check(Verb.TRIGGER, name)
+        call = self._call("trigger", permit, name, expected_revision, None)
+        own = overrides(priority=priority)
+        check_priority(own.priority, self.tenant, self.session.services, self.session.clock())
+        pending = None if payload is UNSET else self._pending(payload)
+
+        def checked(head: Head) -> StorePayload | None:
+            self._checks.may_run(head.job)
+            if pending is None:
+                self._check_revision(head)
+            else:
+                self._checks.check_payload(head.job, payload, pending.text)
+            self._take(RateWord.RUNS)
+            return None if pending is None else pending.of_run
+
+        spec = submitting.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked, overrides=own.encode())
+        return self._access.run_view(submitting.trigger(call, spec, self._context))
+
+    def skip_next(
+        self, name: str, *, expected_revision: int | Schedule | None = None, client_token: str | None = None
+    ) -> Run:
+        """Skip the next fire that has not started. Returns its run, which is SKIPPED. A second call skips the fire after it.
+
+        Nothing else of the schedule changes, and the skip survives updates and pauses. With a ``client_token`` a second call
+        within 24 hours returns the run of the first. Raises InvalidInput, NotFound, Conflict (the schedule is paused, has no
+        further fire, or another revision than ``expected_revision``), AlreadyExists, Unavailable.
+        """
+        self._access.check_schedule(Verb.SKIP, name)  # also before the run of an earlier call is returned
+        call = self._call("skip_next", self._access.head_check(Verb.SKIP, name), name, expected_revision, client_token)
+        text = uuid.uuid4().hex if call.token is None else f"{call.token.place}{call.token.digest}"
+        act = hashlib.sha256(text.encode()).hexdigest()[:32]
+        self._take(RateWord.CHANGES)
+        return self._access.run_view(skipping.skip_next(call, self._context, act=act))
+
+    def _check_revision(self, head: Head) -> None:
+        """Check the payload of a schedule, if its job says what fits: only then is its definition read."""
+        if self._checks.looks_at(head.job):
+            found = revision_of(head, self.session.services).definition
+            self._checks.check_stored(found.job, found.payload, found.payload_ref)
 
     def get_run(self, run_id: str) -> Run:
         """A run with its payload, result, steps and failed attempts. Raises InvalidInput, NotFound.
@@ -113,15 +176,15 @@ class RunMethods(SchedulerBase):
         A payload or result that is not in the bucket any more is None. ``waits_because`` is set for a run that waits although no worker
         has ever known its job, or its tenant is suspended or may not run it.
         """
-        run = self._read(run_id, Verb.READ_RUNS)
-        may_see = self._may(Verb.READ_PAYLOADS, run.job)
+        run = self._access.read_run(run_id, Verb.READ_RUNS)
+        may_see = self._access.may(Verb.READ_PAYLOADS, run.job)
         beside = self.session.services.ledger.beside(run.ref)
         result = beside.result if run.result_ref == "beside" else run.result
         if may_see and run.result_ref not in (None, "beside"):
             result = self._stored(str(run.result_ref))
         payload = None if run.payload_ref is None or not may_see else self._stored(run.payload_ref)
-        waits = self._waits_because(run.job) if run.state in WAITING else None
-        return self._run_view(
+        waits = self._checks.waits_because(run.job) if run.state in WAITING else None
+        return self._access.run_view(
             run, now=self.session.clock(), payload=payload, result=result, beside=beside, waits_because=waits
         )
 
@@ -146,7 +209,7 @@ class RunMethods(SchedulerBase):
 
         Returns the run: CANCELLED, RUNNING with ``cancel_requested``, or ended before. Raises InvalidInput, NotFound.
         """
-        return self._run_view(cancelling.cancel_run(self._read(run_id, Verb.CANCEL), self._context))
+        return self._access.run_view(cancelling.cancel_run(self._access.read_run(run_id, Verb.CANCEL), self._context))
 
     def cancel_runs(
         self,
@@ -162,7 +225,7 @@ class RunMethods(SchedulerBase):
         Later fires still start: to stop these, too, pause the schedule first. ``on_progress`` is called after each run with the
         number so far; ``stop`` ends the call early, and the same call continues.
         """
-        self._permit_schedule(Verb.CANCEL, name)
+        self._access.check_schedule(Verb.CANCEL, name)
         owner, services = schedule_owner(self.tenant, check_name(name)), self.session.services
         if not isinstance(between, (tuple, list)) or len(between) != 2:
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
@@ -172,7 +235,7 @@ class RunMethods(SchedulerBase):
         for run in services.ledger.window(owner, after=after, upto=upto):
             if stop is not None and stop.is_set():
                 break
-            if not run.is_terminal and self._may(Verb.CANCEL, run.job):
+            if not run.is_terminal and self._access.may(Verb.CANCEL, run.job):
                 count += 1
                 if not dry_run:
                     held += held_leases([cancelling.end_run(run, context)], self.session.clock())
@@ -187,21 +250,21 @@ class RunMethods(SchedulerBase):
         Its deadline moves with it. A call that repeats ``at`` changes nothing. Raises InvalidInput (also for a run of a schedule),
         NotFound, Conflict (it has begun or ended), Unavailable (try again).
         """
-        self._permit_some(Verb.RESCHEDULE, what=f"run {shorten(run_id, 300)}")
+        self._access.check_some(Verb.RESCHEDULE, what=f"run {shorten(run_id, 300)}")
         if at is None and delay is None:
             raise InvalidInput("at", at, "says no time", "give at, an aware datetime, or delay, seconds from now")
         due = due_time(at, delay, self.session.clock(), "at")
-        run = self._read(run_id, Verb.RESCHEDULE)
-        self._may_run(run.job)
+        run = self._access.read_run(run_id, Verb.RESCHEDULE)
+        self._checks.may_run(run.job)
         self._take(RateWord.CHANGES)
-        return self._run_view(rescheduling.reschedule_run(run, due, self._context))
+        return self._access.run_view(rescheduling.reschedule_run(run, due, self._context))
 
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
-        run = self._read(run_id, Verb.RETRY)
-        self._may_run(run.job)
+        run = self._access.read_run(run_id, Verb.RETRY)
+        self._checks.may_run(run.job)
         self._take(RateWord.RUNS, place=False)  # it has one
-        return self._run_view(cancelling.hasten_run(run, self._context))
+        return self._access.run_view(cancelling.hasten_run(run, self._context))
 
 
 def pauses_until_ended(session: Session, tenant: str, run_id: str, timeout: float) -> Iterator[float]:

@@ -9,14 +9,15 @@ from typing import Any
 from pydantic import BaseModel, Field, create_model
 
 from quarterjack.sdk.backfills import Backfill
-from quarterjack.sdk.bulk import BulkResult
-from quarterjack.sdk.forecasts.views import ComingSchedule, Forecast, ForecastSpan
 from quarterjack.sdk.history.audit import AuditLine
 from quarterjack.sdk.history.day_stats import DayStats, HourlyOutcomes
-from quarterjack.sdk.history.health import Holds, TickerStatus
 from quarterjack.sdk.history.log_views import LogLine
 from quarterjack.sdk.history.worker_views import JobView, QueueView, Worker, WorkerRun
+from quarterjack.sdk.history.workers import TickerStatus
 from quarterjack.sdk.schedule_views import ChainView, RevisionView, Schedule
+from quarterjack.sdk.schedules.bulk import BulkResult
+from quarterjack.sdk.schedules.forecast import ComingSchedule, Forecast, ForecastSpan
+from quarterjack.sdk.schedules.freeze import Holds
 from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
 from quarterjack.timing import PreviewRow
 from quarterjack.web.fields import DEFINITION

@@ -17,7 +17,7 @@ from typing import Any
 
 from quarterjack import Scheduler
 from quarterjack.errors import QuarterjackError
-from quarterjack.sdk.bulk import BulkAction
+from quarterjack.sdk.schedules.bulk import BulkAction
 from quarterjack.services import system_clock
 from quarterjack.state.backfill import BackfillOrder
 

@@ -12,7 +12,7 @@ import pytest
 from quarterjack import Rule
 from quarterjack.console.count_charts import load_bars, load_words, short_count
 from quarterjack.console.pages.fires import firing
-from quarterjack.sdk.forecasts.views import ForecastSpan
+from quarterjack.sdk.schedules.forecast import ForecastSpan
 
 from tests.support.api import NOON
 from tests.support.console import Browser
@@ -214,7 +214,7 @@ def test_a_freeze_and_what_is_not_counted_are_told(monkeypatch: pytest.MonkeyPat
     browser.scheduler.create_schedule(
         "dense", "greet", Rule.of("* * * * * *", exclude=["5 5 5 * * *"]), payload={"to": "Ada"}
     )
-    monkeypatch.setattr("quarterjack.sdk.forecasts.forecast._STEPS_OF_ONE", 1_000)
+    monkeypatch.setattr("quarterjack.sdk.schedules.forecast._STEPS_OF_ONE", 1_000)
     page = browser.get("calendar")
     assert "Not counted" in page
     assert '<a href="/console/t/default/schedule/dense">dense</a>' in page

@@ -11,7 +11,7 @@ from quarterjack.daemon.declarations import DeclarationApplier
 from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.errors import InvalidInput, Misconfigured, Unavailable
-from quarterjack.sdk.declarations.applied import (
+from quarterjack.sdk.schedules.applied import (
     CLAIM,
     ApplyTurn,
     StartApplication,

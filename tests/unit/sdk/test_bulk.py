@@ -13,7 +13,8 @@ from quarterjack import RunState, Scheduler, ScheduleState
 from quarterjack.concurrency.rate_limits import TokenBucket
 from quarterjack.domain.schedule import ClosedBy, Head
 from quarterjack.errors import InvalidInput, KeyReused, Unavailable
-from quarterjack.sdk.bulk import AT_ONCE, BulkAction, BulkProgress
+from quarterjack.sdk.schedules.bulk import BulkAction
+from quarterjack.sdk.schedules.bulk_work import AT_ONCE, BulkProgress
 from quarterjack.testing import Detail, Harness, Hook, ManualClock
 
 from tests.support.api import NOON, greeting_jobs

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from quarterjack.concurrency.rate_limits import StopSignal
-from quarterjack.sdk.bulk import AT_ONCE, BulkProgress
+from quarterjack.sdk.schedules.bulk_work import AT_ONCE, BulkProgress
 from quarterjack.testing import Crash, Detail, Hook
 
 from tests.support.scenes.world import Faults, World
@@ -152,7 +152,7 @@ class OneNow:
 
 
 def test_an_end_is_told_while_the_next_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quarterjack.sdk.bulk.TokenBucket", OneNow)
+    monkeypatch.setattr("quarterjack.sdk.schedules.bulk.TokenBucket", OneNow)
     world, stop = many(), threading.Event()
 
     def hear(progress: BulkProgress) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from quarterjack import Scheduler
 from quarterjack.errors import InvalidInput
-from quarterjack.sdk.bulk import BulkAction
+from quarterjack.sdk.schedules.bulk import BulkAction
 
 from tests.support.scenes.world import START, World
 

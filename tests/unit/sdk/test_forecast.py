@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from quarterjack import Rule
 from quarterjack.errors import ExpressionError, InvalidInput
-from quarterjack.sdk.forecasts import forecast as forecasting
-from quarterjack.sdk.forecasts.views import Forecast
+from quarterjack.sdk.schedules import forecast as forecasting
+from quarterjack.sdk.schedules.forecast import Forecast
 
 from tests.support.arguments import untyped
 from tests.support.scenes.world import START, Faults, World

@@ -13,7 +13,7 @@ import pytest
 import quarterjack
 from quarterjack.domain import audit, options, policies, run, schedule
 from quarterjack.domain.history import entry, transition_line
-from quarterjack.sdk.bulk import ACTIONS, BulkAction
+from quarterjack.sdk.schedules.bulk import ACTIONS, BulkAction
 from quarterjack.state import backfill
 
 PACKAGE = Path(str(quarterjack.__file__)).parent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
@@ -93,7 +93,7 @@ class Shop:
         nothing = KnownNames(
             Memory(self.harness.clock).connect(), self.harness.clock
         )  # and cannot read what workers publish
-        self.unaware._payload_checks = PayloadChecks(Registry(), nothing)
+        self.unaware._sources = replace(self.unaware._sources, payloads=PayloadChecks(Registry(), nothing))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 from httpx import ASGITransport, AsyncClient
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import NotFinished
-from quarterjack.sdk.access.lookups import read_run
+from quarterjack.sdk.caller_access import read_run
 from quarterjack.sdk.session import Session
 
 from tests.support.api import KEY, NIGHTLY, Api

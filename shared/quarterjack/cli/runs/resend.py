@@ -11,7 +11,7 @@ from quarterjack.cli.parameters import Cursor, DryRun, matching
 from quarterjack.cli.shell import Advance, Shell, stop_on_signals, values
 from quarterjack.cli.typed import EITHER
 from quarterjack.errors import QuarterjackError
-from quarterjack.sdk.resending import Resent
+from quarterjack.sdk.history.workers import Resent
 
 
 @matching("no run should have a message in a queue now: nothing was lost, or it ended")

@@ -23,8 +23,8 @@ from quarterjack.domain.redaction import USUAL, Redact
 from quarterjack.domain.schedule import Declaration
 from quarterjack.errors import InvalidInput, UnknownJobWarning
 from quarterjack.jobs import Registry
-from quarterjack.sdk.declarations.applied import declared_in, note_applied
 from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.sdk.schedules.applied import declared_in, note_applied
 
 Jobs = Annotated[
     list[str] | None,

@@ -14,8 +14,7 @@ from quarterjack.cli.shell import Shell, print_json, values
 from quarterjack.cli.spoken import fire
 from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import COMING
-from quarterjack.sdk.forecasts.forecast import LOOKED_AT
-from quarterjack.sdk.forecasts.views import ComingSchedule, Forecast, ForecastSpan
+from quarterjack.sdk.schedules.forecast import LOOKED_AT, ComingSchedule, Forecast, ForecastSpan
 
 _BAR = 40  # characters of the fullest span
 _FORMS = {"minute": "%a %d %H:%M", "hour": "%a %d %H:%M", "day": "%a %Y-%m-%d"}

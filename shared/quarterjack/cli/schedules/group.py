@@ -40,7 +40,7 @@ from quarterjack.cli.schedules.showing import (
 from quarterjack.cli.shell import Shell, print_json, stop_on_signals, values
 from quarterjack.cli.typed import COMING
 from quarterjack.errors import InvalidInput, Misconfigured
-from quarterjack.sdk.bulk import BulkResult
+from quarterjack.sdk.schedules.bulk import BulkResult
 
 app = typer.Typer(help="Create, change and show schedules.", no_args_is_help=True)
 

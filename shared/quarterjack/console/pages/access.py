@@ -14,7 +14,7 @@ from quarterjack.console.pages.tenants import find_profile, holder_of, of_holder
 from quarterjack.domain.tenants.access import ROLES, Verb, verbs_of
 from quarterjack.domain.tenants.editing import checked_grant
 from quarterjack.errors import InvalidInput, NotFound
-from quarterjack.sdk.tenants.keys import KeyView
+from quarterjack.sdk.tenants.access import KeyView
 
 LIVES: Mapping[str, tuple[str, int | None]] = {  # days
     "30": ("30 days", 30),

@@ -13,8 +13,8 @@ from quarterjack.console.forms import chosen, time_typed, zone_of
 from quarterjack.domain.run import RunState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
-from quarterjack.sdk.forecasts.views import Forecast
 from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.sdk.schedules.forecast import Forecast
 
 _COUNTED = 200  # schedules and runs, at most
 _WAITING = (RunState.QUEUED, RunState.RETRYING)

@@ -18,7 +18,7 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import NAMES, typed_limits
 from quarterjack.domain.tenants.profile import INSTALLATION, SHARED
 from quarterjack.errors import InvalidInput, NotFound
-from quarterjack.sdk.tenants.tenant_views import Tenant
+from quarterjack.sdk.tenants.base import Tenant
 from quarterjack.web.urls import name_in_url, name_of_url
 
 _FIELDS = ("limited", "jobs", "tier", "queue", "limits", "description", "reason")  # of the form of a profile

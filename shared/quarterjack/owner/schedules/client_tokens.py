@@ -1,20 +1,19 @@
-"""Client tokens: a call that is repeated with its token returns the result of the first. And the head cache of bulk calls."""
+"""Client tokens: a call that is repeated with its token returns the result of the first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from quarterjack.domain.message import reading
-from quarterjack.domain.schedule import ChangeKind, Head, Revision, ScheduleState
+from quarterjack.domain.schedule import ChangeKind, Head, ScheduleState
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Conflict, KeyReused, NotFound, Unavailable
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.ports.services import Services
 from quarterjack.stores.records import Record
-from quarterjack.stores.schedules import RevisionBatch, RevisionKey, ScheduleStore
 
 RACES = 5  # lost races before Conflict is raised
 _TOKEN_RACES = 3  # writes that another call with the same token may win
@@ -207,35 +206,3 @@ def remember_act(token: ClientToken, services: Services, now: int, *, dry_run: b
         remembered_word(token, services, now)
     else:
         remember_word(token, token.act, services, now)
-
-
-class HeadCache:
-    """A ``ScheduleStore`` that knows some heads and their revisions. Thread-safe."""
-
-    def __init__(self, schedules: ScheduleStore, heads: Iterable[Head]) -> None:
-        self._schedules = schedules
-        self._heads = {(head.tenant, head.name): head for head in heads}
-        keys = [(head.owner, head.revision) for head in self._heads.values()]
-        self._revisions: dict[RevisionKey, Revision] = dict(schedules.revisions(keys).found) if keys else {}
-
-    def head(self, tenant: str, name: str) -> Head | None:
-        known = self._heads.pop((tenant, name), None)
-        return self._schedules.head(tenant, name) if known is None else known
-
-    def revisions(self, keys: Iterable[RevisionKey], *, tenants: Collection[str] = (), now: int = 0) -> RevisionBatch:
-        wanted = set(keys)
-        known = {key: found for key in wanted if (found := self._revisions.pop(key, None)) is not None}
-        if len(known) == len(wanted) and not tenants:
-            return RevisionBatch(found=known)
-        answer = self._schedules.revisions(wanted - known.keys(), tenants=tenants, now=now)
-        return replace(answer, found={**known, **answer.found})
-
-    def __getattr__(self, name: str) -> Any:
-        """All other calls go to the store."""
-        return getattr(self._schedules, name)
-
-
-def with_head_cache(services: Services, heads: Sequence[Head]) -> Services:
-    """Services that answer the first read of these heads, and of their current revisions, without a request. Raises Unavailable."""
-    schedules: Any = HeadCache(services.schedules, heads)
-    return replace(services, schedules=schedules)

@@ -86,7 +86,7 @@ class AuditMethods(SchedulerBase):
                 limit=limit,
                 cursor=cursor,
             )
-        self._permit(Verb.READ_AUDIT)
+        self._access.check(Verb.READ_AUDIT)
         now = self.session.clock()
         end = now + _AHEAD if until is None else to_ms(until, "until")
         start = min(now, end) - SPAN if since is None else to_ms(since, "since")
@@ -136,7 +136,7 @@ class AuditMethods(SchedulerBase):
         """
         if check_flag("installation", installation):
             return self._of_installation().verify_audit(day=day, since=since, until=until, limit=limit)
-        self._permit(Verb.READ_AUDIT)
+        self._access.check(Verb.READ_AUDIT)
         now, most = self.session.clock(), None if limit is None else checked_limit(limit)
         if day is not None:
             if since is not None or until is not None:

@@ -18,7 +18,7 @@ from quarterjack.domain.times import DAY, from_ms, to_ms
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.history.workers import InstallationMethods
-from quarterjack.sdk.reading import TagFilter, checked_tag
+from quarterjack.sdk.schedules.filters import TagFilter, checked_tag
 from quarterjack.sdk.views import Page, Run
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ class FindMethods(InstallationMethods):
         start = None if after is None else to_ms(after, "after")
         end = None if before is None else to_ms(before, "before")
         order = check_flag("newest_first", newest_first), check_flag("upcoming", upcoming)
-        job = self._named_job(job)
+        job = self._checks.named_job(job)
         every = check_flag("all_tenants", all_tenants)
         if name is not None:
-            self._permit_schedule(Verb.READ_RUNS, name)
+            self._access.check_schedule(Verb.READ_RUNS, name)
         elif not every:
-            self._permit(Verb.READ_RUNS, job)
+            self._access.check(Verb.READ_RUNS, job)
         if every:
-            self._permit_all_tenants(Verb.READ_RUNS)
+            self._access.check_all_tenants(Verb.READ_RUNS)
         filters = (state, job, prefix, tag, error_type, kind, since, until)
         if owner is not None and not every and not check_flag("failed", failed) and all(one is None for one in filters):
             return self._of_schedule(owner, start, end, order, limit, cursor)
@@ -125,11 +125,13 @@ class FindMethods(InstallationMethods):
         owners = {schedule_owner(self.tenant, check_name(name)): name for name in names}
         if len(owners) > MOST_STRIPS:
             raise InvalidInput("names", len(owners), f"are more than {MOST_STRIPS}", "ask for some at a time")
-        self._permit_some(Verb.READ_RUNS)
+        self._access.check_some(Verb.READ_RUNS)
         now, most = self.session.clock(), checked_limit(count, MOST_STRIPS, "count")
         found = self.session.services.ledger.last_runs(list(owners), upto=now, limit=most)
         return {
-            owners[owner]: [self._run_view(run, now=now) for run in self._visible_of_all(runs, Verb.READ_RUNS)]
+            owners[owner]: [
+                self._access.run_view(run, now=now) for run in self._access.visible_of_all(runs, Verb.READ_RUNS)
+            ]
             for owner, runs in found.items()
         }
 
@@ -141,7 +143,7 @@ class FindMethods(InstallationMethods):
         if not self.session.services.ledger.page(
             owner, after=None, upto=None, limit=1, cursor=None, newest_first=True
         ).items:
-            raise self._no_schedule(name)
+            raise self._access.no_schedule(name)
 
     def _of_schedule(
         self, owner: str, start: int | None, end: int | None, order: tuple[bool, bool], limit: int, cursor: str | None
@@ -158,10 +160,12 @@ class FindMethods(InstallationMethods):
         )
         name = owner.partition("/")[2]
         if not page.items and self.session.services.schedules.head(self.tenant, name) is None:
-            raise self._no_schedule(name)
+            raise self._access.no_schedule(name)
         now = self.session.clock()
         return Page(
-            items=[self._run_view(run, now=now) for run in self._visible_of_all(page.items, Verb.READ_RUNS)],
+            items=[
+                self._access.run_view(run, now=now) for run in self._access.visible_of_all(page.items, Verb.READ_RUNS)
+            ],
             cursor=listing.next(page.cursor),
         )
 
@@ -198,13 +202,15 @@ class FindMethods(InstallationMethods):
         finder = Finder(self.session.services, spec, meter=meter, budget=budget, running=self._at_hand, now=now)
         found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
         return Page(
-            items=[self._run_view(run.row, now=now, kind=run.kind) for run in found.runs if self._may_read(run.row)],
+            items=[
+                self._access.run_view(run.row, now=now, kind=run.kind) for run in found.runs if self._may_read(run.row)
+            ],
             cursor=listing.next(found.cursor),
             searched_to=None if found.searched is None or found.searched < 0 else from_ms(found.searched),
         )
 
     def _may_read(self, run: RunRow) -> bool:
-        return self._may(Verb.READ_RUNS, run.job, run.ref.tenant)
+        return self._access.may(Verb.READ_RUNS, run.job, run.ref.tenant)
 
     def _at_hand(self, tenant: str, limit: int, after: str | None) -> tuple[Sequence[RunRow], str | None]:
         from quarterjack.owner.workers import running_runs  # noqa: PLC0415 (as above)

@@ -49,10 +49,10 @@ class HistoryMethods(SchedulerBase):
         Costs some read units a day, and the entries of the hours that are not over for two hours. Hours with over a million runs
         are left out. Raises InvalidInput (also for more than 366 days), Misconfigured (the history is switched off), Unavailable.
         """
-        self._permit(Verb.READ_HISTORY, self._named_job(job))
+        self._access.check(Verb.READ_HISTORY, self._checks.named_job(job))
         if not self._has_history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no statistics; switch it on first")
-        job = self._named_job(job)
+        job = self._checks.named_job(job)
         if not isinstance(by, str) or by not in ("job", "schedule") or (job is not None and schedule is not None):
             raise InvalidInput(
                 "by", by, "is not what runs are counted by", 'use "job" or "schedule", and name at most one of these'
@@ -93,7 +93,7 @@ class HistoryMethods(SchedulerBase):
         not enough for that. Raises InvalidInput,
         Misconfigured (the history is switched off), Unavailable.
         """
-        self._permit(Verb.READ_HISTORY)
+        self._access.check(Verb.READ_HISTORY)
         most = check_whole("hours", hours, 1, _MOST_HOURS)
         if not self._has_history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no statistics; switch it on first")
@@ -130,7 +130,7 @@ class HistoryMethods(SchedulerBase):
         and writes on that of the history. ``on_progress`` is told the number of runs read; ``stop`` ends it early.
         Raises InvalidInput, Misconfigured (the history is switched off), Unavailable (call again).
         """
-        self._permit(Verb.REBUILD_HISTORY)
+        self._access.check(Verb.REBUILD_HISTORY)
         if not self._has_history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there is no history; switch it on first")
         after = to_ms(since, "since") - 1

@@ -11,8 +11,7 @@ from quarterjack.domain.names import check_flag, check_tenant
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import SECOND, from_ms
 from quarterjack.errors import InvalidInput, NotFound
-from quarterjack.fires.context import FireContext
-from quarterjack.sdk.session import Session
+from quarterjack.sdk.tenants.base import TenantsBase
 
 if TYPE_CHECKING:  # who erases nobody loads nothing of it
     from quarterjack.domain.tenants.erasure import Erasure
@@ -52,18 +51,7 @@ class ErasureCount:
     survey: Survey  # how far it has come
 
 
-class ErasureMethods:
-    """The methods of ``Tenants`` that erase one."""
-
-    session: Session
-
-    if TYPE_CHECKING:
-
-        def _permit(self, verb: Verb, tenant: str) -> None: ...
-
-        @property
-        def _context(self) -> FireContext: ...
-
+class ErasureMethods(TenantsBase):
     def count_erasure(
         self, tenant: str, so_far: ErasureCount | None = None, *, budget: float = _BUDGET
     ) -> ErasureCount:

@@ -1,4 +1,4 @@
-"""The SDK for the figures of one tenant. They are computed when somebody asks: nothing is written for them, and nothing is scanned."""
+"""Methods of ``Tenants`` about how one does: its figures, computed when they are asked for without a scan, and its circuit breakers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import JOB_CAP, LimitValue, QuotaWord, RateWord, TenantLimits
 from quarterjack.domain.times import MINUTE, SECOND, from_ms
-from quarterjack.errors import Misconfigured
+from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.fires.backpressure import is_unstarted, last_fire
+from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.context import FAR
 from quarterjack.fires.lines import slots_of
+from quarterjack.owner.breakers import reset
 from quarterjack.ports.services import Services
-from quarterjack.sdk.session import Session
+from quarterjack.sdk.tenants.base import TenantsBase
 from quarterjack.state.backpressure import UNSTARTED
+from quarterjack.state.tenants.breaker import Breaker
 from quarterjack.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
 
 _MINUTES = 5
@@ -62,13 +65,21 @@ class TenantFigures:
     lines_longer: Sequence[str]  # limits of whose lines more runs wait than were counted
 
 
-class FigureMethods:
-    """The methods of ``Tenants`` that tell how one does."""
+@dataclass(frozen=True, kw_only=True)
+class BreakerView:
+    """A circuit breaker that is open, or counts the attempts of a job that fails."""
 
-    session: Session
+    job: str  # "*": all jobs of the tenant together
+    is_open: bool  # whether its runs wait, but for probes
+    opened_at: datetime | None  # UTC
+    per_minute: int | None  # runs that are let through in this minute; None: it is closed
+    counted_since: datetime  # UTC; the attempts below ended since then
+    succeeded: int  # attempts; of an open breaker those of this minute, of a closed one those of five minutes
+    failed: int  # likewise
 
-    def _permit(self, verb: Verb, tenant: str) -> None:
-        raise NotImplementedError
+
+class FigureMethods(TenantsBase):
+    """How a tenant does. The limit ``breaker_percent`` gives it a circuit breaker for each job, and one for all its jobs together."""
 
     def figures(self, tenant: str, *, minutes: int = _MINUTES) -> TenantFigures:
         """Rate, lateness, failures, backlog, and what is left of the limits, of the last ``minutes`` (at most 60). It writes nothing.
@@ -137,6 +148,27 @@ class FigureMethods:
             lines_longer=longer,
         )
 
+    def breakers(self, tenant: str) -> Sequence[BreakerView]:
+        """The breakers of a tenant that are open or count failures, by job. Raises InvalidInput, Forbidden, Unavailable."""
+        holder = check_tenant(tenant)
+        self._permit(Verb.READ_TENANT, holder)
+        found, _ = read_breakers(holder, self.session.services)
+        return [_view(job, found.jobs[job]) for job in sorted(found.jobs)]
+
+    def reset_breaker(self, tenant: str, job: str | None = None) -> Sequence[str]:
+        """Close the breaker of a job (``"*"``: that of all jobs together), or all of a tenant: what waits starts within three minutes.
+
+        It counts anew, and opens again if the job still fails. Returns the names of those that were open. Raises InvalidInput, NotFound
+        (the job has no open breaker), Conflict, Forbidden, Unavailable.
+        """
+        holder = check_tenant(tenant)
+        if job is not None and (not isinstance(job, str) or not job):
+            raise InvalidInput(
+                "job", job, "is not the name of a job", "use the `job` of a listed breaker, or None for all"
+            )
+        self._permit(Verb.MANAGE_TENANTS, holder)
+        return reset(holder, job, self._context)
+
 
 def _counted(tenant: str, word: QuotaWord, limits: TenantLimits, services: Services) -> int | None:
     found = services.usage.quota(tenant, word) if word in limits.given() else None
@@ -182,3 +214,17 @@ def _waits(head: Head, services: Services, now: int) -> bool:
     """Whether the last fire of a schedule that was due 30 s ago or earlier has not started."""
     last = last_fire(head.owner, services, upto=now - UNSTARTED)
     return last is not None and is_unstarted(last)
+
+
+def _view(job: str, breaker: Breaker) -> BreakerView:
+    opened, windows = breaker.opened_at, breaker.windows
+    since = breaker.since if opened is not None else windows[0][0] * MINUTE
+    return BreakerView(
+        job=job,
+        is_open=breaker.is_open,
+        opened_at=None if opened is None else from_ms(opened),
+        per_minute=None if opened is None else breaker.rate,
+        counted_since=from_ms(since),
+        succeeded=breaker.succeeded if breaker.is_open else sum(succeeded for _, succeeded, _ in windows),
+        failed=breaker.failed if breaker.is_open else sum(failed for _, _, failed in windows),
+    )

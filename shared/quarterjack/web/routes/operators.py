@@ -12,10 +12,9 @@ from starlette.responses import Response
 
 from quarterjack.domain.tenants.profile import Grant
 from quarterjack.errors import Conflict
-from quarterjack.sdk.tenants.breaking import BreakerView
-from quarterjack.sdk.tenants.figures import TenantFigures
-from quarterjack.sdk.tenants.keys import KeyView, NewKey
-from quarterjack.sdk.tenants.tenant_views import Tenant
+from quarterjack.sdk.tenants.access import KeyView, NewKey
+from quarterjack.sdk.tenants.base import Tenant
+from quarterjack.sdk.tenants.figures import BreakerView, TenantFigures
 from quarterjack.web import views
 from quarterjack.web.calls import LetIn, Operation, OperatorCall
 from quarterjack.web.etags import NO_VERSION, IfMatch, expected_tag, no_tag

@@ -15,7 +15,7 @@ from quarterjack.domain.times import HOUR, MINUTE, SECOND
 from quarterjack.errors import InvalidInput, Unavailable
 from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.owner.runs import resend as resending
-from quarterjack.sdk.resending import Resent
+from quarterjack.sdk.history.workers import Resent
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.state.in_queue import belongs_in_queue
 from quarterjack.testing import Crash, Harness

@@ -10,7 +10,7 @@ from quarterjack.domain.tenants.access import OF_INSTALLATION as VERBS_OF_INSTAL
 from quarterjack.domain.tenants.access import ROLES, Role, Verb, verbs_of
 from quarterjack.domain.tenants.profile import ALL, INSTALLATION
 from quarterjack.owner import access
-from quarterjack.sdk.access.calls import CALLS, FREE, OF_TENANTS, About
+from quarterjack.sdk.call_verbs import CALLS, FREE, OF_TENANTS, About
 
 from tests.support.parts import in_turn
 from tests.support.scenes.granted import (

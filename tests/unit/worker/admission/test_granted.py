@@ -86,7 +86,7 @@ def test_no_run_starts_later_than_five_seconds_after_its_job_was_taken_away(seed
 def test_it_is_known_on_each_run_why_and_what_gives_it() -> None:
     world = World()
     allow(world, "other")
-    world.scheduler._grants.problem = lambda tenant, job: None  # type: ignore[method-assign]  # before it was taken
+    world.scheduler._sources.grants.problem = lambda tenant, job: None  # type: ignore[method-assign]  # before it was taken
     world.scheduler.create_schedule("s", "note", "rate(60 seconds)")
     world.live(61)
     (run,) = dead_of(world)
@@ -335,7 +335,7 @@ def test_a_refused_run_frees_its_place() -> None:
     world.live(61)
     allow(world, "other")
     world.live(60)
-    world.scheduler._grants.problem = lambda tenant, job: None  # type: ignore[method-assign]
+    world.scheduler._sources.grants.problem = lambda tenant, job: None  # type: ignore[method-assign]
     world.scheduler.update_schedule("s", job="other")
     world.live(120)
     assert [start.at > NOON + 120 * SECOND for start in world.started[1:]] == [True, True]

@@ -18,8 +18,8 @@ from quarterjack.console.pages.schedules.search import conditions
 from quarterjack.domain.run import WAITING, RunState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
-from quarterjack.sdk.reading import MOST_FIRES
 from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.sdk.schedules.reading import MOST_FIRES
 from quarterjack.web.urls import cursor_in_url, cursor_of_url
 
 _SHOWN = 100  # names of a preview

@@ -34,9 +34,9 @@ from quarterjack.fires.context import revision_of
 from quarterjack.owner.schedules import arm as creating
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.sdk.base import UNSET
-from quarterjack.sdk.reading import Filter, walk
 from quarterjack.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
-from quarterjack.sdk.schedules import ScheduleMethods
+from quarterjack.sdk.schedules.changes import ScheduleMethods
+from quarterjack.sdk.schedules.filters import Filter, walk
 from quarterjack.sdk.session import over
 
 _BATCH = 100  # revisions that are read at once
@@ -77,8 +77,8 @@ class DeclarationMethods(ScheduleMethods):
         is among the ``warnings`` of its change.
         Raises InvalidInput, Unavailable.
         """
-        self._permit_some(Verb.READ_SCHEDULES)
-        self._permit_some(Verb.READ_PAYLOADS)
+        self._access.check_some(Verb.READ_SCHEDULES)
+        self._access.check_some(Verb.READ_PAYLOADS)
         owner = None if managed_by is None else check_name(managed_by, "managed_by")
         check_flag("adopt", adopt)
         there = {one.head.name: one for one in self._all()}
@@ -111,12 +111,12 @@ class DeclarationMethods(ScheduleMethods):
             )
         name = check_name(declared.name, "name")
         try:
-            head = self._head(name, Verb.READ_SCHEDULES)
+            head = self._access.head(name, Verb.READ_SCHEDULES)
         except NotFound:
             return self._compare(declared, {}, None, adopt=False)
         definition = revision_of(head, self.session.services).definition
         if not check_flag("keep_payload", keep_payload):
-            self._permit(Verb.READ_PAYLOADS, definition.job)
+            self._access.check(Verb.READ_PAYLOADS, definition.job)
         there = {name: _Existing(head=head, definition=definition)}
         return self._compare(declared, there, head.managed_by, adopt=False, keeps=keep_payload)
 
@@ -131,7 +131,7 @@ class DeclarationMethods(ScheduleMethods):
         check_flag("prune", prune)
         changes = list(plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])))
         for change in changes:  # all of them before the first is written
-            self._permit(_VERBS[change.act], change.job, what=f"schedule {change.name!r}")
+            self._access.check(_VERBS[change.act], change.job, what=f"schedule {change.name!r}")
         done, failed, acting = 0, dict[str, str](), self._of_one_call(Via.APPLY)
         for change in changes:
             on_change(change)
@@ -148,14 +148,14 @@ class DeclarationMethods(ScheduleMethods):
 
         Reads all schedules whose names begin with ``prefix``. Raises InvalidInput, Unavailable.
         """
-        self._permit_some(Verb.READ_SCHEDULES)
-        self._permit_some(Verb.READ_PAYLOADS)
+        self._access.check_some(Verb.READ_SCHEDULES)
+        self._access.check_some(Verb.READ_PAYLOADS)
         if not isinstance(prefix, str) or prefix:
             check_name(prefix, "prefix")
         found: dict[str | None, dict[str, Mapping[str, Any]]] = {}
         for one in self._all(prefix):
             words = self._words(one, self._payload(one.definition))
-            if "queue" not in words and self._job_queue(one.definition.job) is not None:
+            if "queue" not in words and self._checks.job_queue(one.definition.job) is not None:
                 words["queue"] = "default"  # without it, apply would take the job's queue
             found.setdefault(one.head.managed_by, {})[one.head.name] = words
         return dict(sorted(found.items(), key=lambda pair: pair[0] or ""))
@@ -177,11 +177,7 @@ class DeclarationMethods(ScheduleMethods):
             stored, keeps = (None, False) if one is None else (one.definition, keeps)
             value = None if keeps else json.loads(declared.payload)
             quiet = over(self, replace(self.session, on_unknown=odd.append))
-            request = DeclarationMethods._request_of(quiet, name, job, declared, owner, keeps=keeps)
-            compared = None if keeps else _ComparedPayload(value, self.session.services.payloads.put)
-            definition = settled(replace(request, payload=compared).define(stored), stored)
-            if keeps:
-                DeclarationMethods._check_stored(quiet, job, definition.payload, definition.payload_ref)
+            definition = DeclarationMethods._defined(quiet, name, job, declared, owner, stored, keeps=keeps)
         except (InvalidInput, JobError, Forbidden) as problem:
             return PlannedChange(name=name, act=ApplyAction.REFUSED, why=str(problem), declaration=declared)
         words = words_of(
@@ -197,6 +193,17 @@ class DeclarationMethods(ScheduleMethods):
             )
         change = plan_change(declared, words, current, job=job, managed_by=owner, adopt=adopt)
         return replace(change, warnings=tuple(odd))
+
+    def _defined(
+        self, name: str, job: str, declared: Declaration, owner: str | None, stored: Definition | None, *, keeps: bool
+    ) -> Definition:
+        """The definition that a declaration makes of the stored one. Raises InvalidInput, Forbidden."""
+        request = self._request_of(name, job, declared, owner, keeps=keeps)
+        compared = None if keeps else _ComparedPayload(json.loads(declared.payload), self.session.services.payloads.put)
+        definition = settled(replace(request, payload=compared).define(stored), stored)
+        if keeps:
+            self._checks.check_stored(job, definition.payload, definition.payload_ref)
+        return definition
 
     def _words(self, one: _Existing, payload: Any) -> dict[str, Any]:
         head, paused = one.head, True if one.head.state is ScheduleState.PAUSED else None
@@ -215,8 +222,8 @@ class DeclarationMethods(ScheduleMethods):
     def _all(self, prefix: str = "") -> Iterator[_Existing]:
         """Every schedule that is not deleted and that the caller may read with its payload, sorted by name."""
         pages = walk(self.tenant, Filter(prefix=prefix), self.session.services, cursor=None, chunk=_PAGE)
-        seen = (head for page in pages for head in self._visible(page.items, Verb.READ_SCHEDULES, _job_of))
-        heads = iter(self._visible(seen, Verb.READ_PAYLOADS, _job_of))
+        seen = (head for page in pages for head in self._access.visible(page.items, Verb.READ_SCHEDULES, _job_of))
+        heads = iter(self._access.visible(seen, Verb.READ_PAYLOADS, _job_of))
         while batch := list(islice(heads, _BATCH)):
             answer = self.session.services.schedules.revisions([(head.owner, head.revision) for head in batch])
             missing = [head.name for head in batch if (head.owner, head.revision) not in answer.found]
@@ -247,13 +254,13 @@ class DeclarationMethods(ScheduleMethods):
         declared = change.declaration
         spec = self._request_of(change.name, change.job, declared, owner).spec(paused=declared.paused is True)
         if change.revision is None:
-            self._permit(Verb.CREATE, change.job, what=f"schedule {change.name!r}")
+            self._access.check(Verb.CREATE, change.job, what=f"schedule {change.name!r}")
             creating.create(ScheduleCall(tenant=self.tenant, name=change.name), spec, self._context)
             return
         paused = change.fields.get("paused")
         if paused == (None, True):  # before the update, so that no fire of the new revision starts
             self.pause_schedule(change.name, reason=f"paused by {owner or 'apply'}", expected_revision=change.revision)
-        permit = self._permit_upsert(change.name, change.job)
+        permit = self._access.upsert_check(change.name, change.job)
         call = ScheduleCall(tenant=self.tenant, name=change.name, expected=change.revision, permit=permit)
         done = creating.upsert(call, spec, self._context)
         if paused == (True, False):

@@ -1,4 +1,4 @@
-"""What operators see of a tenant."""
+"""What all parts of ``Tenants`` use: the check of the caller, and a tenant's profile as operators see it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import LimitValue
 from quarterjack.domain.tenants.profile import Grant, TenantProfile, TenantState
-from quarterjack.domain.times import from_ms
+from quarterjack.fires.context import FireContext
+from quarterjack.sdk.session import Connected
+from quarterjack.sdk.views import view_of
+
+
+class TenantsBase(Connected):
+    """The connections of an installation, and its caller as an operator."""
+
+    def _permit(self, verb: Verb, tenant: str, *, what: str | None = None) -> None:
+        """Raises Forbidden unless the caller has a verb for a tenant. ``what``: the object of the call, if it is not the whole tenant."""
+        self.session.gate.check(tenant, self.session.caller, verb, what=what)
+
+    @property
+    def _context(self) -> FireContext:
+        return self.session.context()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,17 +50,4 @@ class Tenant:
 
 def tenant_view(profile: TenantProfile) -> Tenant:
     """The public form of a profile."""
-    return Tenant(
-        name=profile.tenant,
-        state=profile.state,
-        jobs=profile.jobs,
-        grants=profile.grants,
-        tier=profile.tier,
-        queue=profile.queue,
-        limits=profile.limits.given(),
-        description=profile.description,
-        suspension_reason=profile.suspension_reason,
-        version=profile.version,
-        created_at=from_ms(profile.created_at),
-        updated_at=from_ms(profile.updated_at),
-    )
+    return view_of(Tenant, profile, name=profile.tenant, limits=profile.limits.given())

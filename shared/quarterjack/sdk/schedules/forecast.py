@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nsmallest
+from itertools import takewhile
 from typing import Literal
 
 from quarterjack.arguments import checked_limit
 from quarterjack.domain.job import JobRef
 from quarterjack.domain.names import check_whole
-from quarterjack.domain.schedule import Head
+from quarterjack.domain.schedule import Head, Revision, ScheduleState, rule_of_head
 from quarterjack.domain.tenants.access import Verb
-from quarterjack.domain.times import DAY, from_ms, to_ms
+from quarterjack.domain.times import DAY, SECOND, from_ms, to_ms
 from quarterjack.errors import ExpressionError, InvalidInput
 from quarterjack.owner.freeze import read_freeze
+from quarterjack.ports.services import Services
 from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.cursors import Listing
-from quarterjack.sdk.forecasts.coming import Coming, coming
-from quarterjack.sdk.forecasts.spans import LENGTHS, edges_of
-from quarterjack.sdk.forecasts.views import ComingSchedule, Forecast, ForecastSpan
-from quarterjack.sdk.reading import CHUNK, TagFilter, checked_filter, walk
+from quarterjack.sdk.schedules.filters import CHUNK, TagFilter, checked_filter, walk
+from quarterjack.timing import Timetable, timetable
 from quarterjack.timing.tally import Counted, FireTally, TooDense
-from quarterjack.timing.timetables import moment
+from quarterjack.timing.timetables import Bounded, moment
 from quarterjack.timing.zones import zone as zones
+from quarterjack.timing.zones.zone import ZoneRules
 
 MOST_SCHEDULES = 10_000  # that one forecast looks at
 MOST_LISTED = 1_000
@@ -33,6 +34,51 @@ _STEPS = 1_500_000  # of cron expressions in one forecast: about 3 s
 _STEPS_OF_ONE = 200_000  # likewise for one schedule
 _UNCOUNTED = 100  # names of uncounted schedules in one forecast
 SpanWord = Literal["minute", "hour", "day"]
+LENGTHS = {"minute": 60, "hour": 3_600, "day": 86_400}  # seconds
+MOST = {"minute": 1_500, "hour": 1_500, "day": 400}  # spans: 25 hours, 62 days, 400 days
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastSpan:
+    """A minute, an hour or a day of a forecast, by the clock of its zone. The first and the last may be cut."""
+
+    start: datetime  # in the forecast's zone
+    end: datetime  # excluded
+    fires: int  # that are due in it
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComingSchedule:
+    """A schedule that fires in the time of a forecast."""
+
+    name: str
+    job: str
+    expression: str
+    timezone: str
+    fires: int  # in the time of the forecast
+    first: datetime  # of these, in the schedule's zone
+    resume_at: datetime | None = None  # UTC: it is paused now, and resumed before the first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """The fires of schedules in ``[since, until)``, by their definitions as they are now."""
+
+    since: datetime  # in the zone; never in the past
+    until: datetime  # excluded
+    timezone: str  # whose clock divides it into spans
+    by: str  # the spans: minute, hour or day
+    spans: Sequence[ForecastSpan]  # all of the time, in order
+    fires: int  # in all spans
+    firing: int  # schedules that fire
+    schedules: Sequence[ComingSchedule]  # those that fire first, by their first fire; ``listed`` at the most
+    looked_at: int  # schedules that met the conditions
+    paused: int  # of these, paused beyond ``until``: not counted
+    uncounted: Sequence[
+        str
+    ] = ()  # names of schedules with more fires than can be counted, 100 at the most: ask for a shorter time
+    frozen_until: datetime | None = None  # UTC: the tenant is frozen; what is due before starts afterwards
+    cursor: str | None = None  # pass it to forecast the schedules after these; None: these were all
 
 
 @dataclass
@@ -90,8 +136,8 @@ class ForecastMethods(SchedulerBase):
         are long. If there are more, or their fires are too many for one call, the forecast has a ``cursor``, which goes on behind the
         last. Raises InvalidInput, Unavailable.
         """
-        name = self._named_job(job)
-        self._permit(Verb.READ_SCHEDULES, name)
+        name = self._checks.named_job(job)
+        self._access.check(Verb.READ_SCHEDULES, name)
         zones.check_name(timezone)
         rules = zones.table(timezone)
         begin, end = self._time_of_forecast(since, until)
@@ -169,3 +215,85 @@ def _schedule(first: int, name: str, head: Head, fires: int) -> ComingSchedule:
         first=moment(first, head.timezone),
         resume_at=None if head.resume_at is None else from_ms(head.resume_at),
     )
+
+
+# Timetables, from the heads of schedules: reading each one's revision would take a read unit a schedule.
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A schedule with fires to come."""
+
+    head: Head
+    table: Timetable
+
+
+def coming(heads: Sequence[Head], until: int, services: Services) -> Iterator[Coming | Head]:
+    """Those that are active, or resumed before ``until`` (UTC ms), with their timetables; of the other paused ones the head.
+
+    A schedule whose rule is long is read anew; one that is changed meanwhile is left out. Raises Unavailable, ExpressionError.
+    """
+    wanted = [head for head in heads if head.state in (ScheduleState.ACTIVE, ScheduleState.PAUSED)]
+    ready = [head for head in wanted if _is_ready(head, until)]
+    revisions = _revisions([head for head in ready if head.rule is None or head.counts_from is None], services)
+    for head in wanted:
+        if not _is_ready(head, until):
+            yield head
+        elif (rule := rule_of_head(head)) is not None and head.counts_from is not None:
+            yield Coming(head, _resumed(head, timetable(rule, anchor=head.counts_from, key=head.owner)))
+        elif (found := revisions.get((head.owner, head.revision))) is not None:
+            table = timetable(found.definition.rule, anchor=found.counts_from, key=found.owner)
+            yield Coming(head, _resumed(head, table))
+
+
+def _is_ready(head: Head, until: int) -> bool:
+    if head.state is ScheduleState.ACTIVE:
+        return True
+    return head.resume_at is not None and head.resume_at < until
+
+
+def _resumed(head: Head, table: Timetable) -> Timetable:
+    """From the end of a pause on: a fire at the exact end is due."""
+    return table if head.state is ScheduleState.ACTIVE or head.resume_at is None else Bounded(table, head.resume_at)
+
+
+def _revisions(heads: Sequence[Head], services: Services) -> Mapping[tuple[str, int], Revision]:
+    keys = [(head.owner, head.revision) for head in heads]
+    return services.schedules.revisions(keys).found if keys else {}
+
+
+# Spans: minutes, hours or days by the clock of a zone.
+
+
+def edges_of(since: int, until: int, by: str, zone: ZoneRules) -> Sequence[int]:
+    """The beginnings of the spans from ``since`` to ``until`` (UTC ms), and ``until``.
+
+    An hour that the clocks repeat is two spans, one that they skip is none.
+    """
+    most = MOST[by]
+    if (until - since) // SECOND > most * LENGTHS[by]:
+        more = {"minute": "by='hour'", "hour": "by='day'", "day": "several forecasts"}[by]
+        raise InvalidInput("by", by, f"divides this time into more than {most} spans", f"ask for less time, or {more}")
+    starts = _days(since, zone) if by == "day" else _clock(since, LENGTHS[by], zone)
+    return [since, *takewhile(lambda start: start < until, starts), until]
+
+
+def _days(since: int, zone: ZoneRules) -> Iterator[int]:
+    """The days that begin after ``since``."""
+    last, day = since, zone.local(since // SECOND) // 86_400
+    while True:
+        day += 1
+        start = zone.reaches(day * 86_400) * SECOND
+        if start > last:  # a day that the zone leaves out begins with the one after it
+            yield start
+            last = start
+
+
+def _clock(since: int, length: int, zone: ZoneRules) -> Iterator[int]:
+    """The hours or minutes that begin after ``since``, and the changes of the clocks."""
+    second = since // SECOND
+    while True:
+        coming = second + length - zone.local(second) % length
+        changes = zone.changes(second, coming)
+        second = changes[0][0] if changes else coming
+        yield second * SECOND

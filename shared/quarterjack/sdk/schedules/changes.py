@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +13,12 @@ from quarterjack.domain.job import Context, JobRef
 from quarterjack.domain.names import check_flag, check_name, schedule_owner
 from quarterjack.domain.options import Options, changed
 from quarterjack.domain.policies import Overrides, split_words
-from quarterjack.domain.schedule import Definition, Head, ScheduleState
+from quarterjack.domain.schedule import Definition, Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.errors import Forbidden, InvalidInput, NotFound, shorten
 from quarterjack.owner.limits import check_priority
 from quarterjack.owner.schedules import arm as creating
-from quarterjack.owner.schedules import skip as skipping
 from quarterjack.owner.schedules import stop as closing
 from quarterjack.sdk.base import NONE, UNSET, SchedulerBase
 from quarterjack.sdk.requests import (
@@ -30,7 +28,6 @@ from quarterjack.sdk.requests import (
     either,
 )
 from quarterjack.sdk.schedule_views import Schedule, Upserted, schedule_view
-from quarterjack.sdk.views import Run
 from quarterjack.timing import Rule
 
 _T = TypeVar("_T")
@@ -69,7 +66,7 @@ class ScheduleMethods(SchedulerBase):
         ``timeout`` and ``deadline``, which override the job's own, and the options: ``queue``, ``catch_up``, ``overlap`` …
         Raises InvalidInput (ExpressionError for expression and zone), AlreadyExists, Unavailable.
         """
-        self._permit(Verb.CREATE, self._named_job(job), what=f"schedule {shorten(name, 300)}")
+        self._access.check(Verb.CREATE, self._checks.named_job(job), what=f"schedule {shorten(name, 300)}")
         request = self._request(name, job, expression, timezone, payload, description, tags, words)
         call = self._call("create_schedule", _anything, name, None, client_token, request)
         self._take(RateWord.CHANGES)
@@ -99,60 +96,43 @@ class ScheduleMethods(SchedulerBase):
         if the schedule has a payload: the view that it has read shows none.
         Raises InvalidInput, NotFound, Conflict, AlreadyExists, Forbidden, Unavailable.
         """
-        permit = self._permit_upsert(name, self._named_job(job))
+        permit = self._access.upsert_check(name, self._checks.named_job(job))
         given = _kept(payload) if check_flag("keep_payload", keep_payload) else payload
         request = self._request(name, job, expression, timezone, given, description, tags, words, managed_by)
         call = self._call("upsert_schedule", permit, name, expected_revision, client_token, request)
         spec = request.spec()
-        if keep_payload:
-            spec = self._keeping(spec, name)
-        elif payload is NONE:
-            spec = self._without_payload(spec, name)
+        if payload is NONE:
+            spec = self._without_payload(spec, name, keep=keep_payload)
         self._take(RateWord.CHANGES)
         done = creating.upsert(call, spec, self._context)
         return Upserted(schedule=schedule_view(done.head), change=str(done.change))
 
-    def _keeping(self, spec: creating.ScheduleSpec, name: str) -> creating.ScheduleSpec:
-        """The spec of a request without a payload, whose stored payload has to fit the job that it gets."""
+    def _without_payload(self, spec: creating.ScheduleSpec, name: str, *, keep: bool) -> creating.ScheduleSpec:
+        """The spec of an upsert that gives no payload. With ``keep`` the stored one stays, and has to fit the job that it gets.
+
+        Without, it is removed, but not for a caller who may not read it and therefore has not seen it.
+        """
 
         def define(present: Definition | None) -> Definition:
-            if present is None:
+            if keep and present is None:
                 raise NotFound(f"name={name!r}: there is no payload to keep")
             made = spec.definition(present)
-            if made != present:
-                self._check_stored(made.job, made.payload, made.payload_ref)
-            return made
-
-        return replace(spec, definition=define)
-
-    def _without_payload(self, spec: creating.ScheduleSpec, name: str) -> creating.ScheduleSpec:
-        """The spec of a request for no payload. It must not remove a payload that its caller may not read and therefore has not seen."""
-
-        def define(present: Definition | None) -> Definition:
-            if present is not None and present.has_payload and not self._may(Verb.READ_PAYLOADS, present.job):
+            if keep and made != present:
+                self._checks.check_stored(made.job, made.payload, made.payload_ref)
+            if (
+                not keep
+                and present is not None
+                and present.has_payload
+                and not self._access.may_read_payloads(present.job)
+            ):
                 remedy = "give a payload, keep the stored one (keep_payload=True), or ask for read-payloads"
                 problem = (
                     f"name={name!r}: you may not read its payload, so leaving it out would remove it unseen; {remedy}"
                 )
                 raise Forbidden(problem, verb=Verb.READ_PAYLOADS, tenant=self.tenant, job=present.job)
-            return spec.definition(present)
+            return made
 
         return replace(spec, definition=define)
-
-    def _permit_upsert(self, name: str, job: str | None) -> Callable[[Head | None], None]:
-        """A check of the schedule that is there, before it is created, or updated to a job. Raises Forbidden at once if neither may be."""
-        what = f"schedule {shorten(name, 300)}"
-        if not self._may(Verb.CREATE, job):
-            self._permit(Verb.UPDATE, job, what=what)
-
-        def check(head: Head | None) -> None:
-            if head is None or head.state is ScheduleState.DELETED:
-                self._permit(Verb.CREATE, job, what=what)
-            else:
-                self._permit(Verb.UPDATE, job, what=what)
-                self._permit_seen(Verb.UPDATE, head.job, what)
-
-        return check
 
     def _request(
         self,
@@ -167,11 +147,11 @@ class ScheduleMethods(SchedulerBase):
         managed_by: str | None = None,
     ) -> ScheduleRequest:
         check_name(name)
-        job_name = self._job_name(job)
+        job_name = self._checks.job_name(job)
         pending = None if payload is UNSET else self._checked(job_name, payload)
         policies, chosen = split_words(words)
-        rule, options = rule_of(expression, timezone), self._options(job_name, chosen)
-        self._may_run(job_name)
+        rule, options = rule_of(expression, timezone), self._checks.options(job_name, chosen)
+        self._checks.may_run(job_name)
         queue = self._jobs.find_queue(options.queue)
         if queue is not None and not rule.window and not rule.jitter:
             rule = replace(rule, window=queue.spread)
@@ -179,7 +159,7 @@ class ScheduleMethods(SchedulerBase):
             owner=schedule_owner(self.tenant, name),
             job=job_name,
             rule=rule,
-            overrides=self._with_job_words(job_name, policies),
+            overrides=self._checks.with_job_words(job_name, policies),
             options=options,
             description=self._text("description", description),
             tags=self._tags(tags or {}),
@@ -207,16 +187,16 @@ class ScheduleMethods(SchedulerBase):
         to a revision: changing only these makes no revision. A call that changes nothing writes nothing.
         Raises InvalidInput, NotFound, Conflict (with ``expected_revision``: if another one is current), AlreadyExists, Unavailable.
         """
-        permit = self._permit_head(Verb.UPDATE, name)
+        permit = self._access.head_check(Verb.UPDATE, name)
         if job is not None:
-            self._permit(Verb.UPDATE, self._named_job(job), what=f"schedule {shorten(name, 300)}")
-        job_name = None if job is None else self._job_name(job)
+            self._access.check(Verb.UPDATE, self._checks.named_job(job), what=f"schedule {shorten(name, 300)}")
+        job_name = None if job is None else self._checks.job_name(job)
         policies, options = split_words(words)
         checked = changed(Options(), options)  # before anything is stored
         check_priority(policies.priority, self.tenant, self.session.services, self.session.clock())
-        self._check_notified_jobs(checked, options)
+        self._checks.check_notified_jobs(checked, options)
         if checked.queue is not None:
-            self._queue_name("", checked.queue)
+            self._checks.queue_name("", checked.queue)
         pending = None if payload is UNSET else self._pending(payload, job_name)
         description = None if description is None else self._text("description", description)
         tags = None if tags is None else self._tags(tags)
@@ -227,11 +207,11 @@ class ScheduleMethods(SchedulerBase):
             if present is None:
                 raise NotFound(f"name={name!r}: there is nothing to update")
             new_job = either(job_name, present.job)
-            self._may_run(new_job)
+            self._checks.may_run(new_job)
             if pending is None:
                 text, ref = present.payload, present.payload_ref
             else:
-                self._check_payload(new_job, payload, pending.text)
+                self._checks.check_payload(new_job, payload, pending.text)
                 text, ref = pending.of_schedule(schedule_owner(self.tenant, name), present)
             given = {name: either(value, getattr(present.overrides, name)) for name, value in vars(policies).items()}
             made = Definition(
@@ -240,10 +220,10 @@ class ScheduleMethods(SchedulerBase):
                 payload=text,
                 payload_ref=ref,
                 overrides=Overrides(**given),
-                options=self._options_after(present, new_job, options),
+                options=self._checks.options_after(present, new_job, options),
             )
             if pending is None and made != present:
-                self._check_stored(new_job, text, ref)
+                self._checks.check_stored(new_job, text, ref)
             return made
 
         self._take(RateWord.CHANGES)
@@ -267,7 +247,7 @@ class ScheduleMethods(SchedulerBase):
         Running attempts continue. Raises InvalidInput, NotFound, Conflict, AlreadyExists, Unavailable (then call again to
         finish). Without ``drain`` it reads the schedule's ledger, one query for each 1 MB.
         """
-        permit = self._permit_head(Verb.PAUSE, name)
+        permit = self._access.head_check(Verb.PAUSE, name)
         check_flag("drain", drain)
         text = None if reason is None else self._text("reason", reason)
         end = end_time(until, self.session.clock())
@@ -283,13 +263,13 @@ class ScheduleMethods(SchedulerBase):
         Raises InvalidInput, NotFound, ExpressionError (it has no further fire), Conflict, AlreadyExists, Unavailable.
         """
         call = self._call(
-            "resume_schedule", self._permit_head(Verb.RESUME, name), name, expected_revision, client_token
+            "resume_schedule", self._access.head_check(Verb.RESUME, name), name, expected_revision, client_token
         )
 
         def allow(head: Head | None) -> None:
             call.check(head)
             if head is not None:
-                self._may_run(head.job)
+                self._checks.may_run(head.job)
 
         self._take(RateWord.CHANGES)
         return schedule_view(creating.resume(call, self._context, allow=allow))
@@ -306,25 +286,9 @@ class ScheduleMethods(SchedulerBase):
 
         Raises InvalidInput, NotFound (no schedule ever had this name), Conflict, AlreadyExists, Unavailable (then call again to finish).
         """
-        permit = self._permit_head(Verb.DELETE, name)
+        permit = self._access.head_check(Verb.DELETE, name)
         call = self._call("delete_schedule", permit, name, expected_revision, client_token, check_flag("drain", drain))
         closing.delete(call, self._context, drain=drain)
-
-    def skip_next(
-        self, name: str, *, expected_revision: int | Schedule | None = None, client_token: str | None = None
-    ) -> Run:
-        """Skip the next fire that has not started. Returns its run, which is SKIPPED. A second call skips the fire after it.
-
-        Nothing else of the schedule changes, and the skip survives updates and pauses. With a ``client_token`` a second call
-        within 24 hours returns the run of the first. Raises InvalidInput, NotFound, Conflict (the schedule is paused, has no
-        further fire, or another revision than ``expected_revision``), AlreadyExists, Unavailable.
-        """
-        self._permit_schedule(Verb.SKIP, name)  # also before the run of an earlier call is returned
-        call = self._call("skip_next", self._permit_head(Verb.SKIP, name), name, expected_revision, client_token)
-        text = uuid.uuid4().hex if call.token is None else f"{call.token.place}{call.token.digest}"
-        act = hashlib.sha256(text.encode()).hexdigest()[:32]
-        self._take(RateWord.CHANGES)
-        return self._run_view(skipping.skip_next(call, self._context, act=act))
 
 
 def _anything(head: Head | None) -> None:

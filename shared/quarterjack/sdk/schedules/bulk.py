@@ -9,11 +9,9 @@ has an idempotency key, the caller's ``client_token`` or one that the cursor car
 from __future__ import annotations
 
 import threading
-import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -32,22 +30,21 @@ from quarterjack.domain.job import JobRef
 from quarterjack.domain.names import check_flag
 from quarterjack.domain.schedule import Head, ScheduleState, ScheduleStateWord
 from quarterjack.domain.tenants.limits import RateWord
-from quarterjack.errors import InvalidInput, QuarterjackError, Unavailable
-from quarterjack.owner.schedules.client_tokens import remember_act, with_head_cache
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.owner.schedules.client_tokens import remember_act
 from quarterjack.owner.schedules.stop import Tags, retag, retagged
-from quarterjack.sdk.access.calls import BULK_VERBS
-from quarterjack.sdk.backfills import BackfillMethods
 from quarterjack.sdk.base import UNSET
+from quarterjack.sdk.call_verbs import BULK_VERBS
 from quarterjack.sdk.cursors import Listing
-from quarterjack.sdk.reading import CHUNK, Filter, TagFilter, checked_filter, walk
 from quarterjack.sdk.requests import refuse_secrets, token_of
-from quarterjack.sdk.schedules import ScheduleMethods
+from quarterjack.sdk.runs import RunMethods
+from quarterjack.sdk.schedules.bulk_work import AT_ONCE, BulkProgress, BulkWork, WaitingStop, with_head_cache
+from quarterjack.sdk.schedules.changes import ScheduleMethods
+from quarterjack.sdk.schedules.filters import CHUNK, Filter, TagFilter, checked_filter, walk
 from quarterjack.sdk.session import over
 
-AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
-_LATE = 0.05  # seconds: most by which a progress is late while the next start is waited for
 Act = Callable[["BulkMethods", Head, str], object]  # with the idempotency key of a trigger
-OnProgress = Callable[["BulkProgress"], object]
+OnProgress = Callable[[BulkProgress], object]
 
 BulkAction = Literal["pause", "resume", "delete", "retag", "trigger"]
 ACTIONS: Mapping[str, tuple[str, ...]] = {  # which arguments an action takes
@@ -81,16 +78,7 @@ class BulkResult:
         return len(self.done)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BulkProgress:
-    """Progress of ``bulk``."""
-
-    done: int  # schedules
-    failed: int  # schedules
-    cursor: str  # behind the schedules up to which all have ended; pass it to continue, also after a crash
-
-
-class BulkMethods(ScheduleMethods, BackfillMethods):
+class BulkMethods(ScheduleMethods, RunMethods):
     def bulk(
         self,
         action: BulkAction,
@@ -127,10 +115,10 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         pass its cursor to the call itself, which would leave out what it only counted.
         Raises InvalidInput, KeyReused (the token), and Unavailable (the listing failed; the message has the cursor).
         """
-        wanted = self._named_job(job)
+        wanted = self._checks.named_job(job)
         if not isinstance(action, str) or action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
-        self._permit(BULK_VERBS[action], wanted)
+        self._access.check(BULK_VERBS[action], wanted)
         place = {"prefix": prefix, "contains": contains, "job": wanted, "names": names}
         conditions = checked_filter(**place, state=state, tag=tag, failing=failing, managed_by=managed_by)
         if conditions == Filter():
@@ -151,7 +139,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             key = client_token or key or f"bulk-{uuid.uuid4().hex}"
         if token is not None:  # which nothing but a trigger takes
             remember_act(token, self.session.services, self.session.clock(), dry_run=dry_run)
-        work = _BulkState(
+        work = BulkWork(
             act=(lambda owner, head, key: None) if dry_run else act,
             key=key,
             listing=listing,
@@ -161,7 +149,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         pace = TokenBucket(
             checked_rate(rate, "schedules"),
             self.session.clock,
-            _Waiting(threading.Event() if stop is None else stop, work),
+            WaitingStop(threading.Event() if stop is None else stop, work),
         )
         changing = () if dry_run else CHANGES.get(action, ())
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
@@ -184,7 +172,7 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
         self,
         conditions: Filter,
         changing: Sequence[ScheduleState],
-        work: _BulkState,
+        work: BulkWork,
         pace: TokenBucket,
         pool: ThreadPoolExecutor,
         *,
@@ -233,77 +221,9 @@ class BulkMethods(ScheduleMethods, BackfillMethods):
             if len(retagged(head.tags, tags)) > MAX_TAGS:
                 raise InvalidInput("tags", dict(tags), "are too many beside those it has", f"a schedule has {MAX_TAGS}")
             owner._take(RateWord.CHANGES)
-            return retag(head, tags, owner._context, owner._permit_head(BULK_VERBS["retag"], head.name))
+            return retag(head, tags, owner._context, owner._access.head_check(BULK_VERBS["retag"], head.name))
 
         return act
-
-
-@dataclass(kw_only=True)
-class _BulkState:
-    """Actions in progress, in order of name, and the results of those that ended."""
-
-    act: Act
-    key: str  # idempotency key of triggers
-    listing: Listing
-    on_progress: OnProgress | None
-    reached: str  # the last name up to which every action has ended; "" before the first
-    done: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    going: dict[Future[object], str] = field(default_factory=dict)
-    begun: deque[str] = field(default_factory=deque)  # names after ``reached``, in order
-    ended: set[str] = field(default_factory=set)  # of these
-
-    @property
-    def cursor(self) -> str:
-        return self.listing.cursor(f"{self.reached}~{self.key}" if self.key else self.reached)
-
-    def begin(self, owner: BulkMethods, head: Head, pool: ThreadPoolExecutor) -> None:
-        self.begun.append(head.name)
-        self.going[pool.submit(self.act, owner, head, self.key)] = head.name
-
-    def settle(self, *, most: int = AT_ONCE) -> None:
-        """Record and report the actions that have ended, and wait until at most so many are in progress."""
-        while True:
-            for future in [future for future in self.going if future.done()]:
-                self._record(future)
-            if len(self.going) <= most:
-                return
-            wait(self.going, return_when=FIRST_COMPLETED)
-
-    def _record(self, future: Future[object]) -> None:
-        name = self.going.pop(future)
-        try:
-            future.result()
-            self.done.append(name)
-        except QuarterjackError as problem:  # of this schedule alone
-            self.failed[name] = str(problem)
-        self.ended.add(name)
-        while self.begun and self.begun[0] in self.ended:
-            self.reached = self.begun.popleft()
-            self.ended.remove(self.reached)
-        self.tell()
-
-    def tell(self) -> None:
-        if self.on_progress is not None:
-            self.on_progress(BulkProgress(done=len(self.done), failed=len(self.failed), cursor=self.cursor))
-
-
-class _Waiting:
-    """The caller's ``stop``. Actions that end while the next start is waited for are reported meanwhile."""
-
-    def __init__(self, stop: StopSignal, work: _BulkState) -> None:
-        self._stop, self._work = stop, work
-
-    def wait(self, timeout: float) -> bool:
-        """See ``StopSignal``."""
-        end = time.monotonic() + timeout
-        while True:
-            self._work.settle()
-            left = end - time.monotonic()
-            if self._stop.wait(max(min(left, _LATE), 0.0)):
-                return True
-            if left <= _LATE:
-                return False
 
 
 def _check_arguments(action: BulkAction, given: Mapping[str, object]) -> None:

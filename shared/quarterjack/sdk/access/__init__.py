@@ -1,1 +1,0 @@
-"""Who may call what: ``calls`` (the verb of every method), ``permits`` (the checks), ``masking`` (rows without payloads), ``lookups``."""

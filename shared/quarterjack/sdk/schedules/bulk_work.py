@@ -1,0 +1,129 @@
+"""A bulk call on its way: the actions that are under way, their results in order of name, and the heads that no action reads again."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from quarterjack.concurrency.rate_limits import StopSignal
+from quarterjack.domain.schedule import Head, Revision
+from quarterjack.errors import QuarterjackError
+from quarterjack.ports.services import Services
+from quarterjack.sdk.cursors import Listing
+from quarterjack.stores.schedules import RevisionBatch, RevisionKey, ScheduleStore
+
+AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
+_LATE = 0.05  # seconds: most by which a progress is late while the next start is waited for
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkProgress:
+    """Progress of ``bulk``."""
+
+    done: int  # schedules
+    failed: int  # schedules
+    cursor: str  # behind the schedules up to which all have ended; pass it to continue, also after a crash
+
+
+@dataclass(kw_only=True)
+class BulkWork:
+    """Actions in progress, in order of name, and the results of those that ended."""
+
+    act: Callable[[Any, Head, str], object]  # the Scheduler that acts, the schedule, the idempotency key of a trigger
+    key: str  # idempotency key of triggers
+    listing: Listing
+    on_progress: Callable[[BulkProgress], object] | None
+    reached: str  # the last name up to which every action has ended; "" before the first
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    going: dict[Future[object], str] = field(default_factory=dict)
+    begun: deque[str] = field(default_factory=deque)  # names after ``reached``, in order
+    ended: set[str] = field(default_factory=set)  # of these
+
+    @property
+    def cursor(self) -> str:
+        return self.listing.cursor(f"{self.reached}~{self.key}" if self.key else self.reached)
+
+    def begin(self, owner: object, head: Head, pool: ThreadPoolExecutor) -> None:
+        self.begun.append(head.name)
+        self.going[pool.submit(self.act, owner, head, self.key)] = head.name
+
+    def settle(self, *, most: int = AT_ONCE) -> None:
+        """Record and report the actions that have ended, and wait until at most so many are in progress."""
+        while True:
+            for future in [future for future in self.going if future.done()]:
+                self._record(future)
+            if len(self.going) <= most:
+                return
+            wait(self.going, return_when=FIRST_COMPLETED)
+
+    def _record(self, future: Future[object]) -> None:
+        name = self.going.pop(future)
+        try:
+            future.result()
+            self.done.append(name)
+        except QuarterjackError as problem:  # of this schedule alone
+            self.failed[name] = str(problem)
+        self.ended.add(name)
+        while self.begun and self.begun[0] in self.ended:
+            self.reached = self.begun.popleft()
+            self.ended.remove(self.reached)
+        self.tell()
+
+    def tell(self) -> None:
+        if self.on_progress is not None:
+            self.on_progress(BulkProgress(done=len(self.done), failed=len(self.failed), cursor=self.cursor))
+
+
+class WaitingStop:
+    """The caller's ``stop``. Actions that end while the next start is waited for are reported meanwhile."""
+
+    def __init__(self, stop: StopSignal, work: BulkWork) -> None:
+        self._stop, self._work = stop, work
+
+    def wait(self, timeout: float) -> bool:
+        """See ``StopSignal``."""
+        end = time.monotonic() + timeout
+        while True:
+            self._work.settle()
+            left = end - time.monotonic()
+            if self._stop.wait(max(min(left, _LATE), 0.0)):
+                return True
+            if left <= _LATE:
+                return False
+
+
+class HeadCache:
+    """A ``ScheduleStore`` that knows some heads and their revisions. Thread-safe."""
+
+    def __init__(self, schedules: ScheduleStore, heads: Iterable[Head]) -> None:
+        self._schedules = schedules
+        self._heads = {(head.tenant, head.name): head for head in heads}
+        keys = [(head.owner, head.revision) for head in self._heads.values()]
+        self._revisions: dict[RevisionKey, Revision] = dict(schedules.revisions(keys).found) if keys else {}
+
+    def head(self, tenant: str, name: str) -> Head | None:
+        known = self._heads.pop((tenant, name), None)
+        return self._schedules.head(tenant, name) if known is None else known
+
+    def revisions(self, keys: Iterable[RevisionKey], *, tenants: Collection[str] = (), now: int = 0) -> RevisionBatch:
+        wanted = set(keys)
+        known = {key: found for key in wanted if (found := self._revisions.pop(key, None)) is not None}
+        if len(known) == len(wanted) and not tenants:
+            return RevisionBatch(found=known)
+        answer = self._schedules.revisions(wanted - known.keys(), tenants=tenants, now=now)
+        return replace(answer, found={**known, **answer.found})
+
+    def __getattr__(self, name: str) -> Any:
+        """All other calls go to the store."""
+        return getattr(self._schedules, name)
+
+
+def with_head_cache(services: Services, heads: Sequence[Head]) -> Services:
+    """Services that answer the first read of these heads, and of their current revisions, without a request. Raises Unavailable."""
+    schedules: Any = HeadCache(services.schedules, heads)
+    return replace(services, schedules=schedules)
