@@ -99,7 +99,7 @@ _NAMES_BY_HOME = {
     "sdk.schedule_views": "Schedule",
     "sdk.tenants.erasing": "ErasureCount ErasureProgress",
     "sdk.tenants.figures": "TenantFigures",
-    "sdk.tenants.tenant_views": "Tenant",
+    "sdk.tenants.base": "Tenant",
     "sdk.tenants.tenants": "Tenants",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
     "sdk.history.log_views": "LogLine LogPage",

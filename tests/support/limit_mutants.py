@@ -101,7 +101,7 @@ LIMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a caller waits longer than its patience",
-        "sdk/job_checks.py",
+        "sdk/base.py",
         "            if refused.seconds > left:\n",
         "            if left <= 0:\n",
     ),

@@ -1188,14 +1188,14 @@ MUTANTS = (
     ),
     Mutant(
         "a description holds a secret",
-        "sdk/job_checks.py",
+        "sdk/base.py",
         "        refuse_secrets(field, lambda: text, self.tenant)\n",
         "",
         ("tests/unit/worker/execution/test_secrets.py",),
     ),
     Mutant(
         "a tag holds a secret",
-        "sdk/job_checks.py",
+        "sdk/base.py",
         '        refuse_secrets("tags", lambda: found, self.tenant)\n',
         "",
         ("tests/unit/worker/execution/test_secrets.py",),
