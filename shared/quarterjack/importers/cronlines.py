@@ -171,6 +171,8 @@ def doubtful_user(text: str) -> str | None:
         return None
     (word,) = words
     bare = word in _SERVICES - _SUBCOMMANDS and all(re.match(r"\w", second) for _, second in pairs)
+    if all(second.startswith(word) for _, second in pairs):  # hpcstats hpcstats import
+        return word if _USER.fullmatch(word) and not starts_another(word) else None
     if not bare and not all(_PROGRAM.match(second) for _, second in pairs):
         return None
     usual = word in _SERVICES or (len(pairs) > 1 and word not in _OF_PATHS and not starts_another(word))
@@ -185,10 +187,9 @@ def _first_words(text: str) -> list[tuple[str, str]]:
         if line and not line.startswith("#") and not _SETTING.fullmatch(line):
             count = CrontabForm.SYSTEM.count(line)
             words = _words(line, count)
-            if len(words) > count:
-                found.append((words[count - 1], words[count]))
-            else:
-                found.append(("", ""))
+            if not line.startswith("@") and not all(_FIELD.fullmatch(word) for word in words[:5]):
+                continue  # no entry: the rest of a line that somebody has split, for one
+            found.append((words[count - 1], words[count]) if len(words) > count else ("", ""))
     return found
 
 

@@ -172,6 +172,10 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         "stdin": line.stdin,
         "user": line.user,
     }
+    if "\\\\" in line.command:
+        notes.append(r"\\ in the command stays, as in cronie; Vixie's and BSD's cron make one backslash of it")
+    if line.command.endswith("\\"):
+        notes.append("cron does not continue a line after a backslash: the command ends here")
     skips = is_skipped_while_locked(line.command)
     state.skips = state.skips or skips
     if state.doubt:

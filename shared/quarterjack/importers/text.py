@@ -51,6 +51,7 @@ _WRAPPERS = {
     "runuser": ("ugGs", 0),
     "su": ("gGsw", 1),
 }
+_RUNNERS = {"bundle": "exec", **dict.fromkeys(("poetry", "pipenv", "uv", "pdm", "rye"), "run")}  # and their word for it
 _COMMAND_OPTION = re.compile(r"-[a-z]*c|--command")  # of su, runuser and flock
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
 _BRACED = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -173,12 +174,15 @@ def _unversioned(name: str) -> str:
 def _program(words: list[str]) -> str | None:
     while words and (
         words[0] in _KEYWORDS
+        or _RUNNERS.get(_base(words[0]), "") in words[1:2]
         or _ASSIGNMENT.fullmatch(words[0])
         or _VARIABLE.fullmatch(words[0].strip("'\""))
         or _base(words[0]) in _WRAPPERS
     ):
         first = words.pop(0)
-        if _base(first) in _WRAPPERS:
+        if _base(first) in _RUNNERS:
+            words.pop(0)
+        elif _base(first) in _WRAPPERS:
             words = _wrapped(words, *_WRAPPERS[_base(first)])
     if not words or _base(words[0]) in _GUARDS or not re.search(r"\w", words[0]):
         return None

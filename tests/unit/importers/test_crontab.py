@@ -579,6 +579,9 @@ def test_names_stay_when_a_line_is_put_in() -> None:
         ("/usr/bin/envdir /etc/env.d /usr/local/bin/backup.sh", "backup"),
         ("flock -n /tmp/x.lock /usr/bin/php /srv/d.php", "d"),
         ("/usr/bin/flock -xn /tmp/y -c 'php /srv/e.php'", "e"),
+        ("/bin/sh -lc 'cd /opt/shop && bundle exec rake congress:update'", "rake"),
+        ("poetry run python -m shop.nightly", "shop.nightly"),
+        ("bundle install", "bundle"),
     ],
 )
 def test_a_name_comes_from_what_runs_and_not_from_what_starts_it(command: str, name: str) -> None:
@@ -658,3 +661,31 @@ def test_secrets_are_looked_for_in_a_time_that_grows_with_the_length(piece: str)
     text = piece * 4000
     brief = text[: len(text) // 10]
     assert min(seconds(text) for _ in range(3)) < 40 * max(min(seconds(brief) for _ in range(3)), 1e-4)
+
+
+@pytest.mark.parametrize("line", ["0 5 * * * hpcstats hpcstats import", "0 5 * * * backuppc backuppc_nightly"])
+def test_a_word_before_a_program_of_its_name_may_be_its_user(line: str) -> None:
+    (entry,) = crontab(f"{line}\n").lines
+    assert entry.fit is Conversion.DIFFERS
+    assert "if it is the user of each line: --system, else --user" in entry.notes[0]
+    (words,) = crontab(f"{line}\n", "debian/cron.d").schedules.values()
+    assert words["payload"]["user"] == line.split()[5]
+
+
+def test_a_line_that_somebody_has_split_does_not_hide_the_users_of_the_others() -> None:
+    found = crontab("* * * * * postgres find /db/wal \\\n    -type f -mmin +60 | \\\n    xargs rm\n")
+    assert [line.fit for line in found.lines] == [Conversion.DIFFERS, Conversion.LEFT, Conversion.LEFT]
+    assert any("postgres is read as a command; if it is the user" in note for note in found.lines[0].notes)
+
+
+@pytest.mark.parametrize(
+    ("command", "note"),
+    [
+        (r"find / -name x \\; | sed 's/a\\b/c/'", "Vixie's and BSD's cron make one backslash of it"),
+        ("find /archive \\", "cron does not continue a line after a backslash"),
+    ],
+)
+def test_a_command_that_crons_read_differently_is_told(command: str, note: str) -> None:
+    (entry,) = crontab(f"0 5 * * * {command}\n").lines
+    assert entry.fit is Conversion.DIFFERS
+    assert any(note in found for found in entry.notes)
