@@ -7,7 +7,6 @@ environment that a crontab sets goes into each payload. The notes say what cron 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,13 +95,8 @@ def read_crontab(
 
 
 def _names(commands: Sequence[str]) -> dict[str, str]:
-    """The name of each command: its program. Different commands of one program get a hash, so that no line moves the name of another."""
-    programs = {command: program_of(command) for command in commands}
-    counted = Counter(programs.values())
-    return {
-        command: program if counted[program] == 1 else f"{program}-{stable(command) % 16**4:04x}"
-        for command, program in programs.items()
-    }
+    """The name of each command: its program and a hash of it all, so that no other line decides about it."""
+    return {command: f"{program_of(command)}-{stable(command) % 16**4:04x}" for command in commands}
 
 
 def _setting(line: CrontabSetting, state: _State, found: Collector) -> None:

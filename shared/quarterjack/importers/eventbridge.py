@@ -126,12 +126,11 @@ def _item(node: YamlNode, now: datetime, found: Collector, jobs: _Jobs) -> None:
             how = f"aws scheduler get-schedule --name {name}{place}"
             found.left(node.line, text, f"list-schedules does not say when it is due: {how}")
         return
-    targets = manifest.all("Targets") or [
-        node.get("Target") or YamlNode({}, node.line, node.place, f"{node.path}.Target")
-    ]
+    of_rule = manifest.all("Targets")
+    targets = of_rule or [node.get("Target") or YamlNode({}, node.line, node.place, f"{node.path}.Target")]
     for target in targets:
-        of_several = f"{text}/{manifest.text('Id', of=target)}" if len(targets) > 1 else text  # their order may change
-        item = _Item(Manifest(node, _RULES), node, target, of_several, expression)
+        full = f"{text}/{manifest.text('Id', of=target)}" if of_rule else text  # whatever other targets there are
+        item = _Item(Manifest(node, _RULES), node, target, full, expression)
         for other in targets:
             if other is not target:
                 item.manifest.take(other)  # it becomes a schedule of its own

@@ -50,17 +50,17 @@ def test_a_crontab_is_reported_line_by_line_and_written(typed: Type) -> None:
     assert done.code == 1, "an entry was not taken over"
     assert done.out.splitlines()[:6] == [
         "crontab.txt: a user's crontab, without users in it",
-        "    1  differs     -               MAILTO=ops",
+        "    1  differs     -                    MAILTO=ops",
         "       nothing is mailed to ops: to be told of failures give the schedules on_failure: (an SNS topic)",
-        "    3  exact       crontab/backup  30 2 * * * /opt/backup.sh --all",
-        "    4  not mapped  -               @reboot /opt/hello",
+        "    3  exact       crontab/backup-0dd6  30 2 * * * /opt/backup.sh --all",
+        "    4  not mapped  -                    @reboot /opt/hello",
         "       runs when cron starts, which is at no time; start it with the worker or the machine (systemd)",
     ]
     assert "3 lines: 1 exact, 1 differs, 1 not mapped; 1 schedules" in done.err
     assert files() == ["jobs.py", "schedules.schema.json", "schedules.yaml"]
     (document,) = read(Path("schedules.yaml").read_text(), "schedules.yaml")
     (declared,) = document.declarations
-    assert (document.managed_by, declared.name, declared.job) == ("crontab/crontab", "crontab/backup", "command")
+    assert (document.managed_by, declared.name, declared.job) == ("crontab/crontab", "crontab/backup-0dd6", "command")
     assert declared.description == "every night"
     assert stat.S_IMODE(Path("schedules.yaml").stat().st_mode) == 0o644
 
@@ -120,7 +120,7 @@ def test_a_program_gets_a_line_of_json_for_each_line_and_a_summary(typed: Type) 
     *lines, summary = [json.loads(line) for line in done.out.splitlines()]
     assert [(line["line"], line["fit"], line["name"]) for line in lines] == [
         (1, "differs", None),
-        (3, "exact", "crontab/backup"),
+        (3, "exact", "crontab/backup-0dd6"),
         (4, "not mapped", None),
     ]
     assert summary["schedules"] == 1
@@ -131,7 +131,7 @@ def test_a_program_gets_a_line_of_json_for_each_line_and_a_summary(typed: Type) 
 def test_standard_input_system_and_shadow(typed: Type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"0 5 * * * alice /opt/sweep\n")))
     assert typed("import", "crontab", "-", "--system", "--shadow").code == 0
-    words = yaml.safe_load(Path("schedules.yaml").read_text())["schedules"]["crontab/sweep"]
+    (words,) = yaml.safe_load(Path("schedules.yaml").read_text())["schedules"].values()
     assert (words["payload"]["user"], words["shadow"]) == ("alice", True)
 
 
