@@ -215,10 +215,10 @@ def test_what_eventbridge_has_is_asked_of_its_api(
         "shop/sync-0": "rate(1 hours)",
         "shop/sync-1": "rate(2 hours)",
         "shop/sync-2": "rate(3 hours)",
-        "hourly": "rate(1 hour)",
+        "hourly/1": "rate(1 hour)",
     }
     assert found["shop/sync-0"]["rule"] == {"window": 300}
-    assert (found["hourly"]["paused"], found["hourly"]["payload"]) == (True, [1])
+    assert (found["hourly/1"]["paused"], found["hourly/1"]["payload"]) == (True, [1])
     assert set(of_group["schedules"]) == {"shop/sync-0", "shop/sync-1", "shop/sync-2"}
 
 
