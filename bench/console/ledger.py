@@ -30,7 +30,7 @@ from quarterjack.stores.agenda import entry_put
 from quarterjack.stores.audit import line_row
 from quarterjack.stores.dead_index import dead_put
 from quarterjack.stores.rows import present, run_row
-from quarterjack.stores.schedules import head_row, revision_row
+from quarterjack.stores.schedule_rows import head_row, revision_row
 from quarterjack.stores.tables import AUDIT, REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
 from quarterjack.testing import ManualClock
 from quarterjack.testing.memory.stream import StreamedTable

@@ -31,14 +31,15 @@ from quarterjack.stores.audit import Audit
 from quarterjack.stores.dead_index import DeadIndex
 from quarterjack.stores.history.books import History
 from quarterjack.stores.ledger import Ledger
-from quarterjack.stores.leftovers import Leftovers
 from quarterjack.stores.records import Records
 from quarterjack.stores.schedules import ScheduleStore
+from quarterjack.stores.siblings import Siblings
 from quarterjack.stores.tables import RUNS, TABLES, TableDefinition
 from quarterjack.stores.tenants.api_keys import ApiKeyStore
 from quarterjack.stores.tenants.erasures import ErasureStore
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.usage import TenantUsage
+from quarterjack.stores.upkeep import Upkeep
 from quarterjack.ticker.fan_out import HandOver
 
 _LOGS_TIMEOUT = 10  # seconds: shorter than what API Gateway waits
@@ -69,6 +70,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
     return Services(
         schedules=ScheduleStore(tables, tenants),
         ledger=Ledger(tables, retention=retention),
+        siblings=Siblings(tables, retention=retention),
         agenda=agenda,
         work=SqsWorkQueue(
             sqs,
@@ -84,7 +86,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         dead=SqsDeadQueue(sqs, settings.queue("dead")),
         dead_index=DeadIndex(tables),
         records=Records(tables),
-        leftovers=Leftovers(tables),
+        upkeep=Upkeep(tables),
         history=History(tables, retention=retention),
         stream=DynamoRunStream(
             dynamodb, settings.table(RUNS.suffix), partial(Client, "dynamodbstreams", settings, session)

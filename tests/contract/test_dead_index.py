@@ -202,7 +202,7 @@ def test_the_ledger_takes_no_line_for_a_run(services: Services) -> None:
     (line,) = read(services)
     listed = services.ledger.page(line.owner, after=None, upto=None, limit=9, cursor=None, newest_first=False)
     assert list(listed.items) == []
-    assert [r.ref for r in services.ledger.unfinished(dict.fromkeys(range(4), ""), segments=4)[0]] == [run.ref]
+    assert [r.ref for r in services.upkeep.unfinished(dict.fromkeys(range(4), ""), segments=4)[0]] == [run.ref]
 
 
 def test_burying_a_run_leaves_the_time_of_its_death(services: Services) -> None:

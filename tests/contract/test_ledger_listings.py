@@ -23,7 +23,7 @@ def runs(services: Services) -> list[RunRow]:
     made = [a_run(fire) for fire in FIRES]
     services.ledger.claim([*made, a_run(NOON, owner=OWNER + "2"), a_run(NOON, owner="acme/repor")])
     for number in (1, 2):
-        services.ledger.record(an_attempt(made[3], number=number))
+        services.siblings.record(an_attempt(made[3], number=number))
     return made
 
 
@@ -113,21 +113,21 @@ def test_the_latest_come_first_and_only_as_far_as_asked(services: Services, runs
 
 def test_attempts_come_back_oldest_first_and_whole(services: Services, runs: list[RunRow]) -> None:
     kept = [an_attempt(runs[3], number=number) for number in (1, 2)]
-    assert list(services.ledger.attempts(runs[3].ref)) == kept
-    assert list(services.ledger.attempts(runs[4].ref)) == []
+    assert list(services.siblings.attempts(runs[3].ref)) == kept
+    assert list(services.siblings.attempts(runs[4].ref)) == []
 
 
 def test_a_last_attempt_has_no_next(services: Services) -> None:
     last = an_attempt(a_one_off(), number=3, next_attempt_at=None)
-    services.ledger.record(last)
-    assert list(services.ledger.attempts(last.run)) == [last]
+    services.siblings.record(last)
+    assert list(services.siblings.attempts(last.run)) == [last]
 
 
 def test_ten_attempts_are_in_order(services: Services) -> None:
     run = a_one_off("many")
     for number in range(12, 0, -1):
-        services.ledger.record(an_attempt(run, number=number))
-    assert [attempt.number for attempt in services.ledger.attempts(run.ref)] == list(range(1, 13))
+        services.siblings.record(an_attempt(run, number=number))
+    assert [attempt.number for attempt in services.siblings.attempts(run.ref)] == list(range(1, 13))
 
 
 @pytest.mark.parametrize("rows", [1, 4, 100])
@@ -138,9 +138,9 @@ def test_pages_of_unfinished_runs_are_bounded_and_go_on_where_they_ended(
     services.ledger.move(runs[0].ref, succeed(fence=1, now=NOON, expires=NOON + HOUR))
     parts, seen, calls = dict.fromkeys(range(2), ""), list[RunRow](), 0
     while parts:
-        found, parts = services.ledger.unfinished(parts, segments=2, rows=rows)
+        found, parts = services.upkeep.unfinished(parts, segments=2, rows=rows)
         assert len(found) <= 2 * rows
         seen, calls = [*seen, *found], calls + 1
-    assert {run.ref for run in seen} == {run.ref for run in services.ledger.runs(segment=0, segments=1)} - {runs[0].ref}
+    assert {run.ref for run in seen} == {run.ref for run in services.upkeep.runs(segment=0, segments=1)} - {runs[0].ref}
     assert len(seen) == len({run.ref for run in seen}) == 13
     assert calls >= 12 // (2 * rows)

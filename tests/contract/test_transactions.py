@@ -9,7 +9,7 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.state.lease import lease, succeed
-from quarterjack.stores.ledger import CommitResult
+from quarterjack.stores.siblings import CommitResult
 
 from tests.support.builders import NOON, a_one_off
 from tests.support.engines import Engine
@@ -41,7 +41,7 @@ def leased(engine: Engine, run: RunRow) -> RunRef:
 def commit(
     engine: Engine, ref: RunRef, items: list[dict[str, Any]], *, fence: int = 1, step: str = "s"
 ) -> CommitResult:
-    return engine.services.ledger.commit(ref, fence=fence, step=step, text='"done"', expires=NOON, items=items)
+    return engine.services.siblings.commit(ref, fence=fence, step=step, text='"done"', expires=NOON, items=items)
 
 
 def test_items_and_step_are_written_together_once(engine: Engine, table: str) -> None:
@@ -49,7 +49,7 @@ def test_items_and_step_are_written_together_once(engine: Engine, table: str) ->
     items = [put("a", table=table, new=True), put("b", table=table)]
     assert commit(engine, ref, items) == CommitResult(committed=True)
     assert keys(engine, table) == ["a", "b"]
-    assert engine.services.ledger.beside(ref).steps == {"s": '"done"'}
+    assert engine.services.siblings.read(ref).steps == {"s": '"done"'}
     assert commit(engine, ref, [put("c", table=table)]) == CommitResult(recorded=True)
     assert commit(engine, ref, items) == CommitResult(recorded=True), (
         "although its own condition does not hold any more"
@@ -63,7 +63,7 @@ def test_who_has_lost_the_run_writes_nothing(engine: Engine, table: str) -> None
     engine.services.ledger.move(ref, succeed(fence=1, now=NOON, expires=2 * NOON))
     assert commit(engine, ref, [put("a", table=table)]) == CommitResult(), "the run has ended"
     assert keys(engine, table) == []
-    assert engine.services.ledger.beside(ref).steps == {}
+    assert engine.services.siblings.read(ref).steps == {}
 
 
 def test_an_item_whose_condition_does_not_hold_is_named_and_nothing_is_written(engine: Engine, table: str) -> None:
@@ -72,7 +72,7 @@ def test_an_item_whose_condition_does_not_hold_is_named_and_nothing_is_written(e
     items = [put("a", table=table), put("there", table=table, new=True), put("b", table=table)]
     assert commit(engine, ref, items) == CommitResult(refused=1)
     assert keys(engine, table) == ["there"]
-    assert set(engine.services.ledger.beside(ref).steps) == {"first"}
+    assert set(engine.services.siblings.read(ref).steps) == {"first"}
 
 
 def test_tables_of_quarterjack_and_none_at_all_are_refused(engine: Engine) -> None:
@@ -87,7 +87,7 @@ def test_tables_of_quarterjack_and_none_at_all_are_refused(engine: Engine) -> No
             commit(engine, ref, [put("a", table=name)])
     with pytest.raises((Misconfigured, InvalidInput), match="nowhere"):
         commit(engine, ref, [put("a", table="nowhere")])
-    assert engine.services.ledger.beside(ref).steps == {}
+    assert engine.services.siblings.read(ref).steps == {}
 
 
 def test_every_action_of_dynamodb(engine: Engine, table: str) -> None:

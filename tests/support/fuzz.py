@@ -27,7 +27,7 @@ from quarterjack.sdk.cursors import Listing
 from quarterjack.stores.dead_index import dead_of
 from quarterjack.stores.records import record_of
 from quarterjack.stores.rows import entry_of, run_of
-from quarterjack.stores.schedules import freeze_of, head_of, revision_of
+from quarterjack.stores.schedule_rows import freeze_of, head_of, revision_of
 from quarterjack.timing import Rule, fires, timetable
 
 NOON = 1_777_896_000_000

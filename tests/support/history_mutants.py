@@ -183,7 +183,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the bodies of large pages are not stored",
         "stores/history/books.py",
-        '        self._store("append", [self._row(page, body=True) for page in large])  # before what names them\n',
+        '        self._store("append", [page_row(page, body=True) for page in large])  # before what names them\n',
         "",
     ),
     # Events and lines.

@@ -1072,14 +1072,14 @@ MUTANTS = (
     ),
     Mutant(
         "a stale worker's transaction is written",
-        "stores/ledger.py",
+        "stores/siblings.py",
         'only_if=held(fence), kind="check")',
-        'only_if=in_state(RunState.RUNNING), kind="check")',
+        'only_if=held(fence).parts[0], kind="check")',
         TRANSACTIONS,
     ),
     Mutant(
         "a transaction whose response was lost is taken for refused",
-        "stores/ledger.py",
+        "stores/siblings.py",
         "        if 1 in refused:\n            return CommitResult(recorded=True)\n",
         "",
         TRANSACTIONS,

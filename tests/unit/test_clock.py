@@ -158,7 +158,7 @@ def test_a_row_ends_after_it_began_and_expires_a_retention_later_whatever_the_cl
     assert off == [-YEAR]
     row = world.memory.row(parse_run_id(run.id))
     assert row is not None
-    attempts = world.services.ledger.attempts(world.memory.runs()[0].ref)
+    attempts = world.services.siblings.attempts(world.memory.runs()[0].ref)
     assert all(attempt.ended_at >= attempt.started_at >= began for attempt in attempts)
     if job == "bad":
         assert row["not_before"] >= began

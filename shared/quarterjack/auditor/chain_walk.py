@@ -246,7 +246,7 @@ def _retire(head: Head, context: FireContext, found: Retired) -> None:
         log.info("audit.retired", extra={"tenant": head.tenant, "schedule": head.name})
         found.schedules += 1
         head = after
-    removed = services.leftovers.remove_revisions(head.owner, upto=head.revision, most=_REVISIONS)
+    removed = services.upkeep.remove_revisions(head.owner, upto=head.revision, most=_REVISIONS)
     found.revisions += removed
     if removed < _REVISIONS:
         cleared = replace(head, clearing=False, version=head.version + 1)
@@ -255,6 +255,6 @@ def _retire(head: Head, context: FireContext, found: Retired) -> None:
 
 def _is_referred_to(head: Head, context: FireContext) -> bool:
     services = context.services
-    return services.leftovers.has_runs(head.owner) or any(
+    return services.upkeep.has_runs(head.owner) or any(
         backfill.state not in ENDED for backfill in backfills_of(head.owner, services)
     )

@@ -46,7 +46,7 @@ def check_history(services: Services, *, clock: Clock, random: Random, sample: i
         found.compared += 1
         if _is_listed(run, services):
             continue
-        if services.ledger.relist(run.ref, now=clock()):
+        if services.upkeep.relist(run.ref, now=clock()):
             found.relisted += 1
             log.error("audit.relisted", extra={"run_id": str(run.ref), "state": str(run.state)})
     return found
@@ -69,7 +69,7 @@ def _rows(services: Services, random: Random) -> Iterator[RunRow]:
     for parts, tried in _PARTS:
         first = random.randrange(parts)
         for number in range(first, first + tried):
-            yield from services.ledger.runs(segment=number % parts, segments=parts)
+            yield from services.upkeep.runs(segment=number % parts, segments=parts)
 
 
 def _begin_of(tenant: str, services: Services, now: int) -> int:

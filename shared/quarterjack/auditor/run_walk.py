@@ -29,7 +29,7 @@ from quarterjack.fires.context import FAR, FireContext, TickCounts, find_revisio
 from quarterjack.fires.plan import gaps_before, record_missed, timetable_of
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.catch_up import covers, oldest_to_run
-from quarterjack.stores.leftovers import MOST_KEYS
+from quarterjack.stores.upkeep import MOST_KEYS
 from quarterjack.timing import fires
 
 log = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class LedgerWalk:
         first = progress.segment % self._segments
         group = range(first, min(first + self._most, self._segments))
         begun = {number: progress.parts[str(number)] for number in group if str(number) in progress.parts}
-        rows, rest = self._state.services.ledger.unfinished(begun or dict.fromkeys(group, ""), segments=self._segments)
+        rows, rest = self._state.services.upkeep.unfinished(begun or dict.fromkeys(group, ""), segments=self._segments)
         for run in rows:
             if is_stuck(run, self._state.clock() - WINDOW):
                 self._state.guarded({"run_id": str(run.ref)}, partial(self._resend, run.ref))
@@ -221,4 +221,4 @@ def _of_schedules(keys: Sequence[str], services: Services) -> Iterator[str]:
     for owner, group in groupby(keys, owner_of_object):
         if isinstance(owner, str):
             found = list(group)
-            yield from sorted(set(found) - services.leftovers.named(owner, found))
+            yield from sorted(set(found) - services.upkeep.named(owner, found))

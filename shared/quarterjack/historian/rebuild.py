@@ -137,7 +137,7 @@ class _Rebuilding:
     # What is missing.
 
     def _add(self, segment: int) -> None:
-        runs = self._missing(self._services.ledger.runs(segment=segment, segments=SEGMENTS, tenant=self._spec.tenant))
+        runs = self._missing(self._services.upkeep.runs(segment=segment, segments=SEGMENTS, tenant=self._spec.tenant))
         while batch := list(islice(runs, _BATCH)):
             answer = self._services.ledger.look(
                 [ref for _, ref in batch]

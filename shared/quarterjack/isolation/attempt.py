@@ -29,7 +29,7 @@ from quarterjack.isolation.wire import (
     unpacked_bytes,
 )
 from quarterjack.state.retry import is_permanent
-from quarterjack.stores.ledger import CommitResult
+from quarterjack.stores.siblings import CommitResult
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.execution.perform import timeout_of, watch
 from quarterjack.worker.execution.run_store import RunStore

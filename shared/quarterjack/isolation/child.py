@@ -35,7 +35,7 @@ from quarterjack.masking import of_line
 from quarterjack.payload_types import payload_type_of
 from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec
-from quarterjack.stores.ledger import CommitResult
+from quarterjack.stores.siblings import CommitResult
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.perform import call, failure_of, job_context
 from quarterjack.worker.execution.run_store import RunStore

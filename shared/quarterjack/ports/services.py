@@ -21,13 +21,14 @@ if TYPE_CHECKING:  # a process loads only the stores and ports that it uses
     from quarterjack.stores.dead_index import DeadIndex
     from quarterjack.stores.history.books import History
     from quarterjack.stores.ledger import Ledger
-    from quarterjack.stores.leftovers import Leftovers
     from quarterjack.stores.records import Records
     from quarterjack.stores.schedules import ScheduleStore
+    from quarterjack.stores.siblings import Siblings
     from quarterjack.stores.tenants.api_keys import ApiKeyStore
     from quarterjack.stores.tenants.erasures import ErasureStore
     from quarterjack.stores.tenants.profiles import TenantStore
     from quarterjack.stores.tenants.usage import TenantUsage
+    from quarterjack.stores.upkeep import Upkeep
 
 Clock = Callable[[], int]  # UTC ms
 
@@ -38,6 +39,7 @@ class Services:
 
     schedules: ScheduleStore
     ledger: Ledger
+    siblings: Siblings  # of runs
     agenda: Agenda
     work: WorkQueue
     dead: DeadQueue
@@ -45,7 +47,7 @@ class Services:
     payloads: Payloads
     archive: Archive
     records: Records
-    leftovers: Leftovers
+    upkeep: Upkeep
     history: History
     stream: RunStream
     audit: Audit

@@ -178,7 +178,7 @@ class RunMethods(SchedulerBase):
         """
         run = self._access.read_run(run_id, Verb.READ_RUNS)
         may_see = self._access.may(Verb.READ_PAYLOADS, run.job)
-        beside = self.session.services.ledger.beside(run.ref)
+        beside = self.session.services.siblings.read(run.ref)
         result = beside.result if run.result_ref == "beside" else run.result
         if may_see and run.result_ref not in (None, "beside"):
             result = self._stored(str(run.result_ref))

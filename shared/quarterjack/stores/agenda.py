@@ -58,9 +58,8 @@ class Agenda:
         except Unavailable as problem:
             if known is None or fresh:
                 raise
-            log.warning(
-                "layout.unread", extra={"error": str(problem)}
-            )  # an older one leads to shards that tickers read
+            log.warning("layout.unread", extra={"error": str(problem)})
+            # An older layout leads to shards that tickers read.
             found = known[1]
         self._known = now, found
         return found

@@ -82,9 +82,8 @@ class ShutDays:
     """The days of which ``shut`` was called, by their gates."""
 
     days: frozenset[int]
-    damaged: Mapping[int | None, str] = field(
-        default_factory=dict
-    )  # by day: what is wrong with its gates; None: no day is known
+    # By day the damage of its gates; None: no day is known.
+    damaged: Mapping[int | None, str] = field(default_factory=dict)
 
 
 class Audit:

@@ -1,37 +1,32 @@
-"""The ledger: claims, transitions and reads of runs, and the rows beside a run's row."""
+"""The ledger: claims, transitions and reads of runs."""
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import islice
 from typing import Any
 
 from quarterjack.domain.audit import AuditLineRow
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import TERMINAL, WAITING, AgendaEntry, FailedAttemptRow, RunRow, RunState, SiblingRows
-from quarterjack.domain.times import DAY, SECOND, stamp
-from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError, Unavailable, Unreadable
-from quarterjack.state.transition import Compare, Condition, OneOf, Transition, all_of, held, holds, in_state
+from quarterjack.domain.run import AgendaEntry, RunRow, RunState
+from quarterjack.domain.times import stamp
+from quarterjack.errors import Unavailable, Unreadable
+from quarterjack.state.transition import Transition, holds, in_state
 from quarterjack.stores.agenda import entry_delete, entry_put
 from quarterjack.stores.audit import transact
 from quarterjack.stores.paging import RowPage
-from quarterjack.stores.rows import attempt_row, beside_prefix, claim_row, readable_runs, run_of, run_row, sibling_rows
+from quarterjack.stores.rows import claim_row, readable_runs, run_key, run_of, run_ref, run_row
+from quarterjack.stores.siblings import beside_prefix
 from quarterjack.stores.tables import (
     RUNS,
     Answer,
-    JobItems,
     Row,
     RowQuery,
     RowTables,
     RowWrite,
-    ScanPart,
-    begins_with,
     put_new,
-    table_of_item,
 )
 from quarterjack.values import value
 
@@ -43,14 +38,8 @@ Moves = Sequence[tuple[RunRef, Transition]]
 INLINE_PAYLOAD = 400
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
 _BEYOND = "\x7f"  # sorts after all rows of an instant: fires, triggers, backfills
-_SCANNED = (
-    5_000  # rows of a page of a scan: more than the 1 MiB that DynamoDB reads for one, so that its size is the bound
-)
 _FEW = 5  # rows of a query for the latest runs
 _SUCCESSES = 100  # rows of a query for a success
-_RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
-_ENDED = OneOf("state", tuple(sorted(TERMINAL)))
-_UNFINISHED = OneOf("state", tuple(sorted(WAITING | {RunState.RUNNING})))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,23 +65,6 @@ class TransitionResult:
 
     applied: bool
     run: RunRow | None
-
-
-class BesideKind(StrEnum):
-    """The kinds of sibling rows that a job writes beside its run's row."""
-
-    STEP = "step"  # the result of one step; recorded once
-    CHECKPOINT = "checkpoint"  # the state from which the next slice continues; each replaces the last
-    RESULT = "result"  # a result too large for the row
-
-
-@value(kw_only=True)
-class CommitResult:
-    """The answer to a job's transaction; nothing was written unless it is ``committed``."""
-
-    committed: bool = False
-    recorded: bool = False  # the step of that name was recorded before
-    refused: int | None = None  # the place of the job's first item whose condition does not hold
 
 
 class Ledger:
@@ -126,7 +98,7 @@ class Ledger:
         claim = put_new(RUNS, claim_row(run, self._retention))
         if transact(self._tables, "claim", [claim], f"run {run.ref}", line):
             return None
-        row = self._tables.get("claimed", RUNS, **_key(run.ref))
+        row = self._tables.get("claimed", RUNS, **run_key(run.ref))
         if row is None:
             raise Unavailable(f"run {run.ref} is being written by another process; try again")
         return run_of(row)
@@ -143,7 +115,7 @@ class Ledger:
         row, about = run_row(run), f"run {run.ref}"
         if len(str(row.get("payload", "")).encode()) > INLINE_PAYLOAD:
             # In one transaction: a payload without its run could be taken for another's.
-            sibling = _key(_payload_ref(run.ref)) | {"payload": row.pop("payload")}
+            sibling = run_key(_payload_ref(run.ref)) | {"payload": row.pop("payload")}
             writes = [put_new(RUNS, row | {"payload_beside": True}), RowWrite(table=RUNS, row=sibling, kind="put")]
             applied = transact(self._tables, "submit", writes, about, line)
         elif line is not None:
@@ -166,7 +138,7 @@ class Ledger:
         """
         applied, row = self._moved(ref, transition, line)
         if applied and row and "payload_beside" in row and "ttl" in transition.changes:
-            expiry = _key(_payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
+            expiry = run_key(_payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
             self._tables.write("expire_payload", RowWrite(table=RUNS, row=expiry))
         return _result(transition, (applied, row))
 
@@ -227,10 +199,10 @@ class Ledger:
 
     def _whole(self, verb: str, ref: RunRef) -> Row | None:
         """A run's row with the payload that lies beside it."""
-        row = self._tables.get(verb, RUNS, **_key(ref))
+        row = self._tables.get(verb, RUNS, **run_key(ref))
         if row is None or "payload_beside" not in row:
             return row
-        return _with_payload(row, self._tables.get("read_payload", RUNS, **_key(_payload_ref(ref))))
+        return _with_payload(row, self._tables.get("read_payload", RUNS, **run_key(_payload_ref(ref))))
 
     def look(self, refs: Sequence[RunRef], *, whole: bool = False) -> BatchReadResult:
         """Runs in batches; with the payloads in sibling rows if ``whole``, which are a second batch where there are any."""
@@ -246,43 +218,10 @@ class Ledger:
         return BatchReadResult(found=found, unanswered=frozenset(rows.keys() - found.keys()) | unread)
 
     def _read_all(self, verb: str, refs: Sequence[RunRef]) -> tuple[dict[RunRef, Row], frozenset[RunRef]]:
-        rows, unread = self._tables.read(verb, RUNS, [_key(ref) for ref in refs])
-        return {_ref(row): row for row in rows}, frozenset(map(_ref, unread))
+        rows, unread = self._tables.read(verb, RUNS, [run_key(ref) for ref in refs])
+        return {run_ref(row): row for row in rows}, frozenset(map(run_ref, unread))
 
     # Listings.
-
-    def unfinished(
-        self, parts: Mapping[int, str], *, segments: int, rows: int | None = None
-    ) -> tuple[list[RunRow], dict[int, str]]:
-        """A page of each of these parts of the ledger, side by side: its runs that are not terminal.
-
-        ``parts``: numbers from 0 to ``segments`` - 1, each with the cursor that an earlier call gave, or "" for its beginning. The second
-        value has the cursors of those that are not at their end. A page is at most 1 MiB and ``rows`` rows, those of ended runs included.
-        Read with eventual consistency.
-        """
-        places = [
-            ScanPart(number=number, parts=segments, after=json.loads(cursor) if cursor else None)
-            for number, cursor in parts.items()
-        ]
-        most = _SCANNED if rows is None else rows
-        pages = self._tables.scan_parts("unfinished", RUNS, places, only=_UNFINISHED, limit=most, eventual=True)
-        ends = zip(parts, pages, strict=True)
-        found = readable_runs(row for part, _ in pages for row in part)
-        return list(found), {number: json.dumps(last) for number, (_, last) in ends if last is not None}
-
-    def runs(self, *, segment: int, segments: int, tenant: str | None = None) -> Iterator[RunRow]:
-        """All runs of one segment of the ledger, or those of one tenant among them, read with eventual consistency."""
-        only: Condition = Compare(
-            "rev", ">=", 0
-        )  # rows beside a run, records and lines of the index of dead runs have none
-        if tenant is not None:  # "0" comes after "/"
-            only = all_of(only, Compare("owner", ">=", f"{tenant}/"), Compare("owner", "<", f"{tenant}0"))
-        return readable_runs(self._tables.scan("runs", RUNS, only=only, part=(segment, segments)))
-
-    def relist(self, ref: RunRef, *, now: int) -> bool:
-        """Mark an ended run, so that its row passes the stream again; False if it has not ended."""
-        write = RowWrite(table=RUNS, row=_key(ref) | {"relisted": now}, only_if=_ENDED)
-        return self._tables.write("relist", write)[0]
 
     def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[RunRow]:
         """QUEUED runs of a schedule with fires in ``(after, upto]`` (UTC ms; None: unbounded), oldest first."""
@@ -334,59 +273,9 @@ class Ledger:
             return iter(())
         return self._tables.rows(verb, RowQuery(table=RUNS, partition=owner, first=first, last=last, **how))
 
-    # Siblings of a run.
-
-    def record(self, attempt: FailedAttemptRow) -> None:
-        """Put the immutable row of a failed attempt."""
-        row = attempt_row(attempt, (attempt.ended_at + self._retention + _RETRY_SPAN) // SECOND)
-        self._tables.write("record", RowWrite(table=RUNS, row=row, kind="put"))
-
-    def attempts(self, ref: RunRef) -> Sequence[FailedAttemptRow]:
-        """The failed attempts of a run, oldest first."""
-        return self.beside(ref).attempts
-
-    def keep(self, ref: RunRef, *, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> bool:
-        """Put a sibling row of a run, in one transaction with the check that the lease of this ``fence`` still holds the run.
-
-        False, and nothing is written, if it does not, or if a STEP of that ``name`` exists. ``text`` is JSON, ``expires`` is UTC ms.
-        """
-        writes = _kept(ref, fence, kind, name, text, expires)
-        # A heartbeat on the run's row is a conflict.
-        return self._tables.transact(f"keep {kind}", writes, f"{kind} {name!r} of run {ref}")
-
-    def commit(
-        self, ref: RunRef, *, fence: int, step: str, text: str, expires: int, items: Sequence[Mapping[str, Any]]
-    ) -> CommitResult:
-        """Record a step as ``keep`` does, in one transaction with a job's own ``items`` (as boto3's ``transact_write_items`` takes them).
-
-        Raises InvalidInput for items that DynamoDB does not take, or of a table of Quarterjack's; Misconfigured, Unavailable.
-        """
-        writes = _kept(ref, fence, BesideKind.STEP, step, text, expires)
-        try:
-            refused = self._tables.commit("commit", writes, items, f"transaction {step!r} of run {ref}")
-        except QuarterjackError as problem:
-            raise _of_job(problem, items) from problem
-        if 0 in refused:
-            return CommitResult()
-        if 1 in refused:
-            return CommitResult(recorded=True)
-        return CommitResult(refused=min(refused) - len(writes)) if refused else CommitResult(committed=True)
-
-    def beside(self, ref: RunRef) -> SiblingRows:
-        """The sibling rows of a run, in one query."""
-        return sibling_rows(ref, self._tables.rows("beside", begins_with(RUNS, ref.owner, beside_prefix(ref))))
-
-
-def _kept(ref: RunRef, fence: int, kind: BesideKind, name: str, text: str, expires: int) -> list[RowWrite]:
-    """The check of the lease, and the put of a sibling row."""
-    row = _key(RunRef(ref.owner, f"{beside_prefix(ref)}{kind}#{name}"))
-    row |= {"text": text, "ttl": (expires + _RETRY_SPAN) // SECOND}
-    put = put_new(RUNS, row) if kind is BesideKind.STEP else RowWrite(table=RUNS, row=row, kind="put")
-    return [RowWrite(table=RUNS, row=_key(ref), only_if=held(fence), kind="check"), put]
-
 
 def _write(ref: RunRef, transition: Transition) -> RowWrite:
-    return RowWrite(table=RUNS, row=_key(ref) | dict(transition.changes), only_if=transition.guard)
+    return RowWrite(table=RUNS, row=run_key(ref) | dict(transition.changes), only_if=transition.guard)
 
 
 def _result(transition: Transition, answer: Answer) -> TransitionResult:
@@ -396,14 +285,6 @@ def _result(transition: Transition, answer: Answer) -> TransitionResult:
     return TransitionResult(applied=applied or holds(transition.already, row), run=run_of(row))
 
 
-def _key(ref: RunRef) -> dict[str, Any]:
-    return {"owner": ref.owner, "key": ref.key}
-
-
-def _ref(row: Row) -> RunRef:
-    return RunRef(row["owner"], row["key"])
-
-
 def _with_payload(row: Row, sibling: Row | None) -> Row:
     """A run's row with the payload beside it, if that is there: its expiry may have been written after it was gone."""
     return row if sibling is None or "payload" not in sibling else row | {"payload": sibling["payload"]}
@@ -411,16 +292,3 @@ def _with_payload(row: Row, sibling: Row | None) -> Row:
 
 def _payload_ref(ref: RunRef) -> RunRef:
     return RunRef(ref.owner, f"{beside_prefix(ref)}payload")
-
-
-def _of_job(problem: QuarterjackError, items: JobItems) -> QuarterjackError:
-    """What a job is told of an error that its items caused."""
-    tables = ", ".join(sorted(set(map(table_of_item, items))))
-    if isinstance(problem, Misconfigured):
-        return Misconfigured(
-            f"{problem} (the items write to {tables}: these must be in the account and region of Quarterjack's tables, and "
-            "the worker's role must allow PutItem, UpdateItem, DeleteItem and ConditionCheckItem on them)"
-        )
-    if type(problem) is QuarterjackError:  # refused as it is
-        return InvalidInput("items", tables, str(problem), "pass what boto3's client takes as TransactItems")
-    return problem

@@ -14,11 +14,9 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import (
     AgendaEntry,
     EntryKind,
-    FailedAttemptRow,
     Failure,
     RunRow,
     RunState,
-    SiblingRows,
     parse_entry_key,
 )
 from quarterjack.domain.times import SECOND
@@ -55,15 +53,6 @@ _TEXTS = (
 )
 _PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 
-_ATTEMPT = ("number", "fence", "worker", "started_at", "ended_at", "next_attempt_at")  # named as the fields
-_FAILURE = {
-    "error_type": "kind",
-    "error": "message",
-    "traceback": "traceback",
-    "error_code": "code",
-    "permanent": "permanent",
-}  # attribute: field
-
 _READ_NUMBERS = (*_NUMBERS, "buried_at", "slices", "relisted")
 _INT, _STR = frozenset({int}), frozenset({str})
 
@@ -96,6 +85,16 @@ def reads(
         return read
 
     return decorate
+
+
+def run_key(ref: RunRef) -> dict[str, Any]:
+    """The key of a run's row."""
+    return {"owner": ref.owner, "key": ref.key}
+
+
+def run_ref(row: Mapping[str, Any]) -> RunRef:
+    """The reverse of ``run_key``."""
+    return RunRef(row["owner"], row["key"])
 
 
 def run_row(run: RunRow) -> dict[str, Value]:
@@ -149,44 +148,6 @@ def run_of(row: Mapping[str, Any]) -> RunRow:
 def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[RunRow]:
     """The runs of rows."""
     return readable(rows, run_of, "run.unreadable")
-
-
-def beside_prefix(ref: RunRef) -> str:
-    """The keys of a run's sibling rows begin so: attempts, steps, checkpoint, result, payload.
-
-    They sort before all runs, so that a listing of runs never reads them.
-    """
-    return f"#{ref.key}#"
-
-
-def sibling_rows(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> SiblingRows:
-    """A run's siblings from their rows."""
-    attempts, steps, kept = [], {}, {}
-    for row in rows:
-        kind, _, name = row["key"].removeprefix(beside_prefix(ref)).partition("#")
-        if kind == "attempt":
-            attempts.append(attempt_of(ref, row))
-        elif kind == "step":
-            steps[name] = row["text"]
-        elif "text" in row:
-            kept[kind] = row["text"]
-    return SiblingRows(
-        attempts=tuple(attempts), steps=steps, checkpoint=kept.get("checkpoint"), result=kept.get("result")
-    )
-
-
-def attempt_row(attempt: FailedAttemptRow, expires: int) -> dict[str, Value]:
-    """The row of a failed attempt; ``expires`` in epoch seconds."""
-    row = {name: getattr(attempt, name) for name in _ATTEMPT}
-    row |= {name: getattr(attempt.failure, field) for name, field in _FAILURE.items()}
-    key = f"{beside_prefix(attempt.run)}attempt#{attempt.fence:06d}"
-    return present(row | {"owner": attempt.run.owner, "key": key, "ttl": expires})
-
-
-def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> FailedAttemptRow:
-    failure = Failure(**{field: row[name] for name, field in _FAILURE.items() if name in row})
-    given: dict[str, Any] = {"next_attempt_at": None} | {name: row[name] for name in _ATTEMPT if name in row}
-    return FailedAttemptRow(run=ref, failure=failure, **given)
 
 
 def shard_key(shard: int | str) -> str:

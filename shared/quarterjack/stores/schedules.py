@@ -1,28 +1,23 @@
-"""Heads, revisions and freezes: their rows, and an owner's changes.
+"""Schedules: reads of heads and revisions, and the changes of an owner.
 
 A change is one transaction, conditional on the head's version. So an active schedule always has its entry in the agenda, and every
-revision belongs to a head. In a row None stands for an attribute that is not stored.
+revision belongs to a head.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from quarterjack.domain.audit import AuditLineRow
-from quarterjack.domain.options import Options
-from quarterjack.domain.policies import Overrides
 from quarterjack.domain.run import AgendaEntry, DeadRunRow
 from quarterjack.domain.schedule import (
     ClosedBy,
-    Definition,
     Freeze,
     Head,
     Revision,
     ScheduleState,
-    freeze_key,
     is_freeze,
 )
 from quarterjack.domain.tenants.profile import Governance
@@ -33,7 +28,20 @@ from quarterjack.stores.audit import transact
 from quarterjack.stores.dead_index import dead_put
 from quarterjack.stores.paging import OnRead, RowPage
 from quarterjack.stores.records import Record, record_write
-from quarterjack.stores.rows import readable, reads
+from quarterjack.stores.rows import readable
+from quarterjack.stores.schedule_rows import (
+    RevisionKey,
+    freeze_of,
+    freeze_row,
+    head_of,
+    head_row,
+    readable_heads,
+    revision_end,
+    revision_key,
+    revision_key_of,
+    revision_of,
+    revision_row,
+)
 from quarterjack.stores.tables import (
     REVISIONS,
     SCHEDULES,
@@ -47,16 +55,10 @@ from quarterjack.stores.tables import (
 )
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.schedule_counts import UsageChange, usage_write
-from quarterjack.timing.rule import from_json
 
 _HISTORY = 50  # revisions read at a time
 _LAST = 10**15  # larger than every revision's number
-_HEAD = [field.name for field in fields(Head)]
-_NUMBERS = ("revision", "version", "counts_from", "failing", "created_at", "updated_at", "retired_at", "paused_at")
 _OPEN = any_of(Absent("active_until"), Compare("closed_by", "=", str(ClosedBy.DRAINED)))  # a drain may become a pause
-
-
-RevisionKey = tuple[str, int]  # owner, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +69,7 @@ class RevisionBatch:
     unanswered: frozenset[RevisionKey] = frozenset()
     broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
     frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, where freeze_key() was among the keys
-    governance: Mapping[str, Governance] = field(
-        default_factory=dict
-    )  # of the tenants asked for, as far as it is known
+    governance: Mapping[str, Governance] = field(default_factory=dict)  # of the tenants asked for, as far as known
     read_at: int = 0  # UTC ms, by the reader's clock
 
 
@@ -103,10 +103,10 @@ class ScheduleStore:
         was read a while ago, is read in the same requests.
         """
         profiles = self._tenants.along(tenants, now)
-        wanted = [(REVISIONS, _key(*key)) for key in sorted(set(keys))]
+        wanted = [(REVISIONS, revision_key(*key)) for key in sorted(set(keys))]
         rows, unread = self._tables.read_across("revisions", [*wanted, *profiles])
         batch = _revision_batch([row for table, row in rows if table is REVISIONS])
-        unanswered = frozenset(_key_of(key) for table, key in unread if table is REVISIONS)
+        unanswered = frozenset(revision_key_of(key) for table, key in unread if table is REVISIONS)
         governance = self._tenants.governed(tenants, rows, unread, profiles, now)
         return replace(batch, unanswered=unanswered, governance=governance)
 
@@ -121,7 +121,7 @@ class ScheduleStore:
         rows, unread = self._tables.read("heads", SCHEDULES, keys) if keys else ([], [])
         if unread:
             raise Unavailable(f"{len(unread)} of {len(keys)} schedules were not answered; try again")
-        return list(_heads(rows))
+        return list(readable_heads(rows))
 
     def history(self, owner: str) -> Iterator[Revision]:
         """A schedule's revisions, newest first. Pages are read as the iterator advances."""
@@ -135,7 +135,7 @@ class ScheduleStore:
         rows, last = self._tables.page(
             "page", begins_with(SCHEDULES, tenant, prefix, limit=limit, after=cursor or None, on_read=on_read)
         )
-        return RowPage(items=list(_heads(rows)), cursor=last)
+        return RowPage(items=list(readable_heads(rows)), cursor=last)
 
     def scan_heads(self, cursor: str, *, limit: int) -> tuple[list[Head], str]:
         """A page of the heads of all tenants, for the auditor: of at most ``limit`` rows, in an order that stays.
@@ -144,7 +144,7 @@ class ScheduleStore:
         """
         part = ScanPart(number=0, parts=1, after=json.loads(cursor) if cursor else None)
         ((rows, last),) = self._tables.scan_parts("scan_heads", SCHEDULES, [part], only=None, limit=limit)
-        return list(_heads(rows)), "" if last is None else json.dumps(last)
+        return list(readable_heads(rows)), "" if last is None else json.dumps(last)
 
     # Changes.
 
@@ -208,7 +208,7 @@ class ScheduleStore:
 
         False, and nothing is written, if the entry was handled meanwhile, or the revision is closed.
         """
-        key, is_there = _key(revision.owner, revision.number), Compare("entry", "=", entry.key)
+        key, is_there = revision_key(revision.owner, revision.number), Compare("entry", "=", entry.key)
         moved = RowWrite(table=REVISIONS, row=key | {"shard": shard}, only_if=Absent("active_until"))
         writes = [moved, entry_put(replace(entry, shard=shard)), replace(entry_delete(entry), only_if=is_there)]
         return self._tables.transact("move", writes, f"the move of {revision.id} to another shard")
@@ -237,7 +237,7 @@ def _revision_batch(rows: Iterable[Row]) -> RevisionBatch:
     frozen: dict[str, Freeze] = {}
     broken: dict[RevisionKey, Exception] = {}
     for row in rows:
-        key = _key_of(row)
+        key = revision_key_of(row)
         try:
             if is_freeze(key):
                 freeze = freeze_of(row)
@@ -249,26 +249,22 @@ def _revision_batch(rows: Iterable[Row]) -> RevisionBatch:
     return RevisionBatch(found=found, broken=broken, frozen=frozen)
 
 
-def _heads(rows: Iterable[Row]) -> Iterator[Head]:
-    return readable(rows, head_of, "head.unreadable")
-
-
 # Parts of a transaction.
 
 
 def _end(revision: Revision | None) -> list[RowWrite]:
     """Set the end of a revision that is open, or draining."""
-    return [] if revision is None else [RowWrite(table=REVISIONS, row=_revision_end(revision), only_if=_OPEN)]
+    return [] if revision is None else [RowWrite(table=REVISIONS, row=revision_end(revision), only_if=_OPEN)]
 
 
 def _flag(revision: Revision, *, closes: bool) -> RowWrite:
     """Write on a stored revision whether it fails; if the change ``closes`` it, set its end. It must be open then."""
-    row, condition = _key(revision.owner, revision.number), Compare("owner", "=", revision.owner)
+    row, condition = revision_key(revision.owner, revision.number), Compare("owner", "=", revision.owner)
     row |= {"failing": revision.failing or None}
     if not closes:
         return RowWrite(table=REVISIONS, row=row, only_if=condition)
     return RowWrite(
-        table=REVISIONS, row=row | _revision_end(revision), only_if=all_of(condition, Absent("active_until"))
+        table=REVISIONS, row=row | revision_end(revision), only_if=all_of(condition, Absent("active_until"))
     )
 
 
@@ -279,105 +275,3 @@ def _put(*entries: AgendaEntry | None) -> list[RowWrite]:
 def _remember(token: Record | None) -> list[RowWrite]:
     """Put a client token's record, as ``Records.write`` would."""
     return [] if token is None else [record_write(token)]
-
-
-# Rows.
-
-
-def _key(owner: str, number: int) -> Row:
-    return {"owner": owner, "number": number}
-
-
-def _key_of(row: Row) -> RevisionKey:
-    return row["owner"], row["number"]
-
-
-def head_row(head: Head) -> Row:
-    """A head as a row; its attributes have the names of the fields."""
-    return vars(head) | {
-        "state": str(head.state),
-        "description": head.description or None,
-        "tags": json.dumps(dict(head.tags)) if head.tags else None,
-        "failing": head.failing or None,
-        "clearing": head.clearing or None,
-    }
-
-
-@reads("schedule {tenant}/{name}")
-def head_of(row: Mapping[str, Any]) -> Head:
-    """A head from its row; attributes of a later release are ignored. Raises Unreadable, TooNew."""
-    values = {name: row[name] for name in _HEAD if name in row}
-    values |= {name: int(values[name]) for name in _NUMBERS if name in values}
-    return Head(**values | {"state": ScheduleState(row["state"]), "tags": json.loads(row.get("tags", "{}"))})
-
-
-def revision_row(revision: Revision) -> Row:
-    """A revision as a row."""
-    definition = revision.definition
-    return _revision_end(revision) | {
-        "shard": revision.shard,
-        "job": definition.job,
-        "rule": json.dumps(definition.rule.as_dict()),
-        "payload": definition.payload,
-        "payload_ref": definition.payload_ref,
-        "overrides": definition.overrides.encode(),
-        "options": definition.options.encode(),
-        "failing": revision.failing or None,
-        "active_from": revision.active_from,
-        "anchor": revision.anchor,
-        "actor": revision.actor,
-    }
-
-
-def _revision_end(revision: Revision) -> Row:
-    """The key, and the attributes that are set once, when a revision ends."""
-    closed_by = None if revision.closed_by is None else str(revision.closed_by)
-    return _key(revision.owner, revision.number) | {"active_until": revision.active_until, "closed_by": closed_by}
-
-
-@reads("revision {owner}#{number}")
-def revision_of(row: Mapping[str, Any]) -> Revision:
-    """A revision from its row. Raises Unreadable, TooNew."""
-    tenant, _, name = row["owner"].partition("/")
-    return Revision(
-        tenant=tenant,
-        name=name,
-        number=row["number"],
-        shard=int(row["shard"]),
-        definition=Definition(
-            job=row["job"],
-            rule=from_json(row["rule"]),
-            payload=row.get("payload"),
-            payload_ref=row.get("payload_ref"),
-            overrides=Overrides.parse(row.get("overrides")),
-            options=Options.parse(row.get("options")),
-        ),
-        active_from=int(row["active_from"]),
-        anchor=row.get("anchor"),
-        active_until=row.get("active_until"),
-        closed_by=ClosedBy(row["closed_by"]) if "closed_by" in row else None,
-        failing=int(row.get("failing", 0)),
-        actor=row.get("actor"),
-    )
-
-
-def freeze_row(freeze: Freeze) -> Row:
-    """A freeze as a row among the revisions, so that workers read both in one batch."""
-    return _key(*freeze_key(freeze.tenant)) | {
-        "until": freeze.until,
-        "reason": freeze.reason,
-        "created_at": freeze.created_at,
-        "actor": freeze.actor,
-    }
-
-
-@reads("freeze {owner}")
-def freeze_of(row: Mapping[str, Any]) -> Freeze:
-    """The reverse of ``freeze_row``. Raises Unreadable, TooNew."""
-    return Freeze(
-        tenant=row["owner"].partition("/")[0],
-        until=int(row["until"]),
-        reason=row.get("reason"),
-        created_at=int(row["created_at"]),
-        actor=row.get("actor"),
-    )

@@ -91,7 +91,7 @@ def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool
         log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
         last = vanished(run, now)
         if last is not None:
-            record(replace(last, next_attempt_at=None), services.ledger)
+            record(replace(last, next_attempt_at=None), services.siblings)
         report(moved.run, services)
         return True
     until = takeable_at((moved.run or run).lease_until or 0)

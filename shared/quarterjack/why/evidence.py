@@ -224,7 +224,7 @@ class EvidenceReader:
         breakers = tried("circuit breakers", lambda: read_breakers(self._tenant, self._services)[0])
         facts = replace(facts, freeze=freeze, governance=governance, breakers=breakers)
         acts = tried("audit", lambda: self._tenant_acts(facts))
-        attempts = tried("attempts", lambda: self._services.ledger.attempts(run.ref)) if run and run.fence else None
+        attempts = tried("attempts", lambda: self._services.siblings.attempts(run.ref)) if run and run.fence else None
         slot = backfill = redriven = line = None
         if run is not None and run.state in WAITING and governance is not None:
             line = tried("slots", lambda: self._line(run))

@@ -24,7 +24,8 @@ from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.tenants.slots import SlotHold
 from quarterjack.stores.ledger import BatchReadResult
-from quarterjack.stores.schedules import RevisionBatch, RevisionKey
+from quarterjack.stores.schedule_rows import RevisionKey
+from quarterjack.stores.schedules import RevisionBatch
 from quarterjack.values import value
 
 ENDED = "ended"  # the reason of a lease that was refused because the run is over

@@ -135,12 +135,12 @@ def _doubles(seen: Observed, runs: dict[str, RunRow]) -> Iterator[str]:
 
 def _hurried(seen: Observed, memory: Memory, runs: dict[str, RunRow]) -> Iterator[str]:
     """A first attempt starts at its time at the earliest, a further one when the failed one before it said."""
-    ledger = memory.connect().ledger
+    siblings = memory.connect().siblings
     for run_id, number, at in seen.begins:
         run = runs.get(run_id)
         if run is None:
             continue
-        before = {attempt.number: attempt.next_attempt_at for attempt in ledger.attempts(run.ref)}
+        before = {attempt.number: attempt.next_attempt_at for attempt in siblings.attempts(run.ref)}
         earliest = run.due if number == 1 else before.get(number - 1)
         if run.replay_of or run_id in seen.hastened:
             continue

@@ -14,7 +14,7 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Head, Revision, freeze_key
 from quarterjack.stores.rows import run_of
-from quarterjack.stores.schedules import freeze_of, head_of, revision_of
+from quarterjack.stores.schedule_rows import freeze_of, head_of, revision_of
 from quarterjack.stores.tables import REVISIONS, RUNS, SCHEDULES, Row, TableDefinition
 
 from tests.support.histories.simulator import Process, Stage

@@ -216,7 +216,7 @@ class Explained(Manned):
 
     def _untold(self, answer: Answer, ref: RunRef) -> Iterator[str]:
         """Failed attempts of a run that its answer does not tell of."""
-        for attempt in self.stage.memory.connect().ledger.attempts(ref):
+        for attempt in self.stage.memory.connect().siblings.attempts(ref):
             begins = f"Attempt {attempt.number} began on {attempt.worker} at "
             told = [one for one in answer.sentences if one.source == f"attempt {attempt.number} of run {ref}"]
             if not any(one.text.startswith(begins) for one in told):

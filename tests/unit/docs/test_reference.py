@@ -25,7 +25,7 @@ from quarterjack.stores import rows
 from quarterjack.stores.dead_index import dead_put
 from quarterjack.stores.records import Record, record_row
 from quarterjack.stores.rows import entry_row
-from quarterjack.stores.schedules import freeze_row, head_row, revision_row
+from quarterjack.stores.schedule_rows import freeze_row, head_row, revision_row
 from quarterjack.web.shapes import remarks
 
 from docs import generate

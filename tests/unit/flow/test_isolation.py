@@ -67,7 +67,7 @@ def every_call(who: Scheduler, now: datetime) -> str:
 
 def _ids(who: Scheduler) -> list[str]:
     """Of all its runs, whatever a listing knows of them."""
-    return [str(run.ref) for run in who.session.services.ledger.runs(segment=0, segments=1, tenant=who.tenant)]
+    return [str(run.ref) for run in who.session.services.upkeep.runs(segment=0, segments=1, tenant=who.tenant)]
 
 
 class Forger:

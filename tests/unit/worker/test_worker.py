@@ -271,7 +271,7 @@ def test_a_job_that_raises_is_tried_again_and_is_dead_in_the_end() -> None:
         "ValueError",
         "boom",
     )
-    attempts = world.services.ledger.attempts(run.ref)
+    attempts = world.services.siblings.attempts(run.ref)
     assert [(a.number, a.failure.kind, a.next_attempt_at is None) for a in attempts] == [
         (1, "ValueError", False),
         (2, "ValueError", False),
@@ -326,7 +326,7 @@ def test_a_text_that_no_database_takes_is_settled_all_the_same() -> None:
     run = the_run(world)
     assert run.state is RunState.DEAD
     run.failure.message.encode()
-    (attempt,) = world.services.ledger.attempts(run.ref)
+    (attempt,) = world.services.siblings.attempts(run.ref)
     attempt.failure.traceback.encode()
 
 
@@ -423,7 +423,7 @@ def test_a_run_whose_worker_died_starts_again_after_its_lease() -> None:
     run = the_run(world)
     assert (run.state, run.fence, run.attempt) == (RunState.SUCCEEDED, 2, 2)
     assert world.started[1].at - NOON >= LEASE + SKEW, "and not before"
-    (vanished,) = world.services.ledger.attempts(run.ref)
+    (vanished,) = world.services.siblings.attempts(run.ref)
     assert (vanished.number, vanished.fence, vanished.worker, vanished.failure.kind) == (1, 1, "dead", "WorkerVanished")
     assert (vanished.started_at, vanished.ended_at) == (NOON, NOON)
     assert vanished.next_attempt_at == world.started[1].at
@@ -444,10 +444,10 @@ def test_two_that_find_an_abandoned_run_do_not_both_take_it() -> None:
     (first, *_) = world.work(world.worker(Faults().at("lease", before=overtake, skip=1), name="slower"))
     assert (first.action, first.why) == ("waiting", "live_lease")
     assert [start.attempt for start in world.started] == [1, 2]
-    (vanished,) = world.services.ledger.attempts(the_run(world).ref)
+    (vanished,) = world.services.siblings.attempts(the_run(world).ref)
     assert (vanished.fence, vanished.worker) == (1, "dead")
     world.live(RECOVERY)
-    assert [attempt.worker for attempt in world.services.ledger.attempts(the_run(world).ref)] == ["dead", "faster"]
+    assert [attempt.worker for attempt in world.services.siblings.attempts(the_run(world).ref)] == ["dead", "faster"]
 
 
 def test_an_attempt_that_vanished_after_heartbeats_lasted_until_the_last_of_them() -> None:
@@ -464,7 +464,7 @@ def test_an_attempt_that_vanished_after_heartbeats_lasted_until_the_last_of_them
         world.work(worker)
     world.during = lambda ctx: None
     world.live(RECOVERY + HEARTBEAT // SECOND)
-    (vanished,) = world.services.ledger.attempts(the_run(world).ref)
+    (vanished,) = world.services.siblings.attempts(the_run(world).ref)
     assert (vanished.started_at - NOON, vanished.ended_at - NOON) == (0, HEARTBEAT)
     assert vanished.failure.message == "worker dead was not heard of for 71 s: it died, stalled or was cut off"
 
@@ -479,7 +479,7 @@ def test_dying_while_it_records_who_vanished_loses_no_attempt(moment: str) -> No
     world.live(RECOVERY)
     run = the_run(world)
     assert (run.state, run.attempt) == (RunState.SUCCEEDED, 3)
-    recorded = [attempt.fence for attempt in world.services.ledger.attempts(run.ref)]
+    recorded = [attempt.fence for attempt in world.services.siblings.attempts(run.ref)]
     assert recorded == ([2] if moment == "before" else [1, 2])
 
 
@@ -509,7 +509,7 @@ def test_a_job_that_kills_its_process_is_dead_after_its_attempts() -> None:
     run = the_run(world)
     assert (run.state, run.reason) == (RunState.DEAD, "worker vanished in the last attempt")
     assert run.failure.kind == "WorkerVanished"
-    attempts = world.services.ledger.attempts(run.ref)
+    attempts = world.services.siblings.attempts(run.ref)
     assert [(attempt.number, attempt.failure.kind) for attempt in attempts] == [
         (n, "WorkerVanished") for n in (1, 2, 3)
     ]
@@ -637,7 +637,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing_and_deletes_nothing() -> No
     assert [(o.action, o.why) for o in outcomes] == [("lost", "lease_lost")]
     run = the_run(world)
     assert (run.state, run.fence) == (RunState.RETRYING, 2)
-    assert [attempt.fence for attempt in world.services.ledger.attempts(run.ref)] == [1, 2]
+    assert [attempt.fence for attempt in world.services.siblings.attempts(run.ref)] == [1, 2]
     world.live(100)
     assert the_run(world).attempt == 3
 
@@ -698,7 +698,7 @@ def test_an_at_most_once_run_whose_worker_vanished_is_lost_and_never_starts_agai
     world.live(300)
     assert (the_run(world).state, len(world.started)) == (RunState.LOST, 1)
     assert world.memory.entries() == []
-    (vanished,) = world.services.ledger.attempts(the_run(world).ref)
+    (vanished,) = world.services.siblings.attempts(the_run(world).ref)
     assert (vanished.worker, vanished.failure.kind, vanished.next_attempt_at) == ("dead", "WorkerVanished", None)
 
 

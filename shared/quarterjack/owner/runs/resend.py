@@ -148,7 +148,7 @@ class _Walk:
     def run(self) -> ResendReport:
         report = self.report
         while (position := report.position) is not None and not self._is_over():
-            rows, rest = self._services.ledger.unfinished(position.parts, segments=SEGMENTS, rows=ROWS)
+            rows, rest = self._services.upkeep.unfinished(position.parts, segments=SEGMENTS, rows=ROWS)
             runs = iter(sorted((run for run in rows if str(run.ref) > position.after), key=lambda run: str(run.ref)))
             while batch := list(islice(runs, BATCH)):
                 if self._is_over() or not self._handle(batch, position):

@@ -7,10 +7,8 @@ are, and ``~tenants#<book>#<day>`` which tenants.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 from quarterjack.domain.history.entry import Book
@@ -18,6 +16,7 @@ from quarterjack.domain.times import DAY, HOUR, SECOND, stamp
 from quarterjack.errors import Unavailable
 from quarterjack.state.transition import Absent, Compare, any_of
 from quarterjack.stores.history.pages import (
+    SPREADS,
     Day,
     HistoryPage,
     Hour,
@@ -28,10 +27,13 @@ from quarterjack.stores.history.pages import (
     day_key,
     day_of,
     hour_of,
+    hour_row,
     key_of,
     late_key,
     late_of,
+    page_beside,
     page_of,
+    page_row,
     partition_of,
     size_of,
     stats_key,
@@ -41,10 +43,9 @@ from quarterjack.stores.history.pages import (
     totals_key,
     totals_of,
 )
-from quarterjack.stores.rows import present, readable
+from quarterjack.stores.rows import readable
 from quarterjack.stores.tables import HISTORY, Row, RowQuery, RowTables, RowWrite
 
-SPREADS = 8  # partitions of a day with many pages at a time: each takes 1,000 write units a second
 INLINE = 4_096  # bytes of an hour's pages that lie in its index
 _FIRST_ROWS, _MOST_ROWS = 25, 100  # of one query of pages
 _FIRST_HOURS = 8  # indexes of one query; of a tenant with a million runs a day these take 40 KB
@@ -70,20 +71,9 @@ class History:
         for page in pages:
             self._note(page)
         large = [page for page in pages if page.summary is not None]
-        self._store("append", [self._row(page, body=True) for page in large])  # before what names them
-        self._store("append", [self._row(page, body=False) for page in pages])
+        self._store("append", [page_row(page, body=True) for page in large])  # before what names them
+        self._store("append", [page_row(page, body=False) for page in pages])
         self._note_late(pages)
-
-    def _row(self, page: PagePut, *, body: bool) -> Row:
-        spread = int(page.digest, 16) % SPREADS if page.spread else 0
-        row: Row = {
-            "partition": partition_of(page.tenant, page.book, page.last // DAY, spread),
-            "key": f"{'b' if body else 'p'}#{stamp(page.last)}#{page.written:06d}#{page.digest}",
-            "ttl": page.expires // SECOND,
-        }
-        if body or page.summary is None:
-            return row | {"body": page.body}
-        return row | {"summary": text_of(page.summary.as_list())}
 
     def _store(self, verb: str, rows: Sequence[Row]) -> None:
         stored = self._tables.store(verb, [RowWrite(table=HISTORY, row=row, kind="put") for row in rows])
@@ -146,16 +136,15 @@ class History:
     def _note_hour(self, page: PagePut, written: int) -> None:
         day, hour = divmod(page.last // HOUR, 24)
         name, ttl = f"late{hour:02d}", {"ttl": self._expires(page, day)}
-        for row, field in ((late_key(page.tenant, page.book, day) | ttl, "written"), (self._day_key(page), name)):
+        for row, field in (
+            (late_key(page.tenant, page.book, day) | ttl, "written"),
+            (day_key(page.tenant, page.book, day), name),
+        ):
             is_later = any_of(Absent(field), Compare(field, "<", written))
             self._tables.write("note", RowWrite(table=HISTORY, row=row | {field: written}, only_if=is_later))
         if len(self._late) >= _REMEMBERED:
             self._late.clear()
         self._late[page.tenant, page.book, page.last // HOUR] = written
-
-    @staticmethod
-    def _day_key(page: PagePut) -> Row:
-        return day_key(page.tenant, page.book, page.last // DAY)
 
     # Reads.
 
@@ -165,12 +154,10 @@ class History:
 
     def days(self, tenant: str, book: Book, *, first: int, last: int, meter: ReadMeter) -> Sequence[Day]:
         """The days in ``[first, last]`` (since 1970) that have pages, the latest first."""
-        span = (day_key(tenant, book, day)["key"] for day in (max(first, 0), last))
-        query = RowQuery(
-            table=HISTORY, partition=f"{tenant}#days", first=next(span), last=next(span), newest_first=True
-        )
-        if query.first > query.last:  # type: ignore[operator]
+        if last < max(first, 0):
             return []
+        span = [day_key(tenant, book, day)["key"] for day in (max(first, 0), last)]
+        query = RowQuery(table=HISTORY, partition=f"{tenant}#days", first=span[0], last=span[1], newest_first=True)
         return list(readable(self._read("days", query, meter), day_of, "history.unreadable"))
 
     def hours(
@@ -279,32 +266,17 @@ class History:
         """Store an hour's folded pages, which have bodies, and then its index, which replaces the one before. Raises Unavailable."""
         place = partition_of(tenant, book, day)
         is_small = sum(len(page.body or b"") for page in hour.pages) <= INLINE
-        pages = hour.pages if is_small else [self._beside(place, hour.number, page) for page in hour.pages]
+        pages = hour.pages if is_small else [page_beside(place, hour.number, page) for page in hour.pages]
         if not is_small:
             rows = [
                 key_of(put.partition, put.key) | {"body": page.body, "ttl": expires // SECOND}
                 for put, page in zip(pages, hour.pages, strict=True)
             ]
             self._store("fold", list({row["key"]: row for row in rows}.values()))
-        index = [
-            [page.summary.as_list() if page.summary else None, page.part, page.key, len(page.body or b"")]
-            for page in pages
-        ]
-        row: Row = key_of(place, f"c#{hour.number:02d}") | {
-            "folded": hour.folded,
-            "kept": True if hour.kept else None,
-            "pages": zlib.compress(text_of(index).encode(), 9) if pages else None,
-            "bodies": b"".join(page.body or b"" for page in pages) or None,
-            "ttl": expires // SECOND,
-        }
+        row = hour_row(place, hour, pages, expires)
         # A process that folded an earlier state, and stalled, does not replace a later one.
         is_later = any_of(Absent("folded"), Compare("folded", "<=", hour.folded))
-        self._tables.write("fold", RowWrite(table=HISTORY, row=present(row), only_if=is_later, kind="put"))
-
-    @staticmethod
-    def _beside(place: str, hour: int, page: HistoryPage) -> HistoryPage:
-        digest = sha256(page.body or b"").hexdigest()[:16]
-        return replace(page, body=None, partition=place, key=f"b#c#{hour:02d}#{page.part:03d}#{digest}")
+        self._tables.write("fold", RowWrite(table=HISTORY, row=row, only_if=is_later, kind="put"))
 
     def note_folded(self, tenant: str, book: Book, day: int, written: int) -> None:
         """Note up to which hour (since 1970) a day is folded."""

@@ -1,4 +1,4 @@
-"""The keys and rows of the history's table: how pages, days and indexes are stored, and how they are read."""
+"""Pages, days and indexes of the history, and how they are stored: the keys and rows of its table."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import json
 import zlib
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from math import ceil
 from typing import Any
 
 from quarterjack.domain.history.entry import Book
-from quarterjack.domain.times import DAY, MINUTE, from_ms
+from quarterjack.domain.times import DAY, MINUTE, SECOND, from_ms, stamp
 from quarterjack.state.history.search import Summary, summary_from
-from quarterjack.stores.rows import reads
+from quarterjack.stores.rows import present, reads
 from quarterjack.stores.tables import Row
 
 SPAN = 5 * MINUTE  # ms between the first and the last place of an appended page, at the most
-
-
 UNIT = 4_096  # bytes of a strong read that cost one read unit
+SPREADS = 8  # partitions of a day with many pages at a time: each takes 1,000 write units a second
 
 
 @dataclass
@@ -52,7 +52,7 @@ class PagePut:
     digest: str  # of tenant, book and body
     summary: (
         Summary | None
-    )  # of a large page: its body lies beside it, and is read only if the summary may hold what is searched
+    )  # of a large page: its body has a row of its own, read only if the summary may hold what is searched
     spread: bool = False  # to one of several partitions: there are many at a time
     expires: int = 0  # UTC ms
 
@@ -180,6 +180,19 @@ def late_of(row: Mapping[str, Any]) -> LateDay:
     return LateDay(tenant=tenant, book=book, day=int(day), written=int(row["written"]))
 
 
+def page_row(page: PagePut, *, body: bool) -> Row:
+    """The row of an appended page; of a large one, which has a summary, also the row of its ``body``."""
+    spread = int(page.digest, 16) % SPREADS if page.spread else 0
+    row: Row = {
+        "partition": partition_of(page.tenant, page.book, page.last // DAY, spread),
+        "key": f"{'b' if body else 'p'}#{stamp(page.last)}#{page.written:06d}#{page.digest}",
+        "ttl": page.expires // SECOND,
+    }
+    if body or page.summary is None:
+        return row | {"body": page.body}
+    return row | {"summary": text_of(page.summary.as_list())}
+
+
 @reads("page {partition} {key} of the history")
 def page_of(row: Mapping[str, Any]) -> HistoryPage:
     _, last, written, _ = row["key"].split("#")
@@ -192,6 +205,27 @@ def page_of(row: Mapping[str, Any]) -> HistoryPage:
         partition=row["partition"],
         key=f"b{row['key'][1:]}",
     )
+
+
+def page_beside(partition: str, hour: int, page: HistoryPage) -> HistoryPage:
+    """A folded page whose body has a row of its own."""
+    digest = sha256(page.body or b"").hexdigest()[:16]
+    return replace(page, body=None, partition=partition, key=f"b#c#{hour:02d}#{page.part:03d}#{digest}")
+
+
+def hour_row(partition: str, hour: Hour, pages: Sequence[HistoryPage], expires: int) -> Row:
+    """The index of a folded hour, with the bodies of those ``pages`` that have no row of their own. ``expires`` in UTC ms."""
+    index = [
+        [page.summary.as_list() if page.summary else None, page.part, page.key, len(page.body or b"")] for page in pages
+    ]
+    row: Row = key_of(partition, f"c#{hour.number:02d}") | {
+        "folded": hour.folded,
+        "kept": True if hour.kept else None,
+        "pages": zlib.compress(text_of(index).encode(), 9) if pages else None,
+        "bodies": b"".join(page.body or b"" for page in pages) or None,
+        "ttl": expires // SECOND,
+    }
+    return present(row)
 
 
 @reads("index {partition} {key} of the history")

@@ -33,15 +33,17 @@ from quarterjack.stores.audit import Audit, line_of
 from quarterjack.stores.dead_index import DeadIndex
 from quarterjack.stores.history.books import History
 from quarterjack.stores.ledger import Ledger
-from quarterjack.stores.leftovers import Leftovers
 from quarterjack.stores.records import Records
 from quarterjack.stores.rows import entry_of, present, readable, run_of, shard_key
-from quarterjack.stores.schedules import ScheduleStore, head_of, head_row, revision_of, revision_row
+from quarterjack.stores.schedule_rows import head_of, head_row, revision_of, revision_row
+from quarterjack.stores.schedules import ScheduleStore
+from quarterjack.stores.siblings import Siblings
 from quarterjack.stores.tables import AGENDA, AUDIT, REVISIONS, RUNS, SCHEDULES, TABLES, Row
 from quarterjack.stores.tenants.api_keys import ApiKeyStore
 from quarterjack.stores.tenants.erasures import ErasureStore
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.usage import TenantUsage
+from quarterjack.stores.upkeep import Upkeep
 from quarterjack.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
 from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable
 from quarterjack.testing.memory.job_tables import commit_items, no_tables
@@ -151,6 +153,7 @@ class Memory:
         return Services(
             schedules=ScheduleStore(tables, tenants),
             ledger=Ledger(tables, retention=self._retention),
+            siblings=Siblings(tables, retention=self._retention),
             agenda=Agenda(tables, shards=self._shards, clock=self._clock),
             work=MemoryWorkQueue(
                 calls,
@@ -165,7 +168,7 @@ class Memory:
             dead_index=DeadIndex(tables),
             payloads=MemoryPayloads(calls, self._payloads, self._clock),
             records=Records(tables),
-            leftovers=Leftovers(tables),
+            upkeep=Upkeep(tables),
             history=History(tables, retention=self._retention),
             stream=MemoryRunStream(calls, self._runs, shards=self.stream_shards),
             archive=MemoryArchive(calls, self.archived),

@@ -130,7 +130,7 @@ def _lease_patiently(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outc
         if moved.applied and moved.run is not None:
             rescued = abandoned is not None and moved.run.fence == abandoned.fence + 1
             if abandoned is not None and rescued:
-                record(abandoned, worker.services.ledger)
+                record(abandoned, worker.services.siblings)
             if watch is not None and worker.clock() > watch.due - 2 * SKEW:
                 _leave_watch(worker, message, token)  # we stalled; the ticker may have dropped it
             return _leased(ready, moved.run, rescued=rescued)

@@ -16,7 +16,7 @@ from quarterjack.state.lease import has_live_lease, takeable_at
 from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
 from quarterjack.state.tenants.breaker import breaker_of
-from quarterjack.stores.ledger import Ledger
+from quarterjack.stores.siblings import Siblings
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 
@@ -144,7 +144,7 @@ def postponed(worker: WorkerContext, ready: ReadyRun, until: int, why: str) -> O
 
 def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedLease, why: str) -> Outcome | None:
     """The run can have no further attempt: record its end. None if it moved meanwhile."""
-    now, ledger = run.end_time(worker.clock()), worker.services.ledger
+    now, services = run.end_time(worker.clock()), worker.services
     expires, last = worker.expires(now), vanished(run, now)
     match action:
         case OnRefusedLease.LOSE:
@@ -162,21 +162,21 @@ def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedL
                 reason=reason,
                 failure=failure,
             )
-    moved = ledger.move(run.ref, transition)
+    moved = services.ledger.move(run.ref, transition)
     if not moved.applied or moved.run is None:
         return None
     if last is not None:
-        record(replace(last, next_attempt_at=None), ledger)
+        record(replace(last, next_attempt_at=None), services.siblings)
     if moved.run.state is RunState.LOST:
-        report(moved.run, worker.services)
+        report(moved.run, services)
     log.warning("run.ended", extra={"run_id": str(run.ref), "job": run.job, "state": str(transition.to), "reason": why})
     return Outcome.ended(ready.message, why, transition.to, attempt=run.attempt)
 
 
-def record(attempt: FailedAttemptRow, ledger: Ledger) -> None:
+def record(attempt: FailedAttemptRow, siblings: Siblings) -> None:
     """Put the row of a failed attempt, if the ledger answers."""
     try:
-        ledger.record(attempt)
+        siblings.record(attempt)
     except Unavailable as problem:
         log.warning("attempt.not_recorded", extra={"run_id": str(attempt.run), "error": str(problem)})
 

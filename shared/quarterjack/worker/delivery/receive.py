@@ -25,7 +25,8 @@ from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec, of_one_off, of_schedule, says_more
 from quarterjack.state.start import MAX_DELAY
 from quarterjack.stores.ledger import BatchReadResult
-from quarterjack.stores.schedules import RevisionBatch, RevisionKey
+from quarterjack.stores.schedule_rows import RevisionKey
+from quarterjack.stores.schedules import RevisionBatch
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.stages import Acknowledgement, Action, InFlightMessage, Outcome, ReceivedMessage
 

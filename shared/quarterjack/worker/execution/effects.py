@@ -17,7 +17,7 @@ from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import check_name, check_secret, is_text
 from quarterjack.domain.run import SiblingRows
 from quarterjack.errors import Continue, InvalidInput, LeaseLost, Permanent, RunCancelled, Unavailable
-from quarterjack.stores.ledger import BesideKind
+from quarterjack.stores.siblings import BesideKind
 from quarterjack.worker.execution.job_values import LARGEST, json_text
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.execution.transaction import Items, checked_items, item_refused

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quarterjack.domain.run import SiblingRows
-from quarterjack.stores.ledger import BesideKind, CommitResult
+from quarterjack.stores.siblings import BesideKind, CommitResult
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import LeasedRun
 
@@ -21,7 +21,9 @@ class RunStore:
         """Record it under the lease's fence; False if the lease is lost."""
         worker, run = self._worker, self._leased.run
         expires, beside = worker.expires_with(run), BesideKind(kind)
-        kept = worker.services.ledger.keep(run.ref, fence=run.fence, kind=beside, name=name, text=text, expires=expires)
+        kept = worker.services.siblings.keep(
+            run.ref, fence=run.fence, kind=beside, name=name, text=text, expires=expires
+        )
         if not kept:
             self._leased.in_flight.lose()
         return kept
@@ -30,7 +32,7 @@ class RunStore:
         """Record a step with a job's own items under the lease's fence."""
         worker, run = self._worker, self._leased.run
         expires = worker.expires_with(run)
-        result = worker.services.ledger.commit(
+        result = worker.services.siblings.commit(
             run.ref, fence=run.fence, step=step, text=text, expires=expires, items=items
         )
         if result == CommitResult():
@@ -39,7 +41,7 @@ class RunStore:
 
     def beside(self) -> SiblingRows:
         """The recorded steps and the last checkpoint."""
-        return self._worker.services.ledger.beside(self._leased.run.ref)
+        return self._worker.services.siblings.read(self._leased.run.ref)
 
     def keep_large(self, text: str) -> str:
         """Put it into the bucket; its key."""

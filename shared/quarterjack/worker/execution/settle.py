@@ -19,7 +19,8 @@ from quarterjack.logs import AtOnce
 from quarterjack.state.lease import cancelled, continue_, die, release, retry, succeed
 from quarterjack.state.retry import GiveUp, after_failure
 from quarterjack.state.transition import Transition
-from quarterjack.stores.ledger import BesideKind, TransitionResult
+from quarterjack.stores.ledger import TransitionResult
+from quarterjack.stores.siblings import BesideKind
 from quarterjack.worker.admission.concurrency import give_back
 from quarterjack.worker.admission.refused import record
 from quarterjack.worker.ahead import dated
@@ -126,7 +127,7 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
             failure=settlement.failure,
             next_attempt_at=settlement.next_at,
         )
-        record(attempt, worker.services.ledger)
+        record(attempt, worker.services.siblings)
     return outcome
 
 
@@ -168,7 +169,7 @@ def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Se
             if len(text) > INLINE_PAYLOAD:
                 address = worker.services.payloads.keep(run.ref.tenant, text)
             else:
-                worker.services.ledger.keep(
+                worker.services.siblings.keep(
                     run.ref, fence=run.fence, kind=BesideKind.RESULT, name="last", text=text, expires=expires
                 )
                 address = "beside"

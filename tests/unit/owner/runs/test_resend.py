@@ -307,15 +307,15 @@ def test_memory_is_bounded_by_pages(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(resending, "ROWS", 5)
     shop.submit(60)
     seen = list[int]()
-    ledger = shop.scheduler.session.services.ledger
-    unfinished = ledger.unfinished
+    upkeep = shop.scheduler.session.services.upkeep
+    unfinished = upkeep.unfinished
 
     def counted(parts: Any, **given: Any) -> Any:
         found = unfinished(parts, **given)
         seen.append(len(found[0]))
         return found
 
-    monkeypatch.setattr(ledger, "unfinished", counted)
+    monkeypatch.setattr(upkeep, "unfinished", counted)
     assert shop.resend(dry_run=True).count == 60
     assert max(seen) <= 5 * resending.SEGMENTS
 

@@ -1,0 +1,129 @@
+"""Heads, revisions and freezes as rows and back. None stands for an attribute that is not stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from quarterjack.domain.options import Options
+from quarterjack.domain.policies import Overrides
+from quarterjack.domain.schedule import ClosedBy, Definition, Freeze, Head, Revision, ScheduleState, freeze_key
+from quarterjack.stores.rows import readable, reads
+from quarterjack.stores.tables import Row
+from quarterjack.timing.rule import from_json
+
+RevisionKey = tuple[str, int]  # owner, number
+
+_HEAD = [field.name for field in fields(Head)]
+_NUMBERS = ("revision", "version", "counts_from", "failing", "created_at", "updated_at", "retired_at", "paused_at")
+
+
+def revision_key(owner: str, number: int) -> Row:
+    """The key of a revision's row."""
+    return {"owner": owner, "number": number}
+
+
+def revision_key_of(row: Row) -> RevisionKey:
+    """The reverse of ``revision_key``."""
+    return row["owner"], row["number"]
+
+
+def head_row(head: Head) -> Row:
+    """A head as a row; its attributes have the names of the fields."""
+    return vars(head) | {
+        "state": str(head.state),
+        "description": head.description or None,
+        "tags": json.dumps(dict(head.tags)) if head.tags else None,
+        "failing": head.failing or None,
+        "clearing": head.clearing or None,
+    }
+
+
+@reads("schedule {tenant}/{name}")
+def head_of(row: Mapping[str, Any]) -> Head:
+    """A head from its row; attributes of a later release are ignored. Raises Unreadable, TooNew."""
+    values = {name: row[name] for name in _HEAD if name in row}
+    values |= {name: int(values[name]) for name in _NUMBERS if name in values}
+    return Head(**values | {"state": ScheduleState(row["state"]), "tags": json.loads(row.get("tags", "{}"))})
+
+
+def revision_row(revision: Revision) -> Row:
+    """A revision as a row."""
+    definition = revision.definition
+    return revision_end(revision) | {
+        "shard": revision.shard,
+        "job": definition.job,
+        "rule": json.dumps(definition.rule.as_dict()),
+        "payload": definition.payload,
+        "payload_ref": definition.payload_ref,
+        "overrides": definition.overrides.encode(),
+        "options": definition.options.encode(),
+        "failing": revision.failing or None,
+        "active_from": revision.active_from,
+        "anchor": revision.anchor,
+        "actor": revision.actor,
+    }
+
+
+def revision_end(revision: Revision) -> Row:
+    """The key, and the attributes that are set once, when a revision ends."""
+    closed_by = None if revision.closed_by is None else str(revision.closed_by)
+    return revision_key(revision.owner, revision.number) | {
+        "active_until": revision.active_until,
+        "closed_by": closed_by,
+    }
+
+
+@reads("revision {owner}#{number}")
+def revision_of(row: Mapping[str, Any]) -> Revision:
+    """A revision from its row. Raises Unreadable, TooNew."""
+    tenant, _, name = row["owner"].partition("/")
+    return Revision(
+        tenant=tenant,
+        name=name,
+        number=row["number"],
+        shard=int(row["shard"]),
+        definition=Definition(
+            job=row["job"],
+            rule=from_json(row["rule"]),
+            payload=row.get("payload"),
+            payload_ref=row.get("payload_ref"),
+            overrides=Overrides.parse(row.get("overrides")),
+            options=Options.parse(row.get("options")),
+        ),
+        active_from=int(row["active_from"]),
+        anchor=row.get("anchor"),
+        active_until=row.get("active_until"),
+        closed_by=ClosedBy(row["closed_by"]) if "closed_by" in row else None,
+        failing=int(row.get("failing", 0)),
+        actor=row.get("actor"),
+    )
+
+
+def freeze_row(freeze: Freeze) -> Row:
+    """A freeze as a row among the revisions, so that workers read both in one batch."""
+    return revision_key(*freeze_key(freeze.tenant)) | {
+        "until": freeze.until,
+        "reason": freeze.reason,
+        "created_at": freeze.created_at,
+        "actor": freeze.actor,
+    }
+
+
+@reads("freeze {owner}")
+def freeze_of(row: Mapping[str, Any]) -> Freeze:
+    """The reverse of ``freeze_row``. Raises Unreadable, TooNew."""
+    return Freeze(
+        tenant=row["owner"].partition("/")[0],
+        until=int(row["until"]),
+        reason=row.get("reason"),
+        created_at=int(row["created_at"]),
+        actor=row.get("actor"),
+    )
+
+
+def readable_heads(rows: Iterable[Row]) -> Iterator[Head]:
+    """The heads of rows."""
+    return readable(rows, head_of, "head.unreadable")
