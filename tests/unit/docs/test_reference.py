@@ -26,6 +26,7 @@ from quarterjack.stores.dead_index import dead_put
 from quarterjack.stores.records import Record, record_row
 from quarterjack.stores.rows import entry_row
 from quarterjack.stores.schedule_rows import freeze_row, head_row, revision_row
+from quarterjack.stores.siblings import attempt_row
 from quarterjack.web.shapes import remarks
 
 from docs import generate
@@ -174,7 +175,7 @@ def attributes_of_runs() -> set[str]:
     """Whatever is written into the ledger: rows as they are first put, and what transitions set."""
     filled: dict[str, Any] = dict.fromkeys(rows._NUMBERS, 1) | dict.fromkeys(rows._TEXTS, "x")
     changed = {name for made in made_transitions() for name in made.changes}
-    return {*rows.run_row(a_run(**filled)), *changed, *rows.attempt_row(an_attempt(), 1), "text", "payload_beside"}
+    return {*rows.run_row(a_run(**filled)), *changed, *attempt_row(an_attempt(), 1), "text", "payload_beside"}
 
 
 def made_transitions() -> Iterator[Transition]:
