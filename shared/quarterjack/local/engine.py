@@ -26,7 +26,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from quarterjack.local.emulator import complete_streams, play_fair_queues
+from quarterjack.local.emulator.queues import index_queues
+from quarterjack.local.emulator.statements import remember_statements
+from quarterjack.local.emulator.streams import complete_streams
 from quarterjack.local.snapshots import Asgi, Scope, Snapshots, newest
 
 KeyCheck = Callable[[str, str | None], bool]  # whether the emulator itself issued an access key (with a session token)
@@ -158,7 +160,8 @@ def main() -> None:
     dynamodb = import_module("ministack.services.dynamodb")
     parse_once(dynamodb)
     complete_streams(dynamodb)
-    play_fair_queues(import_module("ministack.services.sqs"), fair=os.environ.get(FAIR_QUEUES) != "false")
+    remember_statements(dynamodb)
+    index_queues(import_module("ministack.services.sqs"), fair=os.environ.get(FAIR_QUEUES) != "false")
     emulator: Any = import_module("ministack.app")
     key = os.environ["AWS_ACCESS_KEY_ID"]
     if not emulator.AUTH:

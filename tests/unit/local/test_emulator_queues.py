@@ -6,6 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from quarterjack.domain.agenda_layout import group_of
 from quarterjack.domain.names import one_off_ref
 from quarterjack.local.cloud import LocalCloud
-from quarterjack.local.emulator import IN_FLIGHT, RECENT, SILENT, FairQueue, play_fair_queues
+from quarterjack.local.emulator.messages import IN_FLIGHT, RECENT, SILENT, Message, Messages
+from quarterjack.local.emulator.queues import index_queues
 from quarterjack.local.engine import FAIR_QUEUES
 
 NOW = 1_000_000.0
@@ -92,7 +94,7 @@ def test_a_fifo_queue_is_as_it_was(local_cloud: LocalCloud) -> None:
 
 def test_a_release_that_works_otherwise_is_left_as_it_is() -> None:
     module = SimpleNamespace(_collect_msgs=len)
-    play_fair_queues(module)
+    index_queues(module)
     assert module._collect_msgs is len
 
 
@@ -100,26 +102,38 @@ def test_a_release_that_works_otherwise_is_left_as_it_is() -> None:
 
 
 class Played:
-    """A queue in memory over ``FairQueue``, with a clock that is moved."""
+    """A queue in memory, with a clock that is moved."""
 
-    def __init__(self) -> None:
-        self.queue, self.now, self.messages = FairQueue(), NOW, list[dict[str, Any]]()
+    def __init__(self, *, fair: bool = True) -> None:
+        self.now, self.handles, self.ids = NOW, count(), count()
+        self.queue = Messages((), clock=lambda: self.now, complete=_complete, fair=fair)
 
-    def send(self, tenant: str | None, count: int = 1, *, ago: float = 0.0) -> None:
-        for _ in range(count):
-            at, name = self.now - ago, str(len(self.messages))
-            self.messages.append({"id": name, "group_id": tenant, "sent_at": at, "visible_at": at, "receive_count": 0})
+    def send(self, tenant: str | None, count: int = 1, *, delay: float = 0.0) -> list[Message]:
+        sent: list[Message] = [
+            {"id": str(next(self.ids)), "group_id": tenant, "sent_at": self.now, "visible_at": self.now + delay}
+            for _ in range(count)
+        ]
+        for message in sent:
+            self.queue.append(message)
+        return sent
+
+    def receive(self, most: int, visibility: int = 10_000) -> list[Message]:
+        return self.queue.receive(most, visibility, lambda: str(next(self.handles)))
 
     def take(self, most: int) -> list[str | None]:
         """The tenants of messages that are in flight from now on."""
-        chosen = self.queue.choose(self.messages, self.now, most)
-        for message in chosen:
-            message["visible_at"], message["receive_count"] = self.now + 10_000, 1
-        return [message["group_id"] for message in chosen]
+        return [message["group_id"] for message in self.receive(most)]
 
     def end(self, tenant: str) -> None:
         """What is in flight of a tenant is deleted."""
-        self.messages = [m for m in self.messages if not (m["receive_count"] and m["group_id"] == tenant)]
+        for message in self.queue:
+            if message["receive_count"] and message["group_id"] == tenant:
+                self.queue.remove(message)
+
+
+def _complete(message: Message) -> None:
+    for name, value in {"receipt_handle": None, "receive_count": 0, "first_receive_at": None}.items():
+        message.setdefault(name, value)
 
 
 def test_a_tenth_of_many_in_flight_is_not_noisy() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from quarterjack.local import emulator as emulator_module
-from quarterjack.local.emulator import complete_streams
+from quarterjack.local.emulator.streams import complete_streams
 
 
 class Scoped(dict[tuple[str, str, str], Any]):

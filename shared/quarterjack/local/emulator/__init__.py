@@ -1,0 +1,1 @@
+"""What is replaced in MiniStack, which is the embedded local cloud."""
