@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections import Counter
@@ -12,6 +13,8 @@ from typing import Any
 
 import boto3
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from quarterjack.domain.agenda_layout import group_of
 from quarterjack.domain.names import one_off_ref
 from quarterjack.local.cloud import LocalCloud
@@ -222,3 +225,73 @@ def test_of_two_noisy_tenants_one_of_weight_three_has_three_times_as_much_in_fli
         taken += queue.take(6)
     in_flight = Counter((group or "").partition("#")[0] for group in taken[-80:])
     assert in_flight == {"heavy": 60, "light": 20}
+
+
+# The index says what a walk over all messages would.
+
+
+@given(st.data())
+def test_the_index_says_what_a_walk_would(data: st.DataObject) -> None:
+    played = Played(fair=False)
+    queue, sent = played.queue, list[Message]()
+
+    def visible() -> list[Message]:
+        found = [message for message in queue if message["visible_at"] <= played.now]
+        return sorted(found, key=lambda message: (message["visible_at"], int(message["id"])))
+
+    for _ in range(data.draw(st.integers(1, 40))):
+        act = data.draw(st.sampled_from(["send", "receive", "delete", "change", "wait", "expire", "returned"]))
+        held = [message for message in queue if message["receipt_handle"] is not None]
+        if act == "send":
+            sent += played.send(data.draw(st.sampled_from([None, "a", "b"])), delay=data.draw(st.integers(0, 5)))
+        elif act == "receive":
+            most = data.draw(st.integers(1, 3))
+            wanted = visible()[:most]
+            assert played.receive(most, data.draw(st.integers(0, 5))) == wanted
+        elif act == "delete" and held:
+            queue.remove(data.draw(st.sampled_from(held)))
+        elif act == "change" and held:
+            queue.change_visibility(data.draw(st.sampled_from(held)), data.draw(st.integers(0, 5)))
+        elif act == "wait":
+            played.now += data.draw(st.integers(1, 4))
+        elif act == "expire":
+            queue.expire(played.now - 10)
+            assert all(message["sent_at"] > played.now - 10 for message in queue)
+        elif act == "returned":
+            twice = [message["id"] for message in visible() if message["receive_count"] >= 2]
+            assert sorted(message["id"] for message in queue.returned(2)) == sorted(twice)
+        check_counts_and_handles(played, sent, len(visible()))
+
+
+def check_counts_and_handles(played: Played, sent: list[Message], visible: int) -> None:
+    queue = played.queue
+    hidden = [message for message in queue if message["visible_at"] > played.now]
+    in_flight = sum(message["receive_count"] > 0 for message in hidden)
+    assert queue.counts() == (visible, in_flight, len(hidden) - in_flight)
+    for message in sent:
+        handle = message["receipt_handle"]
+        assert handle is None or queue.found(handle) in ((message,) if message in list(queue) else (None,))
+
+
+def test_a_receive_and_a_delete_cost_the_same_in_a_queue_of_a_hundred_and_of_ten_thousand() -> None:
+    """Counted in calls of Python functions, which no load changes."""
+
+    def calls(backlog: int) -> int:
+        played, counted = Played(), 0
+        for tenant in range(10):
+            played.send(str(tenant), backlog // 10)
+        played.receive(10)
+
+        def profile(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(profile)
+        try:
+            for message in played.receive(10):
+                played.queue.remove(message)
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    assert calls(10_000) <= calls(100) * 1.2

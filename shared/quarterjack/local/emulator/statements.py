@@ -13,9 +13,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+Build = Callable[[list[Any]], dict[str, Any]]
 Parse = Callable[[str, Sequence[Any] | None], dict[str, Any]]
 
-_PARTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?|(?<![\w.?])(?:0|[1-9]\d{0,17})(?![\w.])""")
+_PARTS = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|\?|(?<![\w.?])(?:0|[1-9]\d{0,17})(?![\w.]))""")
+_NUMBER = "\0"  # in a shape; no statement has it
+_WRITES = ("INSERT", "UPDATE", "DELETE")
 _MOST = 1_000  # shapes remembered: this package has a few dozen
 
 
@@ -30,12 +33,22 @@ class Shapes:
 
     def __init__(self, parse: Parse) -> None:
         self._parse = parse
-        self._known = dict[
-            tuple[Any, ...], Callable[[list[Any]], Any] | None
-        ]()  # None: not equal to what MiniStack makes of it
+        self._latest: tuple[Any, ...] | None = (
+            None  # text, parameters and result: a batch parses each of its statements twice
+        )
+        self._known = dict[tuple[Any, ...], Build | None]()  # None: not equal to what MiniStack makes of it
 
     def parse(self, text: str, parameters: Sequence[Any] | None) -> dict[str, Any]:
         """What ``parse_partiql_statement`` of MiniStack returns and raises."""
+        latest, self._latest = self._latest, None
+        if latest is not None and latest[0] is text and latest[1] is parameters:
+            return latest[2]  # type: ignore[no-any-return]
+        parsed = self._parsed(text, parameters)
+        if parsed["op"] in _WRITES:  # MiniStack rewrites what it has parsed of a select
+            self._latest = text, parameters, parsed
+        return parsed
+
+    def _parsed(self, text: str, parameters: Sequence[Any] | None) -> dict[str, Any]:
         shape = _shape(text, parameters or ())
         if shape is None:
             return self._parse(text, parameters)
@@ -45,15 +58,16 @@ class Shapes:
             return self._parse(text, parameters) if build is None else build(values)
         parsed = self._parse(text, parameters)
         if len(self._known) < _MOST:
-            self._known[key] = self._template(key[0], values, parsed)
+            self._known[key] = self._template(key[0].replace(_NUMBER, "?"), values, parsed)
         return parsed
 
-    def _template(self, text: str, values: list[Any], parsed: dict[str, Any]) -> Callable[[list[Any]], Any] | None:
+    def _template(self, text: str, values: list[Any], parsed: dict[str, Any]) -> Build | None:
         holes = [_Hole(value) for value in values]
         try:
-            build = _built(self._parse(text, holes), {id(hole): number for number, hole in enumerate(holes)})
+            source = _source(self._parse(text, holes), {id(hole): number for number, hole in enumerate(holes)})
         except (ValueError, TypeError, LookupError):  # MiniStack reads it otherwise with a parameter at that place
             return None
+        build: Build = eval(f"lambda v: {source}", {})  # noqa: S307 (made of literals and of v[number])
         return build if _same(build(values), parsed) else None
 
 
@@ -65,43 +79,34 @@ def _shape(text: str, parameters: Sequence[Any]) -> tuple[tuple[Any, ...], list[
     """The key of a statement's shape, and its values in their order; None if a parameter is missing or too many, or values are compared."""
     if "<<" in text:  # a set: MiniStack refuses duplicates
         return None
-    values, given = list[Any](), iter(parameters)
-    is_number = list[bool]()
-
-    def placed(found: re.Match[str]) -> str:
-        part = found.group()
-        if part[0] in "'\"":
-            return part
-        is_number.append(part != "?")
-        values.append(next(given, None) if part == "?" else {"N": part})
-        return "?"
-
-    shape = _PARTS.sub(placed, text)
+    parts, values, given = _PARTS.split(text), list[Any](), iter(parameters)
+    for place in range(1, len(parts), 2):
+        part = parts[place]
+        if part == "?":
+            values.append(next(given, None))
+        elif part[0].isdecimal():
+            values.append({"N": part})
+            parts[place] = _NUMBER
     if next(given, None) is not None or not all(isinstance(value, dict) and len(value) == 1 for value in values):
         return None
-    return (shape, tuple(is_number), tuple(next(iter(value)) for value in values)), values
+    return ("".join(parts), *[kind for value in values for kind in value]), values
 
 
-def _built(node: Any, holes: dict[int, int]) -> Callable[[list[Any]], Any]:
-    """A function that makes the parsed statement anew for other values. Nothing that it returns is shared."""
+def _source(node: Any, holes: dict[int, int]) -> str:
+    """A Python expression that makes the parsed statement anew for values ``v``. Nothing of it is shared between statements."""
     if isinstance(node, _Hole):
-        place = holes[id(node)]
-        return lambda values: values[place]
+        return f"v[{holes[id(node)]}]"
     if isinstance(node, tuple):
-        if (
-            len(node) == 3 and node[0] == "lit" and isinstance(node[1], _Hole)
-        ):  # as MiniStack marks a value that is checked
-            place = holes[id(node[1])]
-            return lambda values: ("lit", values[place], "value")
-        parts = [_built(part, holes) for part in node]
-        return lambda values: tuple([part(values) for part in parts])
+        if node[:1] == ("lit",) and isinstance(node[1], _Hole):
+            return f"('lit', v[{holes[id(node[1])]}], 'value')"  # as MiniStack marks a value that it has checked
+        return f"({''.join(_source(part, holes) + ',' for part in node)})"
     if isinstance(node, list):
-        parts = [_built(part, holes) for part in node]
-        return lambda values: [part(values) for part in parts]
+        return f"[{','.join(_source(part, holes) for part in node)}]"
     if isinstance(node, dict):
-        fields = [(key, _built(value, holes)) for key, value in node.items()]
-        return lambda values: {key: value(values) for key, value in fields}
-    return lambda _: node
+        return f"{{{','.join(f'{key!r}: {_source(value, holes)}' for key, value in node.items())}}}"
+    if node is not None and not isinstance(node, (str, int)):
+        raise TypeError(f"{node!r} is no part of a parsed statement")
+    return repr(node)
 
 
 def _same(one: Any, other: Any) -> bool:
