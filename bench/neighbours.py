@@ -4,7 +4,7 @@ python -m bench neighbours [alone fair unfair capped] [--runs 5000] [--seconds 2
 
 Tenant A submits ``--runs`` one-offs of a second each, as fast as it can. From then on, for ``--seconds``, tenant B has a schedule every
 ten seconds and submits a one-off every ten seconds. ``alone`` is B without A. ``fair`` plays SQS's fair queues as AWS documents them
-(``quarterjack/local/emulator.py``); ``unfair`` delivers in the order in which messages became visible, and so does ``capped``,
+(``quarterjack/local/emulator/messages.py``); ``unfair`` delivers in the order in which messages became visible, and so does ``capped``,
 where A may have half of the workers' slots (``concurrent_runs``). Lateness is from the time
 at which a run was due to its first start. Exits with 1 if a run of B did not start.
 """

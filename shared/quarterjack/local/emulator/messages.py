@@ -267,7 +267,7 @@ class Messages:
 
 def sent_at(message: Message) -> float:
     """When a message was sent, or moved to a dead-letter queue that counts from then; seconds since 1970."""
-    return float(message.get("enqueued_at", message["sent_at"]))
+    return float(message["enqueued_at"] if "enqueued_at" in message else message["sent_at"])
 
 
 class Tenants:

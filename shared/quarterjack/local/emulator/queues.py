@@ -57,12 +57,13 @@ class _Queues:
         self._lock = threading.RLock()  # requests run in one thread, the poller of functions' queues in another
 
     def install(self) -> None:
-        for name, of_queue in {
+        replaced: dict[str, Callable[..., Any]] = {
             "_collect_msgs": self.collect,
             "_expire_retained": self.expire,
             "_dlq_sweep": self.sweep,
             "_refresh_counts": self.refresh_counts,
-        }.items():
+        }
+        for name, of_queue in replaced.items():
             setattr(self._sqs, name, self._for_standard(getattr(self._sqs, name), of_queue))
         self._sqs._delete_messages_for_esm = self._deleting(self._sqs._delete_messages_for_esm)  # noqa: SLF001 (there is no other way in)
         for action, name, permission, act in (
