@@ -4,7 +4,7 @@ The emulator executes code on this machine (Lambda functions, and jobs through t
 requests to a port of loopback. So a request needs the access key of this start, and must not come from a web page. ``guarded`` wraps
 the whole ASGI application, so no route is left out. ``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only.
 
-Private functions of MiniStack's services are replaced in ``parse_once``, ``emulator_streams`` and ``emulator/``, nowhere else.
+Private functions of MiniStack's services are replaced in ``parse_once`` and the package ``emulator``, nowhere else.
 The first replaces ``_evaluate_condition`` of DynamoDB, which parses the key condition of a query once for each item of the partition. A
 tenant's schedules are one partition: with 10,000 of them a page of 100 took 0.2 s, nearly all of it parsing. The meaning of a condition
 stays MiniStack's, except for that of most queries, one key equal to a text. A release without these names is left as it is.

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from quarterjack.local import emulator as emulator_module
+from quarterjack.local.emulator import streams
 from quarterjack.local.emulator.streams import complete_streams
 
 
@@ -103,7 +103,7 @@ def test_the_removal_of_an_expired_row_is_emitted_and_marked(emulator: Any) -> N
 def test_a_snapshot_has_the_latest_changes_and_how_many_went_before(
     emulator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emulator_module, "KEPT", 2)
+    monkeypatch.setattr(streams, "KEPT", 2)
     place = ("1", "us-east-1", "runs")
     emulator._stream_records[place], emulator._stream_trimmed[place] = ["a", "b", "c"], 7
     state = emulator.get_state()
