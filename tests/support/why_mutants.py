@@ -5,7 +5,7 @@ from __future__ import annotations
 WHY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a fire of another second is meant",
-        "why/needs.py",
+        "why/evidence.py",
         "if fire is not None and fire < facts.at + SECOND and",
         "if fire is not None and",
     ),
@@ -23,13 +23,13 @@ WHY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a gap beyond the end of its revision",
-        "why/needs.py",
+        "why/evidence.py",
         "if revision.bound(facts.at) == facts.at and absence_of",
         "if absence_of",
     ),
     (
         "a gap that ended before",
-        "why/needs.py",
+        "why/evidence.py",
         "if revision is None or not covers(row, facts.at):",
         "if revision is None:",
     ),

@@ -98,7 +98,7 @@ class Cause(StrEnum):
     FREEZE = "freeze"  # of the tenant
     SUSPENSION = "suspension"  # of the tenant
     BREAKER = "breaker"  # the tenant's circuit breaker holds the job, because it fails
-    CONCURRENCY = "concurrency"  # it waits in the line of a concurrency cap
+    CONCURRENCY = "concurrency"  # it is in the wait queue of a concurrency cap
     OVERLAP = "overlap"  # of runs of one schedule: overlap, max_running
     QUEUE = "queue"  # no worker took it from its queue
     NO_WORKER = "no_worker"  # no worker of the queue is there

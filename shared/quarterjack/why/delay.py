@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from quarterjack.domain.run import MISSED, RunRow, RunState
-from quarterjack.domain.schedule import Freeze, Revision
-from quarterjack.domain.times import MINUTE, SECOND, STAMP_DIGITS
+from quarterjack.domain.schedule import Revision
+from quarterjack.domain.times import SECOND, STAMP_DIGITS
 from quarterjack.state.backpressure import GRACE, HoldPeriod
 from quarterjack.state.overlap import Slot, waits_in_turn
 from quarterjack.why.answer import Cause, Sentence, clock, count, exact, show, span
 from quarterjack.why.facts import Facts, not_known, of_revision, of_run
-from quarterjack.why.holds import broken_between, by_lines, suspended_between
-from quarterjack.why.no_run import held_now, resumed_from_pause
+from quarterjack.why.holds import broken_between, frozen_between, held_now, suspended_between
+from quarterjack.why.no_run import resumed_from_pause
 from quarterjack.why.timeline import by
 from quarterjack.why.workers import given_back, of_queue
 
-LATE = 5 * SECOND  # a run that starts so long after its time is in time: queues deliver to the second, workers wait two
-_THAW = 5 * MINUTE  # runs that a freeze held start within that after its end
+LATE = (
+    5 * SECOND
+)  # a run that starts up to this after its time is in time: queues deliver to the second, workers wait two
 _SHOWN = 3  # runs that one sentence names
 
 
@@ -78,7 +79,7 @@ def of_backfill(facts: Facts, run: RunRow) -> Sentence:
 
 def _held(facts: Facts, run: RunRow) -> HoldPeriod | None:
     """The time in which the run's queue was held back between its time and its claim."""
-    periods = facts.holds.periods if facts.holds is not None else ()
+    periods = facts.delivery.held_back.periods if facts.delivery.held_back is not None else ()
     return next(
         (one for one in periods if one.since < run.created_at and (one.until is None or one.until >= run.due)), None
     )
@@ -137,7 +138,7 @@ def start_delay(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
 def _holds(facts: Facts, run: RunRow, ready: int, until: int) -> Sequence[Sentence]:
     """What held a run that was ready."""
     return [
-        *_by_freeze(facts, ready, until),
+        *frozen_between(facts, ready, until),
         *suspended_between(facts, ready, until),
         *broken_between(facts, ready, until),
         *_by_overlap(facts, run, until),
@@ -170,28 +171,6 @@ def _beyond_catch_up(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     yield of_revision(revision, text)
 
 
-def _by_freeze(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
-    freeze, known = facts.freeze, list(by_lines(facts.tenant_acts, ready, until))
-    yield from known
-    if known or freeze is None or freeze.created_at > until:
-        return
-    source = f"freeze of {facts.tenant}"
-    if freeze.created_at < freeze.until and freeze.until > ready:
-        reason = f" ({freeze.reason})" if freeze.reason else ""
-        text = f"The tenant was frozen{by(freeze)} from {show(freeze.created_at)} until {show(freeze.until)}{reason}: no run started."
-        yield Sentence(text=text, source=source, cause=Cause.FREEZE)
-    elif _is_thaw(freeze) and ready < freeze.until and until - freeze.until <= _THAW:
-        text = (
-            f"The tenant was thawed at {show(freeze.until)}. If a freeze was in force before, it held the run; when it began "
-            "is not stored."
-        )
-        yield Sentence(text=text, source=source)
-
-
-def _is_thaw(freeze: Freeze) -> bool:
-    return freeze.created_at >= freeze.until
-
-
 def _by_overlap(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
     """Runs of the same schedule that held its places."""
     revision = facts.defining
@@ -199,7 +178,7 @@ def _by_overlap(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
         return
     if waits_in_turn(run):
         yield of_run(run, f"{_policy(revision)}: it {run.reason}.", Cause.OVERLAP)
-        yield from _turn(facts.slot, run)
+        yield from _turn(facts.turn, run)
         return
     lined_up = run.lined_up_at
     if lined_up is None:
@@ -238,18 +217,20 @@ def _lasted(run: RunRow) -> str:
 
 
 def _turn(slot: Slot | None, run: RunRow) -> Iterator[Sentence]:
-    """The place of a run in the line of its schedule."""
+    """The place of a run in the wait queue of its schedule."""
     if slot is None:
         return
     ahead = [waiter for waiter in slot.waiting if waiter.holder.key < run.ref.key and not waiter.behind]
     names = " and ".join(f"the run of {exact(int(pair.key[:STAMP_DIGITS]))}" for pair in slot.holders[:_SHOWN])
-    held = f"In its place is {names}" if names else "Its place is free"
-    text = f"{held}; {count(len(ahead), 'run') if ahead else 'no run'} of the line of {len(slot.waiting)} is before it."
-    yield Sentence(text=text, source=f"slot of {run.ref.owner}")
+    taken = f"The turn is taken by {names}" if names else "The turn is free"
+    text = (
+        f"{taken}; of the {count(len(slot.waiting), 'run')} in the wait queue, {len(ahead) or 'none'} come before it."
+    )
+    yield Sentence(text=text, source=f"turn of {run.ref.owner}")
 
 
 def _by_queue(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[Sentence]:
-    """No worker took it."""
+    """That no worker took the run, and what is known about its queue."""
     waited, began = span(until - ready), run.started_at
     if began is None and not run.is_terminal:
         text = f"It has been ready since {show(ready)}, for {waited}, and no worker has leased it."
@@ -261,7 +242,7 @@ def _by_queue(facts: Facts, run: RunRow, ready: int, until: int) -> Iterator[Sen
         yield from of_queue(facts, run)
         yield from _depths(facts)
     yield from _meanwhile(facts, run, ready, until)
-    if run.started_at is not None or run.is_terminal or not facts.workers:
+    if run.started_at is not None or run.is_terminal or not facts.delivery.workers:
         yield from _message(facts, run, ready)
 
 
@@ -287,8 +268,8 @@ def _message(facts: Facts, run: RunRow, ready: int) -> Iterator[Sentence]:
 
 
 def _depths(facts: Facts) -> Iterator[Sentence]:
-    if facts.depth:
-        waiting, at_hand = (sum(getattr(one, name) for one in facts.depth) for name in ("waiting", "at_hand"))
+    if facts.delivery.depth:
+        waiting, at_hand = (sum(getattr(one, name) for one in facts.delivery.depth) for name in ("waiting", "at_hand"))
         text = f"In its queue {count(waiting, 'message')} wait for a worker, and workers have {at_hand:,}."
         yield Sentence(text=text, source="queue")
     elif "queue" in facts.unread:

@@ -94,7 +94,7 @@ def _redriven(facts: Facts, run: RunRow) -> Iterator[Sentence]:
         text = f"It was redriven{by(again)} at {show(again.created_at)} as {again.ref}, which is {again.state}."
         yield Sentence(text=text, source=f"run {again.ref}")
     elif "redriven" not in facts.unread:
-        text = "No redrive repeats it. Whether somebody replayed it by its id is not recorded in its row."
+        text = "Not repeated yet (a replay by id would not show here)."
         yield Sentence(text=text, source=f"ledger of {run.ref.tenant}")
 
 
@@ -122,7 +122,7 @@ def _on_request(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """An owner asks so for one run; a later run under overlap=cancel_other, and the stop of a backfill, write the same."""
     began = "before it had started" if run.started_at is None else "after it had started"
     text = f"Its cancellation was requested {began}, and it ended at {show(run.ended_at or 0)}."
-    line = next((one for one in facts.acts if one.act is AuditAct.CANCEL and one.target == str(run.ref)), None)
+    line = next((one for one in facts.entries if one.act is AuditAct.CANCEL and one.target == str(run.ref)), None)
     others = list(_other_requests(facts, run)) if line is None else []
     if others:
         yield of_run(run, text)
@@ -190,7 +190,7 @@ def skipped(facts: Facts, run: RunRow) -> Judgement:
     reason, ended = run.reason or "no reason is recorded", show(run.ended_at or 0)
     if reason == _SKIPPED:
         text = f"Its owner skipped it{by(run)} at {ended}: it was the next fire when skip_next was called."
-        lines = [of_act(one) for one in facts.acts if one.act is AuditAct.SKIP and one.target == str(run.ref)]
+        lines = [of_act(one) for one in facts.entries if one.act is AuditAct.SKIP and one.target == str(run.ref)]
         return Verdict.SKIPPED, [of_run(run, text, Cause.OWNER), *lines]
     if reason.startswith(_OVERLAP):
         text = f"The overlap policy passed it over at {ended}: {reason.removeprefix(_OVERLAP)}."

@@ -1,50 +1,42 @@
-"""Evidence: reads what there is about one fire or run. Six to eighteen reads, and as of one instant of its schedule.
+"""Evidence: reads what there is about one fire or run. Six to eighteen reads, as of one instant of its schedule.
 
-A chain's entry is moved on after its fires are claimed. So for a fire without a row the agenda is read, and then the ledger again: if the
-entry lies beyond the fire, and there is no row still, there is really none. The head is read first and last: if it has moved, all is read
-again.
+    head ─► revisions ─► rows ─► agenda, rows again ─► audit entries ─► holds of the tenant ─► siblings of the run ─► queue, workers ─► head
+
+The ticker moves a chain's entry on after it has claimed the fires. So for a fire without a row the agenda is read, and then the ledger
+again: if the entry lies beyond the fire, and there is still no row, there is none. The head is read first and last: if it has changed, all
+is read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import TypeVar
 
 from quarterjack.domain.audit import AuditLineRow
 from quarterjack.domain.names import RunRef, fire_ref
-from quarterjack.domain.run import FAILED, WAITING, RunRow, RunState
-from quarterjack.domain.schedule import Freeze, Head, Revision, ScheduleState, freeze_key
+from quarterjack.domain.run import FAILED, RunRow, RunState
+from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.times import SECOND
-from quarterjack.errors import Conflict, QuarterjackError, Unavailable
-from quarterjack.fires.backpressure import part_of, read_hold_log
-from quarterjack.fires.breakers import read_breakers
+from quarterjack.errors import Conflict, ExpressionError, Unavailable
 from quarterjack.fires.context import find_revision
-from quarterjack.fires.lines import line_of, read_slots
+from quarterjack.fires.plan import timetable_of
 from quarterjack.owner.audit import AuditFilter, list_lines
 from quarterjack.owner.backfill.advance import read_backfill
-from quarterjack.owner.catalogue import read_catalogue
 from quarterjack.owner.runs.redrive import replay_ref
 from quarterjack.owner.schedules.chain_health import ChainHealth, check_chain, entry_upto
 from quarterjack.owner.schedules.client_tokens import RACES
-from quarterjack.owner.workers import read_workers
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.lease import has_live_lease
+from quarterjack.state.catch_up import covers
 from quarterjack.state.overlap import SLOT, Slot
-from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
-from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record
-from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import Chain, Facts
-from quarterjack.why.holds import may_have_been_suspended, may_have_held, waited
-from quarterjack.why.needs import gaps, in_that_second, is_exclusive, needs_agenda, times_of_acts, was_late
-from quarterjack.why.timeline import ACTS, AROUND
+from quarterjack.why.no_run import absence_of
+from quarterjack.why.surroundings import ENTRIES, OptionalReads, Surroundings
+from quarterjack.why.timeline import ACTS, AROUND, active_at, stop_at
 
-_T = TypeVar("_T")
 _REVISIONS = 200  # that are read at the most, newest first
 _EARLIER = 10  # of these, older than the one that was current at the instant
-_WORKERS = 1_000  # of which the records are read
-_LINES = 50  # of the audit about one time
 _ROWS = 50  # of the schedule, due up to the instant
 
 
@@ -109,7 +101,7 @@ class EvidenceReader:
             facts = self._with_rows(facts, at, exact=ref is not None)
         if ref is not None and facts.run is None and not ref.is_fire:
             return None
-        return self._completed(self._with_acts(facts))
+        return self._completed(self._with_entries(facts))
 
     def _history(self, head: Head, at: int) -> tuple[tuple[Revision, ...], bool]:
         """The revisions from the newest to some before the one that was current at the instant; and whether these are all."""
@@ -130,15 +122,15 @@ class EvidenceReader:
         revision = facts.defining
         if revision is None:
             return facts
-        try:
-            oldest = self._services.agenda.due(revision.shard, upto=facts.now, after=None, limit=1).entries
-            chain = self._chain(facts, revision)
-        except QuarterjackError as problem:
-            return replace(facts, unread={**facts.unread, "agenda": str(problem)})
-        return replace(facts, oldest=oldest[0] if oldest else None, chain=chain)
+        optional = OptionalReads(facts.unread)
+        chain = optional.read("agenda", lambda: self._chain(facts, revision))
+        return replace(facts, chain=chain or facts.chain, unread=optional.unread)
 
     def _chain(self, facts: Facts, revision: Revision) -> Chain:
-        head = facts.head
+        head, oldest = (
+            facts.head,
+            self._services.agenda.due(revision.shard, upto=facts.now, after=None, limit=1).entries,
+        )
         if facts.at > facts.now and head is not None and head.state is ScheduleState.ACTIVE:
             found = check_chain(head, revision, self._services, lambda: facts.now)
             missing = found.health is ChainHealth.MISSING
@@ -150,6 +142,7 @@ class EvidenceReader:
             quarantined=found.health is ChainHealth.QUARANTINED,
             missing=missing,
             unknown=found.health is ChainHealth.UNKNOWN,
+            oldest=oldest[0] if oldest else None,
         )
 
     def _with_rows(self, facts: Facts, asked: int, *, exact: bool) -> Facts:
@@ -182,22 +175,20 @@ class EvidenceReader:
                 found += [] if older is None else [older]
         return tuple(sorted(found, key=lambda one: -one.number))
 
-    def _with_acts(self, facts: Facts) -> Facts:
-        """The lines of the audit about what ended the run, or the schedule's activity."""
-        assert facts.head is not None
-        lines: dict[str, AuditLineRow] = {}
-        try:
-            for since, until in times_of_acts(facts):
-                wanted = AuditFilter(since=max(since - AROUND, 0), until=until + AROUND, schedule=facts.head.name)
-                page = list_lines(self._tenant, wanted, self._services, limit=_LINES, cursor=None)
-                lines |= {line.key: line for line in page.items}
-        except QuarterjackError as problem:
-            return replace(facts, unread={**facts.unread, "audit": str(problem)})
-        return replace(facts, acts=tuple(lines[key] for key in sorted(lines, reverse=True)))
+    def _with_entries(self, facts: Facts) -> Facts:
+        """The audit entries about what ended the run, or the schedule's activity."""
+        optional = OptionalReads(facts.unread)
+        entries = optional.read("audit", lambda: self._entries(facts))
+        return replace(facts, entries=entries or (), unread=optional.unread)
 
-    def _line(self, run: RunRow) -> tuple[ConcurrencyCap, CapSlots] | None:
-        found = line_of(run, self._services, self._clock)
-        return None if found is None else (found, read_slots(found, self._services))
+    def _entries(self, facts: Facts) -> Sequence[AuditLineRow]:
+        assert facts.head is not None
+        found: dict[str, AuditLineRow] = {}
+        for since, until in times_of_entries(facts):
+            wanted = AuditFilter(since=max(since - AROUND, 0), until=until + AROUND, schedule=facts.head.name)
+            page = list_lines(self._tenant, wanted, self._services, limit=ENTRIES, cursor=None)
+            found |= {entry.key: entry for entry in page.items}
+        return tuple(found[key] for key in sorted(found, reverse=True))
 
     def _row(self, ref: RunRef) -> RunRow | None:
         answer = self._services.ledger.look([ref])
@@ -208,94 +199,92 @@ class EvidenceReader:
     # What else the row, or its lack, asks for.
 
     def _completed(self, facts: Facts) -> Facts:
-        run, unread = facts.run, dict(facts.unread)
-        owner = "" if run is None else run.ref.owner
+        optional = OptionalReads(facts.unread)
+        surroundings = Surroundings(self._tenant, self._services, self._clock, optional)
+        facts = replace(facts, holds=surroundings.holds(facts))
+        facts = self._with_siblings(facts, optional)
+        return replace(facts, delivery=surroundings.delivery(facts), unread=optional.unread)
 
-        def tried(what: str, read: Callable[[], _T | None]) -> _T | None:
-            try:
-                return read()
-            except QuarterjackError as problem:
-                unread[what] = str(problem)
-                return None
-
-        freeze = tried("freeze", self._freeze)
-        governance = tried("profile", lambda: self._services.tenants.governance(self._tenant, facts.now))
-        # Also of a tenant without the limit: it may have had one when the run was due.
-        breakers = tried("circuit breakers", lambda: read_breakers(self._tenant, self._services)[0])
-        facts = replace(facts, freeze=freeze, governance=governance, breakers=breakers)
-        acts = tried("audit", lambda: self._tenant_acts(facts))
-        attempts = tried("attempts", lambda: self._services.siblings.attempts(run.ref)) if run and run.fence else None
-        slot = backfill = redriven = line = None
-        if run is not None and run.state in WAITING and governance is not None:
-            line = tried("slots", lambda: self._line(run))
-        if run is not None and run.state is RunState.QUEUED and is_exclusive(facts):
-            slot = tried("slot", lambda: self._slot(owner))
-        if run is not None and run.backfill is not None:
-            identity = run.backfill
-            backfill = tried("backfill", lambda: read_backfill(owner, identity, self._services))
-        if run is not None and run.state in FAILED:
-            redriven = tried("redriven", lambda: self._row(replay_ref(run)))
-        holds = depth = None
-        part = part_of(facts.queue, facts.priority, self._services.work)
-        if was_late(facts):
-            holds = tried("log of held queues", lambda: read_hold_log(self._services).of(part))
-        if run is not None and run.state in WAITING and run.not_before <= facts.now:
-            depth = tried("queue", lambda: self._services.work.load([part]).get(part))
-        workers = (
-            tried("workers", lambda: self._workers(replace(facts, tenant_acts=acts or ()))) if run is not None else None
-        )
-        waits = run is not None and run.state in WAITING
-        asks = waits or (governance is not None and governance.profile.jobs is not None)
-        catalogue = tried("jobs of the workers", lambda: read_catalogue(self._services, facts.now)) if asks else None
-        return replace(
-            facts,
-            workers=workers,
-            catalogue=catalogue,
-            tenant_acts=acts or (),
-            attempts=tuple(attempts or ()),
-            slot=slot,
-            line=line,
-            backfill=backfill,
-            redriven=redriven,
-            holds=holds,
-            depth=tuple(depth or ()),
-            unread=unread,
-        )
-
-    def _workers(self, facts: Facts) -> Sequence[WorkerRow] | None:
-        """The records of all workers, a query for each partition, for a run that has waited, or whose message was sent again before its
-        start; that of the run's worker if that is silent.
-        """
-        run, now = facts.run, facts.now
+    def _with_siblings(self, facts: Facts, optional: OptionalReads) -> Facts:
+        """With the rows that belong to the run: its failed attempts, its backfill, its redrive, the turn of its schedule."""
+        run = facts.run
         if run is None:
-            return None
-        has_waited = run.state in WAITING and now - max(run.not_before, run.created_at) > LATE
-        if has_waited or (was_sent_again(facts, run) and now - (run.started_at or 0) < KEPT):
-            return list(islice(read_workers(self._services, now), _WORKERS))
-        if run.state is RunState.RUNNING and not has_live_lease(run, now):
-            record = self._services.records.read(owner_of(run.worker or ""), f"{KEY}{run.worker}")
-            return [] if record is None else [parse_record(record.body)]
-        return None
+            return facts
+        attempts = optional.read("attempts", lambda: self._services.siblings.attempts(run.ref)) if run.fence else None
+        turn = backfill = redriven = None
+        if run.state is RunState.QUEUED and is_exclusive(facts):
+            turn = optional.read("turn", lambda: self._turn(run.ref.owner))
+        if (identity := run.backfill) is not None:
+            backfill = optional.read("backfill", lambda: read_backfill(run.ref.owner, identity, self._services))
+        if run.state in FAILED:
+            redriven = optional.read("redriven", lambda: self._row(replay_ref(run)))
+        return replace(facts, attempts=tuple(attempts or ()), turn=turn, backfill=backfill, redriven=redriven)
 
-    def _freeze(self) -> Freeze | None:
-        key = freeze_key(self._tenant)
-        answer = self._services.schedules.revisions([key])
-        if key in answer.broken:
-            raise answer.broken[key]
-        if key in answer.unanswered:
-            raise Unavailable("the table did not answer")
-        return answer.frozen.get(self._tenant)
-
-    def _tenant_acts(self, facts: Facts) -> Sequence[AuditLineRow]:
-        """The lines of what may have held the run and is over; what began days before it was ready is left out."""
-        if facts.run is None:
-            return ()
-        ready, until = waited(facts.run, facts.now)
-        if until - ready <= LATE or not (may_have_held(facts.freeze, ready) or may_have_been_suspended(facts, ready)):
-            return ()
-        wanted = AuditFilter(since=max(ready - ACTS, 0), until=until, run=self._tenant)
-        return list_lines(self._tenant, wanted, self._services, limit=_LINES, cursor=None).items
-
-    def _slot(self, owner: str) -> Slot | None:
+    def _turn(self, owner: str) -> Slot | None:
         record = self._services.records.read(owner, SLOT)
         return None if record is None else Slot.of(record.body)
+
+
+# What an answer needs of the evidence. Pure.
+
+
+_BY_OWNERS = (RunState.CANCELLED, RunState.SKIPPED)
+_STOPS = (ClosedBy.PAUSED, ClosedBy.DELETED, ClosedBy.DRAINED)
+
+
+def in_that_second(facts: Facts) -> Facts:
+    """With the instant of the fire in the asked second, if the instant itself is none: fires of rates have milliseconds."""
+    if facts.governing is None or facts.at % SECOND:
+        return facts
+    revision = facts.revisions[facts.governing]
+    with suppress(ExpressionError):
+        fire = timetable_of(revision).next(facts.at - 1)
+        if fire is not None and fire < facts.at + SECOND and revision.bound(fire) == fire:
+            return replace(facts, at=fire, ref=fire_ref(revision.owner, fire))
+    return facts
+
+
+def needs_agenda(facts: Facts) -> bool:
+    """Whether it is a fire without a row, so that its chain says whether it is still to come."""
+    place = facts.governing
+    if facts.run is not None or facts.gaps or place is None or not active_at(facts, place):
+        return False
+    return absence_of(facts.revisions[place], facts.at) is None
+
+
+def times_of_entries(facts: Facts) -> Iterator[tuple[int, int]]:
+    """From when until when (UTC ms) acts of owners may have ended what the question is about."""
+    run, head, place = facts.run, facts.head, facts.governing
+    if run is not None and run.state in _BY_OWNERS and run.ended_at is not None:
+        yield run.ended_at, run.ended_at
+    number = run.revision if run is not None else place is not None and facts.revisions[place].number
+    if run is not None and run.state not in (*_BY_OWNERS, RunState.QUEUED):
+        return
+    for revision in facts.revisions:
+        until = revision.active_until
+        if until is not None and revision.number >= (number or 0) and revision.closed_by in _STOPS:
+            yield until, min(max(facts.at, until), until + ACTS) if run is None else until
+    if run is None and place is not None and not active_at(facts, place):
+        stop = stop_at(facts, place)
+        yield stop.since, min(max(facts.at, stop.since), stop.since + ACTS)
+    if run is None and head is not None and head.state is ScheduleState.DELETED:
+        yield head.updated_at, head.updated_at
+
+
+def gaps(facts: Facts) -> Iterator[RunRow]:
+    """The rows of passed-over fires that stand for this one."""
+    if facts.run is not None:
+        if facts.run.skipped_until is not None:
+            yield facts.run
+        return
+    for row in facts.before:
+        revision = facts.revision(row.revision)
+        if revision is None or not covers(row, facts.at):
+            continue
+        # Beyond the end of its revision it stands for nothing: a slower clock may have set that end after it was written.
+        if revision.bound(facts.at) == facts.at and absence_of(revision, facts.at) is None:
+            yield row
+
+
+def is_exclusive(facts: Facts) -> bool:
+    return facts.defining is not None and facts.defining.definition.options.is_exclusive

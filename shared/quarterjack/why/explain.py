@@ -53,10 +53,10 @@ def explain(facts: Facts) -> Answer:
 
 def _of_grant(facts: Facts, verdict: Verdict) -> Iterator[Sentence]:
     """Whether the tenant may run the job of what is still to start, or died because it might not."""
-    job, governance, source = facts.job, facts.governance, f"profile of tenant {facts.tenant}"
+    job, governance, source = facts.job, facts.holds.governance, f"profile of tenant {facts.tenant}"
     if job is None or governance is None:
         return
-    entry = None if facts.catalogue is None else facts.catalogue.entries.get(job)
+    entry = None if facts.delivery.catalogue is None else facts.delivery.catalogue.entries.get(job)
     problem = job_problem(governance, job, by_name=entry is not None and entry.job.by_name)
     if verdict in _TO_START and problem is not None:
         text = f"As things stand it will be DEAD once a worker has it: {problem}."

@@ -28,10 +28,11 @@ class Chain:
     """What the agenda has of the chain of a revision."""
 
     entry: int | None  # UTC ms at which its entry is due; None: there is none up to ``upto``
-    upto: int  # UTC ms: entries due later were not looked at
+    upto: int  # UTC ms: entries due later were not read
     quarantined: bool = False  # its entry was moved aside
     missing: bool = False  # it has none at all, although it needs one
     unknown: bool = False  # too many entries are due before it to read them all
+    oldest: AgendaEntry | None = None  # the first entry of the schedule's shard that is due
 
     @property
     def passed(self) -> bool:
@@ -40,8 +41,31 @@ class Chain:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HoldFacts:
+    """Evidence of what may hold runs of the tenant."""
+
+    freeze: Freeze | None = None  # the last one, also if it is over
+    entries: Sequence[
+        AuditLineRow
+    ] = ()  # freezes and suspensions while the run waited, if the present ones do not tell
+    governance: Governance | None = None  # profile and limits, as of a few seconds ago; None: not read
+    breakers: TenantBreakers | None = None  # None: the tenant has no circuit breaker, or they were not read
+    cap: tuple[ConcurrencyCap, CapSlots] | None = None  # the concurrency cap in whose wait queue the run is
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryFacts:
+    """Evidence about the queue of the run and its workers."""
+
+    held_back: QueueHolds | None = None  # the times in which the ticker held the queue back
+    depth: Sequence[QueueDepth] = ()  # of the queue's stripes
+    workers: Sequence[WorkerRow] | None = None  # records of all, or of the run's worker; None: not asked for
+    catalogue: JobCatalogue | None = None  # the jobs that workers published; None: not asked for
+
+
+@dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What was read. An attribute that is None or empty was looked for and not found, or did not matter; ``unread`` says what failed."""
+    """All evidence about one question. None or empty: it was not found, or does not matter; ``unread`` says what could not be read."""
 
     now: int  # UTC ms
     retention: int  # ms for which ended runs stay in the ledger
@@ -56,22 +80,14 @@ class Facts:
     gaps: Sequence[RunRow] = ()  # rows of passed-over fires that cover the instant
     before: Sequence[RunRow] = ()  # rows of the schedule due up to the instant, newest first, without ``run``
     chain: Chain | None = None  # of the revision that has the fire
-    oldest: AgendaEntry | None = None  # the first entry of the schedule's shard that is due
-    slot: Slot | None = None  # of a schedule that bounds its runs
-    acts: Sequence[AuditLineRow] = ()  # of owners on the schedule or run, at the times that matter, newest first
-    freeze: Freeze | None = None  # of the tenant: the last one, also if it is over
-    tenant_acts: Sequence[
+    turn: Slot | None = None  # of a schedule that bounds its runs
+    entries: Sequence[
         AuditLineRow
-    ] = ()  # freezes and suspensions while the run waited, if the present ones do not tell
-    holds: QueueHolds | None = None  # of its queue
-    depth: Sequence[QueueDepth] = ()  # of its queue's stripes
-    workers: Sequence[WorkerRow] | None = None  # their records: of all, or of the run's worker; None: not asked for
-    catalogue: JobCatalogue | None = None  # the jobs that workers published; None: not asked for
-    governance: Governance | None = None  # what holds for the tenant, as of a few seconds ago; None: not read
-    breakers: TenantBreakers | None = None  # of a tenant with some; None: it has none, or they were not read
-    line: tuple[ConcurrencyCap, CapSlots] | None = None  # the concurrency cap in whose line the run waits
+    ] = ()  # of the audit about the schedule or run, at the times that matter, newest first
     backfill: StoredBackfill | None = None  # that the run belongs to
     redriven: RunRow | None = None  # the run that repeats it by a redrive
+    holds: HoldFacts = HoldFacts()
+    delivery: DeliveryFacts = DeliveryFacts()
     unread: Mapping[str, str] = field(default_factory=dict)  # evidence that could not be read, and why
 
     @property
@@ -142,11 +158,9 @@ def not_known(text: str) -> Sentence:
     return Sentence(text=text, source="not recorded")
 
 
-def of_act(line: AuditLineRow) -> Sentence:
-    """A sentence about an act that the audit has a line of."""
-    whose = "" if line.identity is None else f", as {line.identity}"
-    reason = "" if line.reason is None else f" The reason given: {line.reason}"
-    text = (
-        f"The {line.act.replace('-', ' ')} of {show(line.at)} was by {line.actor}{whose}, by way of {line.via}.{reason}"
-    )
-    return Sentence(text=text, source=f"audit line {line.id}")
+def of_act(entry: AuditLineRow) -> Sentence:
+    """A sentence about an act, from its audit entry."""
+    whose = "" if entry.identity is None else f", as {entry.identity}"
+    reason = "" if entry.reason is None else f" The reason given: {entry.reason}"
+    text = f"The {entry.act.replace('-', ' ')} of {show(entry.at)} was by {entry.actor}{whose}, by way of {entry.via}.{reason}"
+    return Sentence(text=text, source=f"audit entry {entry.id}")

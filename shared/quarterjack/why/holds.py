@@ -14,10 +14,16 @@ from dataclasses import dataclass
 from quarterjack.domain.audit import AuditAct, AuditLineRow
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Freeze
+from quarterjack.domain.tenants.profile import Governance
+from quarterjack.domain.times import MINUTE
 from quarterjack.state.tenants.breaker import ALL, breaker_of
 from quarterjack.state.tenants.slots import EVERYBODY
-from quarterjack.why.answer import Cause, Sentence, count, show
+from quarterjack.why.answer import Cause, Sentence, count, show, span
 from quarterjack.why.facts import Facts
+from quarterjack.why.timeline import by
+
+_ACTS = (AuditAct.SUSPEND_TENANT, AuditAct.RESUME_TENANT)
+_THAW = 5 * MINUTE  # runs that a freeze held start within that after its end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +38,7 @@ class _Period:
     @property
     def source(self) -> str:
         line = self.by or self.ended_by
-        return "audit" if line is None else f"audit line {line.id}"
+        return "audit" if line is None else f"audit entry {line.id}"
 
 
 def waited(run: RunRow, now: int) -> tuple[int, int]:
@@ -50,7 +56,7 @@ def may_have_held(freeze: Freeze | None, ready: int) -> bool:
     return freeze is not None and max(freeze.created_at, freeze.until) >= ready and not covers(freeze, ready)
 
 
-def by_lines(lines: Sequence[AuditLineRow], ready: int, until: int) -> Iterator[Sentence]:
+def _by_entries(lines: Sequence[AuditLineRow], ready: int, until: int) -> Iterator[Sentence]:
     """The freezes between the two instants."""
     for period in _periods(sorted(lines, key=lambda line: line.at)):
         if period.since < until and period.until > ready:
@@ -79,12 +85,9 @@ def _text(period: _Period) -> str:
     )
 
 
-_ACTS = (AuditAct.SUSPEND_TENANT, AuditAct.RESUME_TENANT)
-
-
 def suspended_now(facts: Facts) -> Iterator[Sentence]:
     """That nothing of the tenant starts."""
-    profile = None if facts.governance is None else facts.governance.profile
+    profile = None if facts.holds.governance is None else facts.holds.governance.profile
     if profile is None or profile.accepts:
         return
     source, note = (
@@ -100,7 +103,7 @@ def suspended_now(facts: Facts) -> Iterator[Sentence]:
 
 def broken_now(facts: Facts) -> Iterator[Sentence]:
     """That a circuit breaker holds the job."""
-    job, breakers = facts.job, facts.breakers
+    job, breakers = facts.job, facts.holds.breakers
     if job is None or breakers is None:
         return
     for name in breakers.over(job):
@@ -114,7 +117,7 @@ def broken_now(facts: Facts) -> Iterator[Sentence]:
 
 def broken_between(facts: Facts, since: int, until: int, *, grace: int = 0) -> Iterator[Sentence]:
     """The circuit breakers that held the job between two instants (UTC ms), or were open up to ``grace`` ms before them."""
-    job, breakers = facts.job, facts.breakers
+    job, breakers = facts.job, facts.holds.breakers
     if job is None or breakers is None:
         return
     for period in breakers.between(job, since, until, grace=grace):
@@ -134,30 +137,30 @@ def _of_breakers(facts: Facts, text: str) -> Sentence:
     return Sentence(text=text, source=f"circuit breakers of tenant {facts.tenant}", cause=Cause.BREAKER)
 
 
-def in_line(facts: Facts) -> Iterator[Sentence]:
-    """That the run waits for a slot of a concurrency cap."""
-    if facts.line is None:
+def in_wait_queue(facts: Facts) -> Iterator[Sentence]:
+    """That the run waits for a permit of a concurrency cap."""
+    if facts.holds.cap is None:
         return
-    cap, slots = facts.line
+    cap, permits = facts.holds.cap
     of = "all jobs" if cap.job == ALL else f"job {cap.job}"
     whose = "all tenants together" if cap.tenant == EVERYBODY else "the tenant"
-    used = slots.current(facts.now).used()
+    used = permits.current(facts.now).used()
     text = (
-        f"It waits in line: of {of}, {whose} may have {count(cap.most or 0, 'run')} at a time, and {count(used, 'slot')} "
-        f"{'is' if used == 1 else 'are'} in use. Runs of the line start in the order in which they were due."
+        f"It is in the wait queue of a concurrency cap: of {of}, {whose} may have {count(cap.most or 0, 'run')} at a time, and "
+        f"{count(used, 'permit')} {'is' if used == 1 else 'are'} in use. Waiting runs start in the order in which they were due."
     )
-    yield Sentence(text=text, source=f"slots of {cap.id}", cause=Cause.CONCURRENCY)
+    yield Sentence(text=text, source=f"permits of {cap.id}", cause=Cause.CONCURRENCY)
 
 
-def may_have_been_suspended(facts: Facts, ready: int) -> bool:
+def may_have_been_suspended(governance: Governance | None, ready: int) -> bool:
     """Whether the tenant's profile has changed since a run was ready: it may have been suspended in between."""
-    own = None if facts.governance is None else facts.governance.own
+    own = None if governance is None else governance.own
     return own is not None and own.accepts and own.updated_at >= ready
 
 
 def suspended_between(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
     """The suspensions between two instants (UTC ms) that are over, by the lines of the audit."""
-    lines = sorted((line for line in facts.tenant_acts if line.act in _ACTS), key=lambda line: line.at)
+    lines = sorted((line for line in facts.holds.entries if line.act in _ACTS), key=lambda line: line.at)
     begin: AuditLineRow | None = None
     for line in lines:
         if line.act is AuditAct.SUSPEND_TENANT:
@@ -172,4 +175,49 @@ def _period(begin: AuditLineRow | None, end: AuditLineRow) -> Sentence:
     since = "" if begin is None else f" by {begin.actor} from {show(begin.at)}"
     note = "" if begin is None or not begin.reason else f" ({begin.reason})"
     text = f"The tenant was suspended{since} until {show(end.at)}, when {end.actor} resumed it{note}: no run started."
-    return Sentence(text=text, source=f"audit line {(begin or end).id}", cause=Cause.SUSPENSION)
+    return Sentence(text=text, source=f"audit entry {(begin or end).id}", cause=Cause.SUSPENSION)
+
+
+def freeze_ahead(facts: Facts) -> Iterator[Sentence]:
+    """That the tenant is suspended, or is frozen now and when the fire is due."""
+    yield from suspended_now(facts)
+    yield from broken_now(facts)
+    yield from in_wait_queue(facts)
+    freeze = facts.holds.freeze
+    if freeze is not None and freeze.until > max(facts.now, facts.at):
+        note = f" ({freeze.reason})" if freeze.reason else ""
+        text = f"The tenant is frozen until {show(freeze.until)}{by(freeze)}{note}: until then no run starts."
+        yield Sentence(text=text, source=f"freeze of {facts.tenant}", cause=Cause.FREEZE)
+
+
+def held_now(facts: Facts) -> Iterator[Sentence]:
+    """That the queue is held back at present."""
+    holds = facts.delivery.held_back
+    if holds is None or holds.now is None:
+        return
+    why = f"{holds.depth:,} messages in it" if holds.why == "depth" else f"runs that had waited {span(holds.age or 0)}"
+    text = f"The ticker has held its queue back since {show(holds.now.since)}, because of {why}, until workers have drained it."
+    yield Sentence(text=text, source="log of held queues", cause=Cause.HELD_QUEUE)
+
+
+def frozen_between(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
+    """The freezes between two instants (UTC ms): those of the audit, else the stored one."""
+    freeze, known = facts.holds.freeze, list(_by_entries(facts.holds.entries, ready, until))
+    yield from known
+    if known or freeze is None or freeze.created_at > until:
+        return
+    source = f"freeze of {facts.tenant}"
+    if freeze.created_at < freeze.until and freeze.until > ready:
+        reason = f" ({freeze.reason})" if freeze.reason else ""
+        text = f"The tenant was frozen{by(freeze)} from {show(freeze.created_at)} until {show(freeze.until)}{reason}: no run started."
+        yield Sentence(text=text, source=source, cause=Cause.FREEZE)
+    elif _is_thaw(freeze) and ready < freeze.until and until - freeze.until <= _THAW:
+        text = (
+            f"The tenant was thawed at {show(freeze.until)}. If a freeze was in force before, it held the run; when it began "
+            "is not stored."
+        )
+        yield Sentence(text=text, source=source)
+
+
+def _is_thaw(freeze: Freeze) -> bool:
+    return freeze.created_at >= freeze.until

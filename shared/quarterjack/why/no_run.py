@@ -14,7 +14,7 @@ from quarterjack.timing import previous, rows, timetable
 from quarterjack.timing.absence import Absence, Layer, absence
 from quarterjack.why.answer import Cause, Sentence, Verdict, count, exact, show, span
 from quarterjack.why.facts import Facts, by_rule, not_known, of_agenda, of_head, of_revision, of_run
-from quarterjack.why.holds import broken_between, broken_now, in_line, suspended_now
+from quarterjack.why.holds import broken_between, broken_now, freeze_ahead, held_now
 from quarterjack.why.timeline import active_at, by, on_closing, stop_at, stop_sentences, stopped_since, who_closed
 
 Judgement = tuple[Verdict, list[Sentence]]
@@ -192,7 +192,7 @@ def _unclaimed(facts: Facts, revision: Revision) -> Judgement:
         verb, verdict, cause = _STOPS[stop.closed_by or ClosedBy.PAUSED]
         text = (
             f"The schedule was {verb}{who_closed(facts, stop)} at {show(stop.active_until or 0)}, before the fire of "
-            f"{exact(facts.at)} was claimed: what had not started by then does not start."
+            f"{exact(facts.at)} was claimed: a fire that had not started by then does not start."
         )
         return verdict, [of_revision(stop, text, cause), *on_closing(facts, stop)]
     return _not_handled(facts, revision)
@@ -249,24 +249,12 @@ def chain_trouble(facts: Facts) -> Iterator[Sentence]:
             "The schedule has no entry in the agenda: `quarterjack audit` puts it back, as the auditor does every hour."
         )
         yield of_agenda(text, Cause.CHAIN_MISSING)
-    oldest = facts.oldest
+    oldest = None if chain is None else chain.oldest
     is_held = any(broken_now(facts))
     if oldest is not None and facts.now - oldest.due > BEHIND and not is_held:
         late = span(facts.now - oldest.due)
         text = f"The first entry of the schedule's shard has been due since {show(oldest.due)}, for {late}: the ticker is behind."
         yield of_agenda(text, Cause.TICKER)
-
-
-def freeze_ahead(facts: Facts) -> Iterator[Sentence]:
-    """That the tenant is suspended, or is frozen now and when the fire is due."""
-    yield from suspended_now(facts)
-    yield from broken_now(facts)
-    yield from in_line(facts)
-    freeze = facts.freeze
-    if freeze is not None and freeze.until > max(facts.now, facts.at):
-        note = f" ({freeze.reason})" if freeze.reason else ""
-        text = f"The tenant is frozen until {show(freeze.until)}{by(freeze)}{note}: until then no run starts."
-        yield Sentence(text=text, source=f"freeze of {facts.tenant}", cause=Cause.FREEZE)
 
 
 def _not_handled(facts: Facts, revision: Revision) -> Judgement:
@@ -293,13 +281,3 @@ def _not_handled(facts: Facts, revision: Revision) -> Judgement:
     if chain.unknown:
         said.append(of_agenda("So many entries are due before its own that they were not all read."))
     return Verdict.NOT_CLAIMED, said
-
-
-def held_now(facts: Facts) -> Iterator[Sentence]:
-    """That the queue is held back at present."""
-    holds = facts.holds
-    if holds is None or holds.now is None:
-        return
-    why = f"{holds.depth:,} messages in it" if holds.why == "depth" else f"runs that had waited {span(holds.age or 0)}"
-    text = f"The ticker has held its queue back since {show(holds.now.since)}, because of {why}, until workers have drained it."
-    yield Sentence(text=text, source="log of held queues", cause=Cause.HELD_QUEUE)

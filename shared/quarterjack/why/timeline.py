@@ -42,7 +42,7 @@ def by(row: Revision | Head | Freeze | RunRow | AuditLineRow) -> str:
 def closing_act(facts: Facts, closed: Revision, *, drained: bool = False) -> AuditLineRow | None:
     """The pause or deletion that ended a revision; ``drained``: that drained it, whatever has ended it anew since."""
     ended = closed.active_until or 0
-    lines = [one for one in facts.acts if one.act in _STOPPING and one.before == closed.number]
+    lines = [one for one in facts.entries if one.act in _STOPPING and one.before == closed.number]
     if drained or closed.closed_by in (ClosedBy.DRAINED, ClosedBy.PAUSED):  # a deletion came later, if there was one
         lines = [one for one in lines if one.act is AuditAct.PAUSE] or lines
     return min(lines, key=lambda line: abs(line.at - ended), default=None)
@@ -95,7 +95,7 @@ def _continues(earlier: Revision, later: Revision) -> bool:
 def _by_audit(facts: Facts, first: Revision, last: int) -> tuple[Verdict, None] | None:
     """Whether it was a pause or a deletion, by the lines of the audit; None if they do not say."""
     since = first.active_until or 0
-    lines = [one for one in facts.acts if one.act in _STOPPING and first.number <= (one.before or 0) <= last]
+    lines = [one for one in facts.entries if one.act in _STOPPING and first.number <= (one.before or 0) <= last]
     if facts.at > since + ACTS or not any(abs(line.at - since) < AROUND for line in lines):
         return None
     done = [line for line in lines if line.at < facts.at] or [min(lines, key=_version)]

@@ -13,7 +13,8 @@ from quarterjack.state.refusal import refused_by
 from quarterjack.why.answer import Cause, Sentence, Verdict, count, exact, show, span
 from quarterjack.why.delay import LATE, claim_delay, start_delay
 from quarterjack.why.facts import Facts, not_known, of_revision, of_run
-from quarterjack.why.no_run import Judgement, absence_of, freeze_ahead, mark
+from quarterjack.why.holds import freeze_ahead
+from quarterjack.why.no_run import Judgement, absence_of, mark
 from quarterjack.why.timeline import active_at, closing_act, who_closed
 from quarterjack.why.workers import of_job, of_queue, of_worker
 

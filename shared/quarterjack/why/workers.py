@@ -19,25 +19,25 @@ _THERE = (WorkerState.BUSY, WorkerState.IDLE)
 
 def of_job(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """Whether any worker has ever known the job of a run that waits."""
-    if facts.catalogue is None or not _is_unknown(facts, run):
+    if facts.delivery.catalogue is None or not _is_unknown(facts, run):
         return
     text = (
         f"No worker has ever known job {run.job!r}: the run is DEAD once it has waited for 15 minutes. "
-        f"{_sentence(nearest(run.job, facts.catalogue.entries))}"
+        f"{_sentence(nearest(run.job, facts.delivery.catalogue.entries))}"
     )
     yield Sentence(text=text, source="jobs that workers published", cause=Cause.UNKNOWN_JOB)
 
 
 def _is_unknown(facts: Facts, run: RunRow) -> bool:
-    return facts.catalogue is not None and facts.catalogue.knows(run.job) is False
+    return facts.delivery.catalogue is not None and facts.delivery.catalogue.knows(run.job) is False
 
 
 def of_queue(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """Whether workers of the run's queue are there, know its job, and have room."""
-    if facts.workers is None or _is_unknown(facts, run):  # which ``of_job`` has said
+    if facts.delivery.workers is None or _is_unknown(facts, run):  # which ``of_job`` has said
         return
     queue = facts.queue or DEFAULT_QUEUE
-    all_ = [row for row in facts.workers if queue in row.identity.queues]
+    all_ = [row for row in facts.delivery.workers if queue in row.identity.queues]
     there = [row for row in all_ if row.state(facts.now, left_behind=False) in _THERE]
     if not there:
         yield _nobody(all_, queue)
@@ -74,7 +74,7 @@ def given_back(facts: Facts, run: RunRow, since: int) -> Sentence | None:
     queue = facts.queue or DEFAULT_QUEUE
     found = [
         row
-        for row in facts.workers or ()
+        for row in facts.delivery.workers or ()
         if queue in row.identity.queues and row.unknown.last_at >= since and run.job in row.unknown.names
     ]
     if not found:
@@ -104,7 +104,7 @@ def _nobody(rows: Sequence[WorkerRow], queue: str) -> Sentence:
 
 def of_worker(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """What is known of the worker that has a run."""
-    for row in facts.workers or ():
+    for row in facts.delivery.workers or ():
         if row.identity.name == run.worker:
             kind = "a Lambda environment of" if row.identity.kind is WorkerKind.FUNCTION else "a process on"
             left = "" if row.stopped_at is None else f", and stopped in order at {show(row.stopped_at)}"

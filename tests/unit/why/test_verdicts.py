@@ -733,7 +733,7 @@ STORIES: dict[Story, tuple[Verdict, tuple[Cause, ...], str]] = {
     waits_in_line: (
         Verdict.WAITING,
         (Cause.CONCURRENCY,),
-        "It waits in line: of all jobs, the tenant may have 1 run at a time, and 1 slot is in use",
+        "It is in the wait queue of a concurrency cap: of all jobs, the tenant may have 1 run at a time, and 1 permit is in use",
     ),
     suspended: (Verdict.WAITING, (Cause.SUSPENSION,), "suspended (unpaid): nothing of it starts until it is resumed"),
     after_a_suspension: (
@@ -980,5 +980,5 @@ def test_a_freeze_that_is_over_is_told_from_its_line_of_the_audit(story: Story) 
     answer = story(stage)
     (said,) = [one for one in answer.sentences if one.cause is Cause.FREEZE]
     ids = {line.id for line in stage.memory.audit_lines() if str(line.act) in ("freeze", "thaw")}
-    assert said.source.removeprefix("audit line ") in ids
+    assert said.source.removeprefix("audit entry ") in ids
     assert "no worker leased it" not in str(answer)
