@@ -311,7 +311,7 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "why forgets the breaker of a limit that is gone",
-        "why/evidence.py",
+        "why/surroundings.py",
         "lambda: read_breakers(self._tenant, self._services)[0])",
         "lambda: None)",
     ),
