@@ -17,7 +17,7 @@ from quarterjack.historian.archive import compact_archive
 from quarterjack.historian.fold import fold
 from quarterjack.services import system_clock
 from quarterjack.settings import from_environment
-from quarterjack.signals.measurement import counted
+from quarterjack.signals.catalogue import counted
 from quarterjack.signals.reports import of_audit, of_closing, of_compaction, of_folding
 
 from functions.observe import emit, logger, metrics, services

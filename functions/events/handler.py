@@ -12,7 +12,7 @@ from quarterjack.historian.deliver import Reader, deliver
 from quarterjack.ports.services import Services
 from quarterjack.services import system_clock
 from quarterjack.settings import from_environment
-from quarterjack.signals.measurement import counted
+from quarterjack.signals.catalogue import counted
 from quarterjack.signals.reports import of_events
 
 from functions.observe import emit, logger, metrics, services

@@ -9,7 +9,7 @@ from quarterjack.domain.times import SECOND
 from quarterjack.dynamodb.stream_records import parse_records
 from quarterjack.historian.deliver import deliver_patiently
 from quarterjack.services import system_clock
-from quarterjack.signals.measurement import counted
+from quarterjack.signals.catalogue import counted
 from quarterjack.signals.reports import of_history
 
 from functions.observe import emit, logger, metrics, services

@@ -16,7 +16,7 @@ from quarterjack.errors import Misconfigured
 from quarterjack.jobs import Registry, load
 from quarterjack.services import system_clock
 from quarterjack.settings import from_environment
-from quarterjack.signals.measurement import counted
+from quarterjack.signals.catalogue import counted
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.state.worker_record import WorkerKind
 from quarterjack.worker.stages import LeasedRun

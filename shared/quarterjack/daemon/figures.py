@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from quarterjack.daemon.memory import resident
-from quarterjack.signals.measurement import Measurement, measured
+from quarterjack.signals.catalogue import measured
+from quarterjack.signals.measurement import Measurement
 from quarterjack.signals.sinks import Sink
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.worker.context import Done

@@ -29,8 +29,9 @@ from quarterjack.ports.services import Services
 from quarterjack.sdk.job_checks import check_declared
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings, metered
+from quarterjack.signals.catalogue import counted
 from quarterjack.signals.instruments import loaded_open_telemetry
-from quarterjack.signals.measurement import Measurement, counted
+from quarterjack.signals.measurement import Measurement
 from quarterjack.signals.reports import (
     of_audit,
     of_burial,

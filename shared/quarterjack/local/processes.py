@@ -173,9 +173,7 @@ class ProcessGroup:
     ) -> None:
         self._roles = {role.name: role for role in roles}
         own = {**environment, **variables(settings), "PYTHONUNBUFFERED": "1"}
-        self._environ = (
-            without_installation() | own
-        )  # a setting of this process that is not in `settings` is not theirs
+        self._environ = without_installation() | own  # without settings of this process that are not in `settings`
         self._folder = folder
         self._children: dict[str, LocalProcess] = {}
         self._crashes: deque[ProcessCrash] = deque()
@@ -271,7 +269,7 @@ def _suspects(crashes: Sequence[ProcessCrash]) -> str:
         return ""
     which = f"job {jobs[0]!r}" if len(jobs) == 1 else f"one of the jobs {', '.join(map(repr, jobs))}"
     remedy = "then a crash ends its attempt only, or leave out what schedules it"
-    return f", each time while it ran {which}: mend the job, or give it isolation='process', {remedy}"
+    return f", each time while it ran {which}: repair the job, or give it isolation='process', {remedy}"
 
 
 def roles(
@@ -285,13 +283,11 @@ def roles(
 ) -> list[ProcessRole]:
     """The usual processes: ``tickers``, ``workers``, a worker for each declared queue, an undertaker, and with ``history`` a historian."""
     alone = ("undertaker", "historian") if history else ("undertaker",)
-    known = tuple(argument for package in jobs for argument in ("--jobs", package))
+    worker = ("worker", *(argument for package in jobs for argument in ("--jobs", package)))
+    shared = (*worker, "--concurrency", str(concurrency))
     return [
-        *(ProcessRole(f"worker@{queue.name}", ("worker", *known, "--queue", queue.name)) for queue in queues),
-        *(
-            ProcessRole(f"worker-{n + 1}", ("worker", *known, "--concurrency", str(concurrency)))
-            for n in range(workers)
-        ),
+        *(ProcessRole(f"worker@{queue.name}", (*worker, "--queue", queue.name)) for queue in queues),
+        *(ProcessRole(f"worker-{n + 1}", shared) for n in range(workers)),
         *(ProcessRole(f"ticker-{n + 1}", ("ticker",)) for n in range(tickers)),
         *(ProcessRole(name, (name,)) for name in alone),
     ]

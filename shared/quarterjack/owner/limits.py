@@ -23,7 +23,7 @@ from quarterjack.fires.context import FireContext
 from quarterjack.ports.services import Services
 from quarterjack.stores.tenants.schedule_counts import ScheduleCount, UsageChange
 from quarterjack.timing import Rule
-from quarterjack.timing.density import densest_hour
+from quarterjack.timing.rule_fires import densest_hour
 
 log = logging.getLogger(__name__)
 

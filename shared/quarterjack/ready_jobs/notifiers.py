@@ -43,11 +43,8 @@ PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 PagerDutySeverity = Literal["critical", "error", "warning", "info"]
 SEVERITIES = get_args(PagerDutySeverity)
 _LONGEST_SUMMARY, _LONGEST_DEDUP_KEY = 1_024, 255  # characters: PagerDuty's limits
-_LASTING = (
-    "InvalidParameter",
-    "InvalidParameterValue",
-    "NotFound",
-)  # codes of SNS that the next attempt would meet too
+# Codes of SNS that the next attempt would meet, too.
+_LASTING = ("InvalidParameter", "InvalidParameterValue", "NotFound")
 _MARKS = {NoticeKind.RECOVERY: ":large_green_circle:"}
 
 
@@ -157,8 +154,7 @@ def _guard(url: str | Secret, hosts: Sequence[str], networks: Sequence[str]) -> 
             raise InvalidInput("hosts", hosts, "is empty, and the URL is a Secret", remedy)
         return guard_of(hosts, networks)
     parts = checked_url(url)
-    # The host of a fixed URL needs no further permission.
-    guard = guard_of((str(parts.hostname),), networks)
+    guard = guard_of((str(parts.hostname),), networks)  # the host of a fixed URL needs no further permission
     if parts.scheme == "http":
         if not networks:
             remedy = 'use https://, or declare its network: networks=("10.20.0.0/16",)'

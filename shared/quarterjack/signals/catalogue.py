@@ -1,4 +1,4 @@
-"""Every metric: its name, its unit, the roles that emit it, and what it says.
+"""Every metric: its name, its unit, the roles that emit it, and what it says; and measurements of a metric by its name.
 
 Alarms, the dashboard and the reference page are checked against this table, so that none of them names a metric that nobody emits.
 """
@@ -6,81 +6,43 @@ Alarms, the dashboard and the reference page are checked against this table, so 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from typing import Any
+
+from quarterjack.signals.measurement import Emitter, Kind, Measurement, Metric, Unit
+
+# How a metric counts, and in which unit.
+_COUNT = (Kind.COUNTER, Unit.COUNT)
+_LEVEL = (Kind.GAUGE, Unit.COUNT)
+_AGE = (Kind.GAUGE, Unit.MILLISECONDS)
+_DURATION = (Kind.HISTOGRAM, Unit.MILLISECONDS)
 
 
-class Unit(StrEnum):
-    """The units of CloudWatch that metrics have."""
-
-    COUNT = "Count"
-    MILLISECONDS = "Milliseconds"
-    MEGABYTES = "Megabytes"
-    PERCENT = "Percent"
-
-
-class Kind(StrEnum):
-    """How values of a metric are put together: added up, spread over a distribution, or replaced by the latest."""
-
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-    GAUGE = "gauge"
-
-
-class Emitter(StrEnum):
-    """Who emits a metric, as a function or as a process."""
-
-    TICKER = "ticker"
-    WORKER = "worker"
-    UNDERTAKER = "undertaker"
-    AUDITOR = "auditor"
-    HISTORIAN = "historian"
-    EVENTS = "events"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One metric. ``names``: what its line says beside the figure, and CloudWatch does not bill as a dimension."""
-
-    name: str
-    unit: Unit
-    kind: Kind
-    roles: tuple[Emitter, ...]
-    meaning: str
-    names: tuple[str, ...] = ()
-    by_job: bool = False  # also by job and by tenant, for those of ``metric_jobs`` and ``metric_tenants``
-    processes_only: bool = False  # from `quarterjack worker` alone
-    zeros: bool = False  # written although it is 0
-
-
-def _counts(role: Emitter, *rows: tuple[str, str], by_job: bool = False) -> tuple[Metric, ...]:
-    return tuple(Metric(name, Unit.COUNT, Kind.COUNTER, (role,), text, by_job=by_job) for name, text in rows)
-
-
-def _named(role: Emitter, names: tuple[str, ...], *rows: tuple[str, str]) -> tuple[Metric, ...]:
-    return tuple(Metric(name, Unit.COUNT, Kind.COUNTER, (role,), text, names=names) for name, text in rows)
+def _metrics(
+    emitters: Emitter | tuple[Emitter, ...], measure: tuple[Kind, Unit], *rows: tuple[str, str], **more: Any
+) -> tuple[Metric, ...]:
+    """Metrics that differ in name and meaning only."""
+    kind, unit = measure
+    roles = emitters if isinstance(emitters, tuple) else (emitters,)
+    return tuple(Metric(name, unit, kind, roles, meaning, **more) for name, meaning in rows)
 
 
 _TICKER = (
-    Metric("Ticks", Unit.COUNT, Kind.COUNTER, (Emitter.TICKER,), "whole ticks, groups of shards left out", zeros=True),
-    Metric(
-        "BehindBy",
-        Unit.MILLISECONDS,
-        Kind.GAUGE,
-        (Emitter.TICKER,),
-        "from the oldest due entry to now: the health of the scheduler",
-        zeros=True,
+    *_metrics(Emitter.TICKER, _COUNT, ("Ticks", "whole ticks, groups of shards left out"), zeros=True),
+    *_metrics(
+        Emitter.TICKER, _AGE, ("BehindBy", "from the oldest due entry to now: the health of the scheduler"), zeros=True
     ),
-    Metric(
-        "SchedulingLag",
-        Unit.MILLISECONDS,
-        Kind.HISTOGRAM,
-        (Emitter.TICKER,),
-        "from a fire's time to the acceptance of its message; 0 if it was accepted ahead. At most 100 values a tick, which stand for all",
-        zeros=True,
-    ),
-    *_counts(
+    *_metrics(
         Emitter.TICKER,
+        _DURATION,
+        (
+            "SchedulingLag",
+            "from a fire's time to the acceptance of its message; 0 if it was accepted ahead. At most 100 values a tick stand for all",
+        ),
+        zeros=True,
+    ),
+    *_metrics(
+        Emitter.TICKER,
+        _COUNT,
         ("TickGroups", "groups of shards that were handed over to further invocations"),
         ("Throttled", "items that DynamoDB or SQS refused for lack of capacity; each was sent again, more slowly"),
         ("Claimed", "runs created"),
@@ -101,100 +63,73 @@ _TICKER = (
         ("ShardsLocked", "shards left to another ticker"),
         ("OutOfTime", "ticks that stopped before the end; what is left is still there"),
     ),
-    *_named(
+    *_metrics(
         Emitter.TICKER,
-        ("tenant", "schedule"),
+        _COUNT,
         ("Missed", "fires claimed more than a minute late"),
         ("Skipped", "missed fires that the schedule's `catch_up` passed over"),
+        names=("tenant", "schedule"),
     ),
-    *_named(Emitter.TICKER, ("queue",), ("QueueHeld", "1 for each queue that is held back")),
-    *_named(
+    *_metrics(Emitter.TICKER, _COUNT, ("QueueHeld", "1 for each queue that is held back"), names=("queue")),
+    *_metrics(
         Emitter.TICKER,
-        ("tenant", "backfill"),
+        _COUNT,
         ("BackfillFires", "fires of a backfill that were created since its last line"),
         ("BackfillLeft", "fires of a backfill that are still to be created"),
+        names=("tenant", "backfill"),
     ),
-    Metric(
-        "EntryAge",
-        Unit.MILLISECONDS,
-        Kind.GAUGE,
-        (Emitter.TICKER,),
-        "of the oldest ready entry of a shard, once in five minutes, if it is due",
+    *_metrics(
+        Emitter.TICKER,
+        _AGE,
+        ("EntryAge", "of the oldest ready entry of a shard, once in five minutes, if it is due"),
         names=("shard", "queue"),
     ),
-    Metric(
-        "StripeDepth",
-        Unit.COUNT,
-        Kind.GAUGE,
-        (Emitter.TICKER,),
-        "messages that wait in a stripe of a queue, once in five minutes",
+    *_metrics(
+        Emitter.TICKER,
+        _LEVEL,
+        ("StripeDepth", "messages that wait in a stripe of a queue, once in five minutes"),
         names=("queue", "stripe"),
     ),
-    Metric(
-        "ReadyRuns",
-        Unit.COUNT,
-        Kind.GAUGE,
-        (Emitter.TICKER,),
-        "messages that wait in all queues, once in five minutes",
-        zeros=True,
-    ),
-    Metric(
-        "ExpiredLeases",
-        Unit.COUNT,
-        Kind.GAUGE,
-        (Emitter.TICKER,),
-        "runs of a bounded sample whose lease has passed and that nobody has taken over, once in five minutes",
+    *_metrics(
+        Emitter.TICKER,
+        _LEVEL,
+        ("ReadyRuns", "messages that wait in all queues, once in five minutes"),
+        (
+            "ExpiredLeases",
+            "runs of a bounded sample whose lease has passed and that nobody has taken over, once in five minutes",
+        ),
         zeros=True,
     ),
 )
 _WORKER = (
-    Metric(
-        "StartLag",
-        Unit.MILLISECONDS,
-        Kind.HISTOGRAM,
-        (Emitter.WORKER,),
-        "from due to start, of first attempts",
-        by_job=True,
-        zeros=True,
-    ),
-    Metric(
-        "QueueWait",
-        Unit.MILLISECONDS,
-        Kind.HISTOGRAM,
-        (Emitter.WORKER,),
-        "from the time at which a message could be received first to the start of its attempt",
-        zeros=True,
-    ),
-    Metric(
-        "LowWait",
-        Unit.MILLISECONDS,
-        Kind.HISTOGRAM,
-        (Emitter.WORKER,),
-        "the same of attempts that came by a low lane",
-    ),
-    Metric(
-        "RunDuration",
-        Unit.MILLISECONDS,
-        Kind.HISTOGRAM,
-        (Emitter.WORKER,),
-        "from the start of an attempt to its end",
-        by_job=True,
-        zeros=True,
-    ),
-    Metric(
-        "AttemptsPerRun",
-        Unit.COUNT,
-        Kind.HISTOGRAM,
-        (Emitter.WORKER,),
-        "attempts of a run that has ended, in the end",
-        by_job=True,
-    ),
-    *_counts(
+    *_metrics(
         Emitter.WORKER,
+        _DURATION,
+        ("StartLag", "from due to start, of first attempts"),
+        ("RunDuration", "from the start of an attempt to its end"),
+        by_job=True,
+        zeros=True,
+    ),
+    *_metrics(
+        Emitter.WORKER,
+        _DURATION,
+        ("QueueWait", "from the time at which a message could be received first to the start of its attempt"),
+        zeros=True,
+    ),
+    *_metrics(Emitter.WORKER, _DURATION, ("LowWait", "the same of attempts that came by a low lane")),
+    *_metrics(
+        Emitter.WORKER,
+        (Kind.HISTOGRAM, Unit.COUNT),
+        ("AttemptsPerRun", "attempts of a run, when it has ended"),
+        by_job=True,
+    ),
+    *_metrics(
+        Emitter.WORKER,
+        _COUNT,
         ("Started", "attempts that began"),
         ("FirstStarts", "of these, first attempts"),
         ("FirstStartsLate", "of these, begun more than 2 s after they were due"),
-        ("AttemptsEnded", "attempts that ended, in whatever way"),
+        ("AttemptsEnded", "attempts that ended, with any outcome"),
         ("AttemptsFailed", "of these, failed or timed out, whether they are repeated or not"),
         ("Succeeded", "runs that ended well"),
         ("Retried", "attempts that failed and are followed by another, and runs given back by a stopping worker"),
@@ -204,12 +139,13 @@ _WORKER = (
         ("Shadowed", "runs of schedules with `shadow=True` that would have started"),
         by_job=True,
     ),
-    *_counts(
+    *_metrics(
         Emitter.WORKER,
+        _COUNT,
         ("LeasesRescued", "attempts of runs whose last worker had let its lease pass"),
         (
             "StartedUncapped",
-            "attempts that began without a slot of their concurrency cap, because slots could not be read or written",
+            "attempts that began without a permit of their concurrency cap, because permits could not be read or written",
         ),
         ("Redelivered", "messages that were received before"),
         (
@@ -223,46 +159,33 @@ _WORKER = (
         ),
         ("JobsNotImported", "invocations whose jobs package could not be imported"),
     ),
-    Metric(
-        "SlotsInUse",
-        Unit.COUNT,
-        Kind.GAUGE,
-        (Emitter.WORKER,),
-        "messages at hand of a process",
+    *_metrics(
+        Emitter.WORKER,
+        _LEVEL,
+        ("SlotsInUse", "messages at hand of a process"),
+        ("Slots", "messages that a process may have at hand"),
         processes_only=True,
         zeros=True,
     ),
-    Metric(
-        "Slots",
-        Unit.COUNT,
-        Kind.GAUGE,
-        (Emitter.WORKER,),
-        "messages that a process may have at hand",
+    *_metrics(
+        Emitter.WORKER,
+        (Kind.GAUGE, Unit.PERCENT),
+        ("ProcessCpu", "of one core, of a process"),
         processes_only=True,
         zeros=True,
     ),
-    Metric(
-        "ProcessCpu",
-        Unit.PERCENT,
-        Kind.GAUGE,
-        (Emitter.WORKER,),
-        "of one core, of a process",
-        processes_only=True,
-        zeros=True,
-    ),
-    Metric(
-        "ProcessMemory",
-        Unit.MEGABYTES,
-        Kind.GAUGE,
-        (Emitter.WORKER,),
-        "resident, of a process",
+    *_metrics(
+        Emitter.WORKER,
+        (Kind.GAUGE, Unit.MEGABYTES),
+        ("ProcessMemory", "resident, of a process"),
         processes_only=True,
         zeros=True,
     ),
 )
 _UNDERTAKER = (
-    *_counts(
+    *_metrics(
         Emitter.UNDERTAKER,
+        _COUNT,
         ("Dead", "dead runs recorded"),
         ("Expired", "runs recorded whose deadline passed before they could start"),
         (
@@ -271,43 +194,34 @@ _UNDERTAKER = (
         ),
         by_job=True,
     ),
-    *_counts(Emitter.UNDERTAKER, ("PausedOnFailure", "schedules paused because so many runs in a row failed for good")),
+    *_metrics(
+        Emitter.UNDERTAKER,
+        _COUNT,
+        ("PausedOnFailure", "schedules paused because so many runs in a row failed for good"),
+    ),
 )
 _SHARED = (
-    Metric(
-        "Lost",
-        Unit.COUNT,
-        Kind.COUNTER,
-        (Emitter.TICKER, Emitter.WORKER),
-        "at-most-once runs declared LOST",
-        by_job=True,
-    ),
-    Metric(
-        "Incidents", Unit.COUNT, Kind.COUNTER, (Emitter.TICKER, Emitter.UNDERTAKER), "incidents of schedules that began"
-    ),
-    Metric(
-        "Unreadable",
-        Unit.COUNT,
-        Kind.COUNTER,
+    *_metrics((Emitter.TICKER, Emitter.WORKER), _COUNT, ("Lost", "at-most-once runs declared LOST"), by_job=True),
+    *_metrics((Emitter.TICKER, Emitter.UNDERTAKER), _COUNT, ("Incidents", "incidents of schedules that began")),
+    *_metrics(
         (Emitter.WORKER, Emitter.UNDERTAKER),
-        "messages that could not be read: damaged, or not ours",
-    ),
-    Metric(
-        "Rejected",
-        Unit.COUNT,
-        Kind.COUNTER,
-        (Emitter.WORKER, Emitter.UNDERTAKER),
-        "messages behind which there is no run or no revision: somebody else may send to the queue, or rows were removed",
+        _COUNT,
+        ("Unreadable", "messages that could not be read: damaged, or not ours"),
+        (
+            "Rejected",
+            "messages behind which there is no run or no revision: somebody else may send to the queue, or rows were removed",
+        ),
     ),
 )
-_AUDITOR = _counts(
+_AUDITOR = _metrics(
     Emitter.AUDITOR,
+    _COUNT,
     ("Audits", "audits"),
     ("Rearmed", "active schedules without a chain, armed again: should be 0"),
     ("Unclaimed", "fires of the last two hours without a run, claimed now: should be 0"),
     ("AuditResent", "runs of the last two hours that are long past their time, sent again"),
     ("Overdue", "runs of any age found long past their time, sent again; a week of audits reads the whole ledger"),
-    ("QuarantinedEntries", "quarantined entries that need a human"),
+    ("QuarantinedEntries", "quarantined entries that need an operator"),
     ("AuditFailed", "schedules that could not be audited"),
     (
         "PayloadsRemoved",
@@ -321,11 +235,11 @@ _AUDITOR = _counts(
         "objects that stay in the inbox because they are damaged or have a line without tenant or time",
     ),
     ("ArchiveNotCompacted", "audits that could not compact the archive: the next one continues"),
-    ("HistoryFolded", "hours of a tenant's history whose pages were folded into few"),
-    ("HistoryNotFolded", "days of a tenant that could not be folded: the next audit does it"),
+    ("HistoryFolded", "hours of a tenant's history whose pages were compacted"),
+    ("HistoryNotFolded", "days of a tenant that could not be compacted: the next audit repeats it"),
     ("HistoryRelisted", "ended runs of a sample of 100 that the history lacked: should be 0"),
     ("AuditDaysClosed", "days of tenants that were closed in the audit"),
-    ("AuditDaysNotClosed", "days of tenants that could not be closed, for want of an answer"),
+    ("AuditDaysNotClosed", "days of tenants that could not be closed, because a service did not answer"),
     (
         "AuditContradicted",
         "days of tenants that are not closed because an anchor contradicts the table: the record was changed",
@@ -333,25 +247,25 @@ _AUDITOR = _counts(
     ("AuditStopped", "audits whose time was over before they were through; the next one begins where they stopped"),
 )
 _HISTORIAN = (
-    *_counts(
+    *_metrics(
         Emitter.HISTORIAN,
+        _COUNT,
         ("HistorianBatches", "batches of the stream that the function was invoked with, or that a process delivered"),
         ("HistorianChanges", "changes of runs that were delivered to every consumer"),
         ("HistorianStopped", "batches, and rounds of a process, that failed as a whole and come again"),
         ("HistorianSetAside", "changes that a consumer could not handle: should be 0"),
-        ("HistorianUnreadable", "changes of runs whose rows nobody can read: garbage, or a later release's"),
+        ("HistorianUnreadable", "changes of runs with an unreadable row: damaged, or of a later release"),
     ),
-    Metric(
-        "HistorianDelay",
-        Unit.MILLISECONDS,
-        Kind.HISTOGRAM,
-        (Emitter.HISTORIAN,),
-        "from the oldest change of a batch to its delivery",
+    *_metrics(
+        Emitter.HISTORIAN,
+        _DURATION,
+        ("HistorianDelay", "from the oldest change of a batch to its delivery"),
         zeros=True,
     ),
 )
-_EVENTS = _counts(
+_EVENTS = _metrics(
     Emitter.EVENTS,
+    _COUNT,
     ("EventBatches", "batches of ends of runs and of incidents"),
     ("EventChanges", "changes in them"),
     ("EventsSetAside", "events that were given up: the receiver refuses them or fails on them"),
@@ -360,3 +274,13 @@ _EVENTS = _counts(
 METRICS: Mapping[str, Metric] = {
     metric.name: metric for metric in (*_TICKER, *_WORKER, *_UNDERTAKER, *_SHARED, *_AUDITOR, *_HISTORIAN, *_EVENTS)
 }
+
+
+def measured(name: str, *values: float, reason: str = "", **names: str) -> Measurement:
+    """A measurement of the metric ``name``. Raises KeyError if the catalogue has none."""
+    return Measurement(metric=METRICS[name], values=values, reason=reason, names=names)
+
+
+def counted(**counts: float) -> list[Measurement]:
+    """Measurements of counters and gauges by name; those of zero are left out, unless their metric is written although it is 0."""
+    return [measured(name, value) for name, value in counts.items() if value or METRICS[name].zeros]

@@ -13,8 +13,7 @@ from typing import Any
 
 from quarterjack.errors import Misconfigured
 from quarterjack.extras import install_remedy
-from quarterjack.signals.catalogue import Kind, Metric, Unit
-from quarterjack.signals.measurement import Measurement
+from quarterjack.signals.measurement import Kind, Measurement, Metric, Unit
 
 _SCALES = {
     Unit.COUNT: (1.0, "", "1"),

@@ -1,14 +1,56 @@
-"""A measurement: one figure of a role, under a name of the catalogue. Wherever it leaves, it is made here and nowhere else."""
+"""A metric and a measurement: one figure of a role under the name of a metric. The catalogue has the metrics and makes the measurements."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from quarterjack.signals.catalogue import METRICS, Metric
+from enum import StrEnum
 
 STAND_INS = 100  # values of a distribution that are sent of many: what one line of CloudWatch's format takes
+
+
+class Unit(StrEnum):
+    """The units of CloudWatch that metrics have."""
+
+    COUNT = "Count"
+    MILLISECONDS = "Milliseconds"
+    MEGABYTES = "Megabytes"
+    PERCENT = "Percent"
+
+
+class Kind(StrEnum):
+    """How values of a metric are put together: added up, spread over a distribution, or replaced by the latest."""
+
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    GAUGE = "gauge"
+
+
+class Emitter(StrEnum):
+    """Who emits a metric, as a function or as a process."""
+
+    TICKER = "ticker"
+    WORKER = "worker"
+    UNDERTAKER = "undertaker"
+    AUDITOR = "auditor"
+    HISTORIAN = "historian"
+    EVENTS = "events"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. ``names``: what its line says beside the figure, and CloudWatch does not bill as a dimension."""
+
+    name: str
+    unit: Unit
+    kind: Kind
+    roles: tuple[Emitter, ...]
+    meaning: str
+    names: tuple[str, ...] = ()
+    by_job: bool = False  # also by job and by tenant, for those of ``metric_jobs`` and ``metric_tenants``
+    processes_only: bool = False  # from `quarterjack worker` alone
+    zeros: bool = False  # written although it is 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +67,6 @@ class Measurement:
     def name(self) -> str:
         """The metric's, with the reason."""
         return f"{self.metric.name}.{self.reason}" if self.reason else self.metric.name
-
-
-def measured(name: str, *values: float, reason: str = "", **names: str) -> Measurement:
-    """A measurement of the metric ``name``. Raises KeyError if the catalogue has none."""
-    return Measurement(metric=METRICS[name], values=values, reason=reason, names=names)
-
-
-def counted(**counts: float) -> list[Measurement]:
-    """Measurements of counters and gauges by name; those of zero are left out, unless their metric is written although it is 0."""
-    return [measured(name, value) for name, value in counts.items() if value or METRICS[name].zeros]
 
 
 def stand_ins(values: Sequence[float]) -> Sequence[float]:

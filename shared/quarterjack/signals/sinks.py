@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from quarterjack.signals.catalogue import Kind
-from quarterjack.signals.measurement import Measurement, lines_of, stand_ins
+from quarterjack.signals.measurement import Kind, Measurement, lines_of, stand_ins
 
 NAMESPACE = "Quarterjack"
 _KEPT = 1_000  # values of a distribution that are kept of a minute, by chance

@@ -5,7 +5,8 @@ Inside, instants are UTC milliseconds; expressions work in whole seconds.
 
 from quarterjack.timing.describe import Explanation, PreviewRow, around_changes, explain, rows, rule_words
 from quarterjack.timing.pinning import Taken, pin, take
-from quarterjack.timing.rule import STORED, TAKEN, Rule, from_json, next_fires, rule_fires, timetable
+from quarterjack.timing.rule import STORED, TAKEN, Rule, from_json, timetable
+from quarterjack.timing.rule_fires import next_fires, rule_fires
 from quarterjack.timing.timetables import Timetable, fires, previous
 from quarterjack.timing.zones.zone import zone
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from quarterjack.errors import ExpressionError
-from quarterjack.timing.rule import Rule, check_near, timetable
+from quarterjack.timing.rule import Rule, timetable
+from quarterjack.timing.rule_fires import check_near
 from quarterjack.timing.timetables import LATEST, has, milliseconds, moment
 
 MOST_PENDING = 25  # fires of earlier rules that a rule stores: each change within a window may add one

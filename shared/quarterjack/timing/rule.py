@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
@@ -15,7 +15,6 @@ from quarterjack.timing import exclusions
 from quarterjack.timing.cron.fields import about
 from quarterjack.timing.exclusions import MOVE, Excluding, Exclusions, MovedToBusinessDay, OnExcluded
 from quarterjack.timing.expressions import read
-from quarterjack.timing.moments import CENTURY
 from quarterjack.timing.rrule.parser import Recurrences
 from quarterjack.timing.timetables import (
     EARLIEST,
@@ -38,7 +37,6 @@ MOST_EXPRESSIONS = 20  # in one schedule
 MOST_FIRES = 1000  # that max_fires may ask for: they are counted one by one
 TAKEN = ("decided", "pending")  # fields that say what a rule took over from an earlier one; see ``pinning``
 STORED = ("seed", "last", *TAKEN)  # fields that a revision stores beside what its owner gave
-_MOST = 1000  # fires of one answer
 _SLOW = 4  # a step of a recurrence rule takes as long as four steps of a cron expression
 _KEPT = 4096  # rules, and last fires of schedules with max_fires, that a process caches
 _CHOICES = {"gap": (None, *get_args(Gap)), "repeated": (None, *get_args(Repeated)), "on_excluded": get_args(OnExcluded)}
@@ -279,42 +277,3 @@ def timetable(rule: Rule, *, anchor: int, key: str | None = None) -> Timetable:
     ``key`` is the schedule's identity, which ``H`` and ``window`` spread by: without it they raise ``ExpressionError``.
     """
     return rule.plan.timetable(anchor, key)
-
-
-def next_fires(
-    expression: str | Sequence[str],
-    *,
-    timezone: str = "UTC",
-    after: datetime,
-    count: int,
-    key: str | None = None,
-    **policies: Any,
-) -> list[datetime]:
-    """The next ``count`` (1 to 1000) fires later than ``after``, in ``timezone``; fewer or none if the expression ends.
-
-    A rate without its own origin counts from ``after``, and so does ``max_fires``. ``policies`` are fields of ``Rule``.
-    Raises ``ExpressionError``, also if the next fire is more than 100 years away.
-
-    >>> from datetime import UTC
-    >>> next_fires("30 2 * * *", timezone="Europe/Berlin", after=datetime(2026, 3, 28, 12, tzinfo=UTC), count=1)
-    [datetime.datetime(2026, 3, 29, 3, 0, tzinfo=zoneinfo.ZoneInfo(key='Europe/Berlin'))]
-    """
-    return rule_fires(Rule.of(expression, timezone=timezone, **policies), after=after, count=count, key=key)
-
-
-def rule_fires(
-    rule: Rule, *, after: datetime, count: int, key: str | None = None, anchor: datetime | None = None
-) -> list[datetime]:
-    """As ``next_fires``. ``anchor`` is when the rule became active, if rates and ``max_fires`` do not count from ``after``."""
-    check_whole("count", count, 1, _MOST)
-    now = milliseconds("after", after)
-    table = timetable(rule, anchor=now if anchor is None else milliseconds("anchor", anchor), key=key)
-    check_near(rule, table.next(now), now)
-    return [moment(due, rule.timezone) for due in islice(fires(table, now, LATEST), count)]
-
-
-def check_near(rule: Rule, due: int | None, now: int) -> None:
-    """``ExpressionError`` if a fire is due more than 100 years later than ``now`` (UTC ms)."""
-    if due is not None and due - now > CENTURY * 1000:
-        problem = f"the next fire, {moment(due).isoformat()}, is more than 100 years away"
-        raise ExpressionError("expression", rule.expression, problem, "give a nearer time")

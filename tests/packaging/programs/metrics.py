@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from quarterjack.signals.catalogue import counted
 from quarterjack.signals.instruments import PrometheusFigures
-from quarterjack.signals.measurement import counted
 
 figures = PrometheusFigures("worker")
 figures.take(counted(Started=3))

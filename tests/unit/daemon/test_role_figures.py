@@ -20,7 +20,7 @@ from quarterjack.errors import Unavailable
 from quarterjack.historian import deliver as delivery
 from quarterjack.ports.services import Services
 from quarterjack.settings import Settings
-from quarterjack.signals.measurement import counted
+from quarterjack.signals.catalogue import counted
 from quarterjack.signals.sinks import EmbeddedLines
 from quarterjack.testing import Memory
 from quarterjack.testing.memory import stream

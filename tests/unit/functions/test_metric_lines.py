@@ -11,7 +11,8 @@ from quarterjack import Retry
 from quarterjack.domain.times import MINUTE
 from quarterjack.fires.claim import TRACED
 from quarterjack.ports.queues import OutgoingMessage
-from quarterjack.signals.catalogue import METRICS, Emitter
+from quarterjack.signals.catalogue import METRICS
+from quarterjack.signals.measurement import Emitter
 from quarterjack.sqs.queues import SqsWorkQueue
 from quarterjack.testing import ManualClock
 from quarterjack.ticker.gauges import EVERY

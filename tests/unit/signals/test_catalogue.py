@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from quarterjack.signals.catalogue import METRICS, Emitter, Kind, Unit
+from quarterjack.signals.catalogue import METRICS
+from quarterjack.signals.measurement import Emitter, Kind, Unit
 
 
 def test_names_are_cloudwatchs_and_each_metric_has_an_emitter_and_a_meaning() -> None:

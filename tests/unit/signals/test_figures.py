@@ -16,8 +16,8 @@ from quarterjack.historian.archive import CompactionReport
 from quarterjack.historian.deliver import DeliveryReport
 from quarterjack.historian.fold import FoldReport
 from quarterjack.settings import Metered
-from quarterjack.signals.catalogue import METRICS, Emitter
-from quarterjack.signals.measurement import Measurement, counted, lines_of, measured, stand_ins
+from quarterjack.signals.catalogue import METRICS, counted, measured
+from quarterjack.signals.measurement import Emitter, Measurement, lines_of, stand_ins
 from quarterjack.signals.reports import (
     of_audit,
     of_burial,

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from quarterjack.errors import Misconfigured
 from quarterjack.extras import install_remedy
-from quarterjack.signals.catalogue import METRICS, Emitter
+from quarterjack.signals.catalogue import METRICS, measured
 from quarterjack.signals.instruments import OpenTelemetryFigures, PrometheusFigures, loaded_open_telemetry
-from quarterjack.signals.measurement import measured
+from quarterjack.signals.measurement import Emitter
 from quarterjack.signals.sinks import EmbeddedLines, Sink
 
 BY_JOB = {"job": "bill", "delivery": "at_least_once"}

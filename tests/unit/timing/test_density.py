@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from quarterjack.timing import Rule, fires, timetable
-from quarterjack.timing.density import densest_hour
+from quarterjack.timing.rule_fires import densest_hour
 
 MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
 HOUR, DAY = 3_600_000, 86_400_000
