@@ -34,6 +34,7 @@ from quarterjack.ready_jobs import http, notifiers
 from quarterjack.sdk.call_verbs import CALLS, OF_TENANTS
 from quarterjack.sdk.schedules import bulk
 from quarterjack.signals import catalogue as signals
+from quarterjack.signals.measurement import Emitter, Unit
 from quarterjack.state import backfill, before_start, ending, lease
 from quarterjack.state.transition import Transition
 from quarterjack.web import create_app
@@ -357,10 +358,10 @@ def _condition(spec: AlarmSpec) -> str:
 
 
 _UNITS = {
-    signals.Unit.COUNT: "count",
-    signals.Unit.MILLISECONDS: "ms",
-    signals.Unit.MEGABYTES: "MB",
-    signals.Unit.PERCENT: "%",
+    Unit.COUNT: "count",
+    Unit.MILLISECONDS: "ms",
+    Unit.MEGABYTES: "MB",
+    Unit.PERCENT: "%",
 }
 
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -368,7 +369,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "alarms": alarms,
     "api": api,
     "option-words": option_words,
-    **{f"metrics-{role}": partial(metrics_of, role) for role in signals.Emitter},
+    **{f"metrics-{role}": partial(metrics_of, role) for role in Emitter},
     "api-http": api_http,
     "api-notifiers": api_notifiers,
     "api-testing": api_testing,

@@ -6,7 +6,7 @@ Alarms, the dashboard and the reference page are checked against this table, so 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict, Unpack
 
 from quarterjack.signals.measurement import Emitter, Kind, Measurement, Metric, Unit
 
@@ -17,8 +17,15 @@ _AGE = (Kind.GAUGE, Unit.MILLISECONDS)
 _DURATION = (Kind.HISTOGRAM, Unit.MILLISECONDS)
 
 
+class _More(TypedDict, total=False):
+    names: tuple[str, ...]
+    by_job: bool
+    processes_only: bool
+    zeros: bool
+
+
 def _metrics(
-    emitters: Emitter | tuple[Emitter, ...], measure: tuple[Kind, Unit], *rows: tuple[str, str], **more: Any
+    emitters: Emitter | tuple[Emitter, ...], measure: tuple[Kind, Unit], *rows: tuple[str, str], **more: Unpack[_More]
 ) -> tuple[Metric, ...]:
     """Metrics that differ in name and meaning only."""
     kind, unit = measure
@@ -70,7 +77,7 @@ _TICKER = (
         ("Skipped", "missed fires that the schedule's `catch_up` passed over"),
         names=("tenant", "schedule"),
     ),
-    *_metrics(Emitter.TICKER, _COUNT, ("QueueHeld", "1 for each queue that is held back"), names=("queue")),
+    *_metrics(Emitter.TICKER, _COUNT, ("QueueHeld", "1 for each queue that is held back"), names=("queue",)),
     *_metrics(
         Emitter.TICKER,
         _COUNT,
