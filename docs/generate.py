@@ -307,7 +307,7 @@ def calls() -> Iterator[str]:
             yield f"| `{owner}.{name}` | {verbs}{more} | {call.about} |"
 
 
-def metrics_of(role: signals.Emitter) -> Iterator[str]:
+def metrics_of(role: Emitter) -> Iterator[str]:
     """The metrics of a role: what each says, which alarms and panels of the dashboard use it, and what it costs."""
     yield "| metric | unit | kind | what | beside the figure | alarms | dashboard | $ a month |\n|---|---|---|---|---|---|---|---|"
     for name, metric in signals.METRICS.items():
