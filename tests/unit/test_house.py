@@ -36,6 +36,7 @@ KNOWN: Mapping[str, set[str]] = {
         "owner/backfill/advance.py",
         "owner/backfill/control.py",
         "owner/runs/redrive.py",
+        "sdk/schedules/changes.py",
         "settings.py",
         "state/backfill.py",
         "ticker/tick.py",
