@@ -23,7 +23,9 @@ _QUOTED = re.compile(r"""(["'])(.*)\1""")
 _FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{3})*")
 _NAMED = re.compile(r"@[A-Za-z0-9_]+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
-_HEADING = re.compile(r"m\s+h\s+dom\s|user(-?name)?\s+command", re.IGNORECASE)
+_HEADING = re.compile(  # of the columns, or for another program
+    r"m\s+h\s+dom\s|user(-?name)?\s+command|^\W*min(ute)?s?\W+h(ou)?rs?\b|^ident\s|\bvim?:\s", re.IGNORECASE
+)
 _SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|([^/]+\.)?cron\.d|cron\.d/[^/]+)$")  # debian/NAME.cron.d, too
 _PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")

@@ -80,6 +80,8 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
     refuse_template(text, source, reader="kubernetes")
     found, zoned = Collector(source), True
     for document in read_documents(text, source):
+        if document.value is None:  # what a template has left of itself
+            continue
         if not isinstance(document.value, (dict, list)):
             found.left(document.line, str(document.value)[:60], f"it is a text and no manifest: {_OUTPUT}")
             continue
@@ -103,6 +105,8 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
 
 def _items(node: YamlNode) -> list[YamlNode]:
     """The manifests of a document: itself, or the items of a list."""
+    if isinstance(node.value, list):
+        return [one for item in node.value for one in _items(item)]
     items = node.get("items")
     if str(_word(node, "kind")).endswith("List") and items is not None and isinstance(items.value, list):
         return [one for item in items.value for one in _items(item)]

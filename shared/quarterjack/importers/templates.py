@@ -98,6 +98,12 @@ _ELSEWHERE = (  # what one of the importers reads, or none, by the importers to 
         "quarterjack import eventbridge FILE, or kubernetes",
     ),
     (
+        "kubernetes",
+        re.compile(r"\A\s*[\[{](?=.*\"(?:FlexibleTimeWindow|ScheduleExpression)\")", re.DOTALL),
+        "is a listing of AWS",
+        "quarterjack import eventbridge FILE",
+    ),
+    (
         "kubernetes eventbridge",
         re.compile(r"^(?:[\d*][\d*,/-]*[ \t]+){4}[\w*?,/-]+[ \t]+\S", re.MULTILINE),
         "looks like a crontab",

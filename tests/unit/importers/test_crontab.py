@@ -599,7 +599,18 @@ def test_flock_without_waiting_skips_the_second_run() -> None:
     assert "overlap" not in only("* * * * * flock /tmp/x /srv/d.sh -n")[0]
 
 
-@pytest.mark.parametrize("comment", ["#=== backups ===", "# ---- jobs ----", "##### Mail #####", "#---------------"])
+@pytest.mark.parametrize(
+    "comment",
+    [
+        *("#=== backups ===", "# ---- jobs ----", "##### Mail #####", "#---------------"),
+        "# min\thour\tday\tmonth\tweekday\tcommand",  # busybox
+        "#minute\thour\tmday\tmonth\twday\twho\tcommand",  # FreeBSD
+        "# Mins Hours Days Months Weekdays Command",
+        "# .- minute, hour, day of month, month, weekday",
+        '#ident "@(#)root 1.19"',
+        "# vim: ft=crontab",
+    ],
+)
 def test_rulers_are_no_descriptions(comment: str) -> None:
     assert "description" not in only(f"{comment}\n0 1 * * * a")[0]
     assert only(f"{comment}\n# the real one\n0 1 * * * a")[0]["description"] == "the real one"

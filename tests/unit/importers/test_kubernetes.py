@@ -271,8 +271,17 @@ def test_hostile_yaml_is_one_clean_error(text: str, where: str, what: str) -> No
 
 def test_what_is_no_manifest_is_named() -> None:
     found = read_kubernetes("just text\n---\n- 1\n- 2\n", "f.yaml")
-    assert [line.fit for line in found.lines] == [Conversion.LEFT, Conversion.LEFT]
-    assert (found.jobs, found.not_taken) == (None, 2)  # the exit code is 1: nobody knows what they are
+    assert [line.fit for line in found.lines] == [Conversion.LEFT] * 3
+    assert (found.jobs, found.not_taken) == (None, 3)  # the exit code is 1: nobody knows what they are
+
+
+def test_a_list_of_manifests_is_read_and_an_empty_document_is_none() -> None:
+    job = "{spec: {template: {spec: {containers: [{command: [x]}]}}}}"
+    one = f"{{kind: CronJob, metadata: {{name: a}}, spec: {{schedule: '@daily', jobTemplate: {job}}}}}"
+    found = read_kubernetes(f"---\n# Source: chart/templates/off.yaml\n---\n- {one}\n---\n", "f.yaml")
+    assert (list(found.schedules), found.not_taken) == (["a"], 0)
+    with pytest.raises(InvalidInput, match="has no manifest"):
+        read_kubernetes("---\n# nothing\n---\n", "f.yaml")
 
 
 def test_a_variable_with_a_secret_is_told() -> None:
