@@ -24,7 +24,8 @@ from typing import Any, Literal, get_args, get_origin
 import quarterjack
 from quarterjack import errors, settings, testing
 from quarterjack.apply import schema
-from quarterjack.cli.app import COMMANDS, whole
+from quarterjack.cli.app import whole
+from quarterjack.cli.commands import COMMANDS
 from quarterjack.cli.exits import ExitCode
 from quarterjack.domain import audit, options, policies, run, schedule
 from quarterjack.domain.history import entry, transition_line

@@ -1,7 +1,4 @@
-"""The command line's root: its options, the table of commands, errors. A command's module is imported when the command is called.
-
-``COMMANDS`` names every command with its help, so that ``quarterjack --help`` imports none of them.
-"""
+"""The command line's root: its options and its errors. A command's module is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -22,6 +19,7 @@ import typer
 import typer.core
 import typer.main
 
+from quarterjack.cli.commands import COMMANDS
 from quarterjack.cli.exits import ExitCode, NotConfirmed, code_of
 from quarterjack.cli.parameters import HELP, everywhere
 from quarterjack.cli.shell import Shell, print_json
@@ -50,124 +48,17 @@ _PREFIX = re.compile("[A-Za-z0-9_-]{1,60}")
 _USAGE: type[BaseException] = typer.BadParameter.__mro__[2]
 
 
-@dataclass(frozen=True)
-class CommandEntry:
-    """Where a command is implemented, and what the root's help says of it."""
-
-    help: str  # one line; of a command, the first line of its docstring
-    home: str  # module below quarterjack.cli, with a function of the command's name or a group ``app``
-    panel: str = ""  # heading in the root's help
-
-
-# By the headings of the root's help.
-_GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
-    "Schedules": {
-        "schedules": CommandEntry("Create, change and show schedules.", "schedules.group"),
-        "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
-        "forecast": CommandEntry("Show how many fires of all schedules are due when.", "schedules.forecast"),
-        "apply": CommandEntry(
-            "Create and update schedules as a package or a file declares them; show the differences first.",
-            "schedules.apply",
-        ),
-        "export": CommandEntry(
-            "Write all schedules as YAML that apply accepts unchanged, one document for each owner.", "schedules.apply"
-        ),
-        "schema": CommandEntry(
-            "Print the JSON Schema of the files that apply reads, for completion and checks in editors.",
-            "schedules.apply",
-        ),
-        "import": CommandEntry(
-            "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports"
-        ),
-        "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
-    },
-    "Runs": {
-        "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
-        "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
-        "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
-        "resend": CommandEntry(
-            "Send waiting runs to the work queues again, after a queue was purged, deleted or made anew.", "runs.resend"
-        ),
-        "why": CommandEntry(
-            "Say why a fire or a run ran, ran late, or did not run, each sentence with its source.", "runs.why"
-        ),
-        "stats": CommandEntry(
-            "Show how many runs ended how, how late they began and how long they took, day by day.", "runs.stats"
-        ),
-        "history": CommandEntry("The history of runs as a whole.", "runs.history"),
-        "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.archive"),
-    },
-    "Installation": {
-        "doctor": CommandEntry(
-            "Check the installation from this machine: print each problem with its remedy. Writes nothing.",
-            "installation.doctor",
-        ),
-        "jobs": CommandEntry("Show the jobs that workers know.", "installation.jobs"),
-        "workers": CommandEntry("Show the worker processes and functions.", "installation.workers"),
-        "queues": CommandEntry("Show the queues.", "installation.queues"),
-        "tenants": CommandEntry(
-            "Show and change tenants: which jobs they may run, and who may do what for them.", "installation.tenants"
-        ),
-        "secrets": CommandEntry(
-            "List, set and delete the secrets that runs of the tenant (--tenant) look up.", "installation.secrets"
-        ),
-        "breakers": CommandEntry(
-            "Show and close the circuit breakers of the tenant (--tenant), which hold jobs that fail.",
-            "installation.breakers",
-        ),
-        "keys": CommandEntry(
-            "Make, list and revoke the API keys of the tenant (--tenant), which the HTTP API takes.",
-            "installation.keys",
-        ),
-        "freeze": CommandEntry(
-            "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
-            "installation.tenant",
-        ),
-        "thaw": CommandEntry(
-            "End the freeze now: runs that it delayed start within five minutes.", "installation.tenant"
-        ),
-        "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant"),
-        "audit": CommandEntry(
-            "Show who did what, and verify the record of it. Alone: check the live data once and repair violations.",
-            "installation.audit",
-        ),
-    },
-    "Processes": {
-        "local": CommandEntry(
-            "Run everything on this machine: an embedded cloud, a ticker, workers, the API and the console, and examples to watch.",
-            "installation.processes",
-        ),
-        "serve": CommandEntry(
-            "Serve the HTTP API and the console on this machine alone, with your AWS credentials. Prints a key for this start.",
-            "installation.serving",
-        ),
-        "worker": CommandEntry("Run jobs: receive messages of a work queue by long polling.", "installation.processes"),
-        "ticker": CommandEntry(
-            "Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once.",
-            "installation.processes",
-        ),
-        "undertaker": CommandEntry("Record dead runs: read the dead-letter queue.", "installation.processes"),
-        "historian": CommandEntry(
-            "Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it.",
-            "installation.processes",
-        ),
-    },
-}
-COMMANDS: Mapping[str, CommandEntry] = {
-    name: replace(entry, panel=panel) for panel, entries in _GROUPS.items() for name, entry in entries.items()
-}
-
-
 @cache
 def command(name: str) -> Any:
     """The command of that name, imported. Cached: ``everywhere`` changes a group, and must do so once."""
     entry = COMMANDS[name]
     module = import_module(f"quarterjack.cli.{entry.home}")
     alone = typer.Typer(rich_markup_mode=_MARKUP, callback=lambda: None)  # with a callback it is a group, also of one
-    if hasattr(module, name):
-        alone.command(name)(getattr(module, name))
+    found = getattr(module, name, None) or module.app
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name, help=entry.help)
     else:
-        alone.add_typer(module.app, name=name, help=entry.help)
+        alone.command(name)(found)
     return typer.main.get_group(everywhere(alone)).commands[name]
 
 

@@ -1,19 +1,55 @@
-"""Times as people type them: ISO 8601, a time from now such as ``-3h``, or a day with a time of day such as ``tomorrow 09:00``."""
+"""Times and durations as people type and read them.
+
+Typed, a time is ISO 8601, a time from now such as ``-3h``, or a day with a time of day such as ``tomorrow 09:00``; a duration is ``90``,
+``90s``, ``5m``, ``1h30m`` or ``2d``. Printed, a time has its day, its zone, and its distance from now.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Any
 
-from quarterjack.cli.durations import PATTERN, parse_duration
 from quarterjack.errors import InvalidInput
+from quarterjack.terminal import relative, span
 
+if TYPE_CHECKING:
+    from quarterjack.sdk.views import Run
+
+# Seconds of a unit. A day has 24 hours, also where a clock is put forward.
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+FORMS = "90s, 5m, 1h30m or 2d"  # for remedies
+_PART = r"\d{1,12}(?:\.\d{1,9})?(?:ms|[smhdw])"
+_DURATION = rf"(?:{_PART})+"  # without a sign
+_PARTS = re.compile(r"([\d.]+)(ms|[smhdw])", re.ASCII)
+_NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,9})?", re.ASCII)
+_WHOLE = re.compile(rf"(-?)({_DURATION})", re.IGNORECASE | re.ASCII)
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _DAY = re.compile(rf"({'|'.join(_DAYS)})(?:[ T](\d{{1,2}}):(\d\d)(?::(\d\d))?)?", re.IGNORECASE | re.ASCII)
-_FROM_NOW = re.compile(rf"([-+]?)({PATTERN})", re.IGNORECASE | re.ASCII)
+_FROM_NOW = re.compile(rf"([-+]?)({_DURATION})", re.IGNORECASE | re.ASCII)
 _OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d)?", re.ASCII)
 WORDS = "now, -3d, +1h, yesterday, 'tomorrow 09:00'"
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds: a number without a unit is seconds, too. A leading minus negates all of it. None: it is no duration."""
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    found = _WHOLE.fullmatch(text)
+    if found is None:
+        return None
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(found[2].lower()))
+    return -seconds if found[1] else seconds
+
+
+def duration_words(seconds: float) -> str:
+    """Seconds in the largest unit that needs no fraction, such as ``2m``."""
+    if not seconds or seconds % 1:
+        return f"{seconds:g}s"
+    unit = [unit for unit, length in _UNITS.items() if length >= 1 and seconds % length == 0][-1]
+    return f"{int(seconds // _UNITS[unit])}{unit}"
 
 
 @dataclass(frozen=True)
@@ -128,3 +164,39 @@ def _in(wall: datetime, zone: tzinfo | None) -> datetime:
     """A wall time in a zone; of two, the first, and one that a clock change skips as if the clock had not changed."""
     local = wall.replace(tzinfo=zone) if zone is not None else wall.astimezone()
     return local.astimezone(UTC).astimezone(zone)
+
+
+def away(moment: datetime | None) -> str:
+    """How far away it is, as ``in 1 d 6 h`` or ``3 min ago``; nothing for None."""
+    return "" if moment is None else relative(moment, datetime.now(UTC))
+
+
+def day_and_time(moment: datetime) -> str:
+    """Weekday, date, time and zone, as ``Mon 2026-11-23 09:00 CET``; seconds only if there are some."""
+    clock = f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
+    return f"{moment:%a %Y-%m-%d} {clock} {moment.tzname() or moment.strftime('%z')}"
+
+
+def fire(moment: datetime | None) -> str:
+    """A fire with all of it: ``Mon 2026-11-23 09:00 CET (in 1 d 6 h)``; nothing for None."""
+    return "" if moment is None else f"{day_and_time(moment)} ({away(moment)})"
+
+
+def lateness(run: Run) -> str:
+    """How late a run began. A backfill's run is none of the scheduler's delays: it says so instead."""
+    if run.backfill is not None:
+        return "backfill"
+    return "" if run.lateness is None else span(run.lateness)
+
+
+def in_short(field: str) -> Callable[[Any], str]:
+    """A cell with an instant of an item, for little room: ``11-23 09:00:00Z``, with the year if it is another one than now."""
+
+    def cell(item: Any) -> str:
+        moment: datetime | None = getattr(item, field)
+        if moment is None:
+            return ""
+        utc = moment.astimezone(UTC)
+        return f"{utc:%m-%d %H:%M:%S}Z" if utc.year == datetime.now(UTC).year else f"{utc:%Y-%m-%d %H:%M:%S}Z"
+
+    return cell

@@ -47,6 +47,11 @@ Strict = Annotated[
 ]
 Limit = Annotated[int, typer.Option(help="Maximum number of lines.")]
 Cursor = Annotated[str | None, typer.Option(help="Continue after an earlier call, which printed the cursor.")]
+AllTenants = Annotated[bool, typer.Option("--all-tenants", help="All tenants, not only one.")]
+Can = Annotated[list[str], typer.Option(help="Role (viewer, operator, editor, admin, auditor) or verb. Repeatable.")]
+GrantedJobs = Annotated[
+    list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable. Default: all.")
+]
 ForSeconds = Annotated[float | None, Duration(least=0), typer.Option("--for", help="End after this time, e.g. 5m.")]
 
 

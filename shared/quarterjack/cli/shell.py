@@ -21,7 +21,7 @@ import typer
 
 import quarterjack
 from quarterjack.cli.exits import NotConfirmed, NothingMatched
-from quarterjack.cli.spoken import lateness
+from quarterjack.cli.moments import lateness
 from quarterjack.cli.tables import Column, fitted
 from quarterjack.cli.typed import with_anchor
 from quarterjack.cli.wording import Wording

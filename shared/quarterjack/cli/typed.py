@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 
-from quarterjack.cli.durations import FORMS, duration_words, parse_duration
-from quarterjack.cli.moments import is_relative, needs_zone, read_time
+from quarterjack.cli.moments import FORMS, duration_words, is_relative, needs_zone, parse_duration, read_time
 from quarterjack.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:

@@ -93,7 +93,7 @@ def test_one_that_fails_stops_no_other_and_the_code_tells(said: Say) -> None:
 
 
 def test_ctrl_c_ends_it_between_two_and_the_cursor_goes_on(said: Say, local_settings: Settings) -> None:
-    words = ("schedules", "bulk", "pause", "--prefix", "a-", "--yes", "--rate", "1")
+    words = ("schedules", "bulk", "pause", "--prefix", "a-", "--yes", "--rate", "0.2")
     acting = typed(local_settings, *words, stderr=subprocess.PIPE)
     while "PAUSED" not in states(said).values():
         assert acting.poll() is None

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import typer
 from quarterjack import errors
-from quarterjack.cli.app import COMMANDS as LISTED
 from quarterjack.cli.app import whole
+from quarterjack.cli.commands import COMMANDS as LISTED
 from quarterjack.cli.exits import ExitCode, code_of, code_of_run
 from quarterjack.cli.shell import Shell
 from quarterjack.domain.run import TERMINAL, RunState

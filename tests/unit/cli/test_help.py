@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from quarterjack.cli.app import COMMANDS, run, whole
+from quarterjack.cli.app import run, whole
+from quarterjack.cli.commands import COMMANDS
 from quarterjack.version import DOCUMENTATION, VERSION
 
 ROOT = Path(__file__).parents[3]

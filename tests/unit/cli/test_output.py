@@ -12,7 +12,7 @@ import pytest
 from quarterjack.apply.document import DeclarationFile, read, write
 from quarterjack.cli.app import run
 from quarterjack.cli.exits import ExitCode
-from quarterjack.cli.runs.logs import _print
+from quarterjack.cli.runs.logs import _print_line
 from quarterjack.cli.shell import Shell, console, print_json, text_of
 from quarterjack.domain.redaction import USUAL
 from quarterjack.errors import QuarterjackError
@@ -99,7 +99,7 @@ def test_log_lines_of_a_run(shell: Shell, capsys: pytest.CaptureFixture[str], at
         "traceback": attack,
     }
     row = LogLineRow(at=0, source="worker", fields=record)
-    _print(shell, line_view(row, USUAL, None))
+    _print_line(shell, line_view(row, USUAL, None))
     assert is_printable(capsys.readouterr().out)
 
 

@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from importlib import import_module
 from pkgutil import walk_packages
 
@@ -94,6 +94,9 @@ class Line:
     retry: Retry = Retry(max_attempts=5)  # noqa: RUF009 (it is frozen)
     timeout: float = 600.0
     detail: Mapping[str, str] = field(default_factory=lambda: {"jobs": "report.*", "profile": "3"})
+    day: date = date(2026, 11, 22)
+    outcomes: Mapping[str, int] = field(default_factory=lambda: {"SUCCEEDED": 99_000, "DEAD": 900, "CANCELLED": 100})
+    errors: Mapping[str, int] = field(default_factory=lambda: {"ConnectionResetError": 700, "ValueError": 200})
 
     def __getattr__(self, name: str) -> str:
         return f"a {name}"
@@ -163,7 +166,7 @@ def test_a_listing_fits_eighty_columns_and_says_what_it_leaves_out(name: str, sc
 
 
 def test_the_tables_are_found() -> None:
-    assert {"schedules.showing.LISTED", "runs.listing._COLUMNS", "installation.jobs._COLUMNS"} <= set(TABLES)
+    assert {"schedules.showing.LISTED", "runs.listing._OF_SCHEDULE", "installation.machinery._JOBS"} <= set(TABLES)
     assert len(TABLES) >= 15
 
 
@@ -226,7 +229,7 @@ def test_columns_that_say_the_same_in_each_line_go_first_and_are_said_once() -> 
     assert (one.same, one.dropped) == ([], ["job"]), "of one line nothing is always the same"
 
 
-@pytest.mark.parametrize("columns", [dead._COLUMNS, listing._COLUMNS], ids=["dead list", "runs list"])
+@pytest.mark.parametrize("columns", [dead._COLUMNS, listing._OF_SCHEDULE], ids=["dead list", "runs list"])
 def test_what_failed_keeps_its_error_and_the_time_of_its_end(
     columns: Sequence[Column], screen: Callable[..., Screen]
 ) -> None:
@@ -245,7 +248,9 @@ def test_what_failed_keeps_its_error_and_the_time_of_its_end(
 LONG = "default/nightly/the-report-of-the-bank-for-the-morning#001795761375457"
 
 
-@pytest.mark.parametrize("columns", [dead._COLUMNS, listing._COLUMNS, listing._FOUND], ids=["dead", "runs", "found"])
+@pytest.mark.parametrize(
+    "columns", [dead._COLUMNS, listing._OF_SCHEDULE, listing._FOUND], ids=["dead", "runs", "found"]
+)
 def test_a_long_id_stands_below_the_rest_and_takes_no_column_away(
     columns: Sequence[Column], screen: Callable[..., Screen]
 ) -> None:

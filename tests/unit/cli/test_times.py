@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from quarterjack.cli.app import run, whole
-from quarterjack.cli.durations import duration_words, parse_duration
 from quarterjack.cli.installation.audit import _date
-from quarterjack.cli.moments import is_ago, is_relative, needs_zone, read_time
+from quarterjack.cli.moments import duration_words, is_ago, is_relative, needs_zone, parse_duration, read_time
 from quarterjack.cli.typed import Duration
 from quarterjack.errors import InvalidInput
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import quarterjack
-from quarterjack.cli.tracebacks import of_the_job
+from quarterjack.cli.runs.logs import of_the_job
 
 OURS = "/var/task/quarterjack/worker/execution/perform.py"
 FRAME = f'  File "{OURS}", line 7, in perform\n    return call(\n        payload,\n    )\n    ^^^^^^\n'

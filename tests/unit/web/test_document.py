@@ -170,7 +170,7 @@ def loaded(code: str) -> set[str]:
     [
         "from quarterjack import Scheduler, AsyncScheduler",
         "import quarterjack.daemon.worker_process, quarterjack.daemon.roles",
-        "import quarterjack.cli.app, quarterjack.cli.installation.serving, quarterjack.cli.installation.processes",
+        "import quarterjack.cli.app, quarterjack.cli.installation.local, quarterjack.cli.installation.processes",
     ],
 )
 def test_nothing_but_the_server_loads_the_framework(code: str) -> None:

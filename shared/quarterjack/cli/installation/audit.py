@@ -10,8 +10,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from quarterjack.cli.exits import ExitCode
-from quarterjack.cli.installation.banner import configure_logs
-from quarterjack.cli.installation.metric_lines import metric_lines
+from quarterjack.cli.installation.banner import configure_logs, metric_lines
 from quarterjack.cli.moments import is_relative, read_time
 from quarterjack.cli.parameters import Cursor, Limit, matching
 from quarterjack.cli.shell import Shell, text_of

@@ -1,4 +1,4 @@
-"""What a process says at a terminal: a banner of what it serves, then log lines for people. Elsewhere, and with --json, JSON lines."""
+"""What a process writes: a banner and log lines for people at a terminal, else JSON lines; and metrics on standard output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 
 from quarterjack import logs
 from quarterjack.cli.shell import Shell
+from quarterjack.clock import system_clock
+from quarterjack.daemon.roles import service_of
 from quarterjack.settings import Settings
+from quarterjack.signals.sinks import EmbeddedLines, Sink
 from quarterjack.version import VERSION
 
 _NAMED = 8  # jobs
@@ -48,3 +51,13 @@ def names_of(jobs: Sequence[str]) -> str:
     """The first names of some jobs, and how many there are besides."""
     shown = ", ".join(jobs[:_NAMED])
     return f"{shown} and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else shown or "none"
+
+
+def metric_lines(settings: Settings, part: str, *, wanted: bool = True) -> list[Sink]:
+    """The sink of a role that writes its metrics, as the service `<prefix>-<part>`; none unless they are ``wanted``."""
+    return [EmbeddedLines(service_of(settings, part), _write, system_clock)] if wanted else []
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

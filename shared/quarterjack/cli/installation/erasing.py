@@ -31,7 +31,7 @@ def erase(
     ] = False,
 ) -> None:
     """Remove everything of a tenant for good, and print the certificate. It takes 16 minutes at least, and may be stopped and repeated."""
-    tenants = Tenants(settings=shell.settings, via="cli").acting_as(reason=shell.reason)
+    tenants = shell.tenants
     if not dry_run and confirm is not None and confirm != tenant:
         raise InvalidInput("--confirm", confirm, "is not the name of the tenant", f"give --confirm {tenant}")
     found = _count(shell, tenants, tenant)

@@ -1,4 +1,4 @@
-"""What runs on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``, and all of it (``local``).
+"""The roles as processes on this machine: ``worker``, ``ticker``, ``undertaker``, ``historian``.
 
 The roles run until SIGTERM or Ctrl-C, and log to standard error: JSON lines, at a terminal lines for people below a banner.
 """
@@ -8,20 +8,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from quarterjack.cli.exits import ExitCode
-from quarterjack.cli.installation.banner import configure_logs, names_of, show_banner
-from quarterjack.cli.installation.metric_lines import metric_lines
+from quarterjack.cli.installation.banner import configure_logs, metric_lines, names_of, show_banner
 from quarterjack.cli.parameters import load_jobs
-from quarterjack.cli.shell import Shell, console, stop_on_signals
+from quarterjack.cli.shell import Shell, stop_on_signals
 from quarterjack.cli.typed import Duration
 from quarterjack.daemon.health import HealthServer
 from quarterjack.daemon.roles import (
@@ -33,14 +28,18 @@ from quarterjack.daemon.roles import (
     worker_process,
 )
 from quarterjack.daemon.worker_process import WorkerProcess
-from quarterjack.errors import InvalidInput, Misconfigured
+from quarterjack.errors import Misconfigured
 from quarterjack.jobs import Registry
-from quarterjack.local_installations import chosen, export_line
 from quarterjack.posix import check_posix
 from quarterjack.settings import Settings
 from quarterjack.signals.instruments import PrometheusFigures
 from quarterjack.signals.sinks import Sink
 from quarterjack.terminal import span
+
+EmbeddedMetrics = Annotated[
+    bool,
+    typer.Option("--embedded-metrics", help="Write metrics to standard output in CloudWatch's embedded format."),
+]
 
 
 def worker(
@@ -87,13 +86,7 @@ def worker(
             help="Serve /healthz, /readyz and /metrics at this port of loopback, or at an address: 0.0.0.0:8080.",
         ),
     ] = None,
-    embedded_metrics: Annotated[
-        bool,
-        typer.Option(
-            "--embedded-metrics",
-            help="Write metrics to standard output in CloudWatch's embedded format, once a minute.",
-        ),
-    ] = False,
+    embedded_metrics: EmbeddedMetrics = False,
 ) -> None:
     """Run jobs: receive messages of a work queue by long polling."""
     check_posix("quarterjack worker")
@@ -120,14 +113,14 @@ def worker(
         if at_terminal:
             _show_worker(shell, process, registry, grace)
         recycle = process.run(stop=stop, grace=grace)
-    if recycle:  # the same process number, a new interpreter: whoever supervises it sees no exit
+    if recycle:  # the same process number, a new interpreter: a supervisor sees no exit
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606  # ourselves, however we were started
     logging.shutdown()
     os._exit(0)  # at once: threads with released runs must stop before other workers take these runs
 
 
 def _scraped(settings: Settings) -> PrometheusFigures | None:
-    """What /metrics tells; None without the library, which /metrics says then: a probe of health needs none."""
+    """The figures of /metrics; None without the library: health probes do not need it, and /metrics names it."""
     try:
         return PrometheusFigures(service_of(settings))
     except Misconfigured:
@@ -144,13 +137,7 @@ def ticker(
     shell: Shell,
     period: Annotated[float, Duration(least=0.1, most=120), typer.Option(help="Time between ticks.")] = 60.0,
     *,
-    embedded_metrics: Annotated[
-        bool,
-        typer.Option(
-            "--embedded-metrics",
-            help="Write metrics to standard output in CloudWatch's embedded format, with each tick.",
-        ),
-    ] = False,
+    embedded_metrics: EmbeddedMetrics = False,
 ) -> None:
     """Run the ticker: send the runs that are due within the look-ahead to the work queue. Several may run at once."""
     at_terminal = configure_logs(shell)
@@ -161,14 +148,7 @@ def ticker(
         run_ticker(shell.settings, stop=stop, period=period, sinks=sinks)
 
 
-def undertaker(
-    shell: Shell,
-    *,
-    embedded_metrics: Annotated[
-        bool,
-        typer.Option("--embedded-metrics", help="Write metrics to standard output in CloudWatch's embedded format."),
-    ] = False,
-) -> None:
+def undertaker(shell: Shell, *, embedded_metrics: EmbeddedMetrics = False) -> None:
     """Record dead runs: read the dead-letter queue."""
     at_terminal = configure_logs(shell)
     with stop_on_signals() as stop:
@@ -181,16 +161,10 @@ def undertaker(
 def historian(
     shell: Shell,
     period: Annotated[
-        float, Duration(least=0.1, most=60), typer.Option(help="Time between two looks at the stream.")
-    ] = (HISTORIAN_PERIOD),
+        float, Duration(least=0.1, most=60), typer.Option(help="Time between two reads of the stream.")
+    ] = HISTORIAN_PERIOD,
     *,
-    embedded_metrics: Annotated[
-        bool,
-        typer.Option(
-            "--embedded-metrics",
-            help="Write metrics to standard output in CloudWatch's embedded format, once a minute.",
-        ),
-    ] = False,
+    embedded_metrics: EmbeddedMetrics = False,
 ) -> None:
     """Write the history: follow the stream of runs. One is enough; on AWS the Lambda function does it."""
     at_terminal = configure_logs(shell)
@@ -204,81 +178,3 @@ def historian(
             sinks=metric_lines(shell.settings, "historian", wanted=embedded_metrics),
             event_sinks=metric_lines(shell.settings, "events", wanted=embedded_metrics),
         )
-
-
-def local(
-    shell: Shell,
-    seconds: Annotated[
-        float | None, Duration(least=1), typer.Option("--for", help="End after this time, e.g. 5m.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Keep the state in this directory, written every second or so.")
-    ] = None,
-    jobs: Annotated[list[str] | None, typer.Option(help="A package with your own jobs; may be repeated.")] = None,
-    *,
-    examples: Annotated[bool, typer.Option(help="Schedule the examples.")] = True,
-    tickers: Annotated[int, typer.Option(min=1, max=8, help="Ticker processes.")] = 1,
-    workers: Annotated[int, typer.Option(min=1, max=32, help="Worker processes.")] = 2,
-    env: Annotated[
-        bool,
-        typer.Option("--env", help="Print the variables of the installation that runs already, for eval, and end."),
-    ] = False,
-    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the HTTP API and the console.")] = True,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="Of both, on loopback. Default: 8642, or any free one if that is taken."),
-    ] = None,
-) -> None:
-    """Run everything on this machine: an embedded cloud, a ticker, workers, the API and the console, and examples to watch.
-
-    Ends at Ctrl-C, or after --for, with a summary. The exit code is 1 if a fire was missing or double, 5 if the cloud died, or a
-    process three times within a minute, and 130 after Ctrl-C during the start.
-
-    With --data the next start goes on from there, with the same keys. If the cloud is killed, at most the acts of its last seconds are
-    lost.
-    """
-    if env:
-        _show_variables(shell)
-        return
-    if shell.local is not None:
-        remedy = "leave it out, or give --env to print its variables"
-        raise InvalidInput(
-            "--local", shell.local, "is for commands that use an installation; this one starts one", remedy
-        )
-    check_posix("quarterjack local")
-    if data is not None:
-        try:
-            (data / "cloud").mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            what = f"cannot hold data ({problem.strerror})"
-            raise InvalidInput("--data", str(data), what, "give a directory that you may write, or a new one") from None
-    packages = tuple(jobs or filter(None, [shell.settings.jobs]))
-    if not (examples or packages):  # no worker would start
-        what = "names no package, and without the examples there is no job to run"
-        raise InvalidInput("--jobs", None, what, "give --jobs my.package, or leave out --no-examples")
-    from quarterjack.local.session import session  # noqa: PLC0415 (it loads boto3, which the other roles do not need)
-
-    options = session.LocalOptions(
-        seconds=seconds,
-        data=data,
-        jobs=packages,
-        examples=examples,
-        tickers=tickers,
-        workers=workers,
-        settings=shell.settings,
-        serves=serve,
-        port=port,
-    )
-    stop = threading.Event()
-    with ExitStack() as signals:
-        try:
-            session.run(options, console(), stop, on_started=lambda: signals.enter_context(stop_on_signals(stop)))
-        except session.UncleanSession as problem:
-            shell.say(str(problem), style="red")
-            raise typer.Exit(ExitCode.FAILED) from None
-
-
-def _show_variables(shell: Shell) -> None:
-    """The variables of the local installation that ``--local`` chose, or of the only one."""
-    one = chosen(shell.local or "")
-    shell.answer(dict(one.variables), export_line(one.variables))

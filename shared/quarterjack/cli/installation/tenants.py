@@ -8,16 +8,14 @@ import typer
 
 from quarterjack import Tenant
 from quarterjack.cli.installation.erasing import erase
-from quarterjack.cli.parameters import Reason, Yes, matching
+from quarterjack.cli.parameters import Can, GrantedJobs, Reason, Yes, matching
 from quarterjack.cli.shell import Shell
 from quarterjack.cli.tables import Column
 from quarterjack.domain.tenants.limits import typed_limits
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.errors import InvalidInput
 
-app = typer.Typer(
-    help="Show and change tenants: which jobs they may run, and who may do what for them.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 TenantName = Annotated[
     str,
@@ -171,12 +169,8 @@ def grant(
     shell: Shell,
     tenant: TenantName,
     to: To,
-    can: Annotated[
-        list[str], typer.Option(help="Role (viewer, operator, editor, admin, auditor) or verb. Repeatable.")
-    ],
-    jobs: Annotated[
-        list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable. Default: all.")
-    ] = None,
+    can: Can,
+    jobs: GrantedJobs = None,
 ) -> None:
     """Let a principal do something for a tenant. From the first grant on, whoever has none may do nothing there."""
     _show(shell, shell.tenants.grant(tenant, to, can, **({"jobs": jobs} if jobs else {})))

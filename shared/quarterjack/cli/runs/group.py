@@ -9,19 +9,18 @@ import typer
 
 from quarterjack.cli.exits import code_of_run
 from quarterjack.cli.parameters import DryRun, Key, Payload, RunId, Strict, Yes, matching, payload_of, read_payload
-from quarterjack.cli.runs.archive import print_transition
+from quarterjack.cli.runs.history import print_transition
 from quarterjack.cli.runs.listing import list_
-from quarterjack.cli.runs.logs import logs
+from quarterjack.cli.runs.logs import logs, show_traceback
 from quarterjack.cli.runs.tail import tail
 from quarterjack.cli.shell import Shell, print_json, stop_on_signals, text_of, values
-from quarterjack.cli.tracebacks import show_traceback
 from quarterjack.cli.typed import COMING, EITHER, Seconds
 from quarterjack.domain.policies import Retry
 from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.views import Run
 
-app = typer.Typer(help="Show, cancel, retry, replay and follow runs.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AHEAD = timedelta(days=1)  # runs are claimed a quarter of an hour ahead at the most

@@ -1,4 +1,4 @@
-"""``quarterjack runs list``: of one schedule from the ledger, what runs now, or a search of the history."""
+"""``quarterjack runs list``: runs of one schedule from the ledger, running runs, or a search of the history."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from typing import Annotated, Any
 
 import typer
 
-from quarterjack.cli.moments import WORDS
-from quarterjack.cli.parameters import Cursor, Limit, matching, tag_of
-from quarterjack.cli.runs.running import list_running
+from quarterjack.cli.moments import WORDS, away, in_short, lateness
+from quarterjack.cli.parameters import AllTenants, Cursor, Limit, matching, tag_of
 from quarterjack.cli.shell import Shell, stop_on_signals, text_of
-from quarterjack.cli.spoken import in_short, lateness
 from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import EITHER, PAST
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.views import Run
 
-_COLUMNS = (
+_RUNNING = (
+    Column("began", show=lambda run: away(run.leased_at)),
+    Column("job", drop=1, cut=12),
+    Column("worker", drop=3, cut=12),
+    Column("progress"),
+    Column("stage", drop=2, cut=12),
+    Column("heartbeat", drop=4, show=lambda run: away(run.last_heartbeat_at)),
+    Column("id"),
+)
+_OF_SCHEDULE = (
     Column("due", drop=3, short=in_short("due")),
     Column("state"),
     Column("lateness", drop=4, show=lateness),
@@ -39,6 +46,17 @@ _FOUND = (
     Column("attempt", drop=6),
     Column("id"),
 )
+
+
+def list_running(shell: Shell, *, all_tenants: bool, limit: int, cursor: str | None) -> None:
+    """Print the runs that are RUNNING, the one that began last first."""
+    page = shell.scheduler.list_running(all_tenants=all_tenants, limit=limit, cursor=cursor)
+    shell.page(page, _RUNNING)
+    vanished = sum(run.worker_vanished for run in page.items)
+    if vanished:
+        shell.remark(f"{vanished} of these: the worker has vanished; another one takes the run")
+    if page.unlisted:
+        shell.remark(f"{page.unlisted} more runs, of any tenant, are at workers that do not list them")
 
 
 @matching("no run matches")
@@ -70,7 +88,7 @@ def list_(
     *,
     failed: Annotated[bool, typer.Option("--failed", help="Failed for good: DEAD, LOST, EXPIRED.")] = False,
     running: Annotated[bool, typer.Option("--running", help="What workers run now, of any schedule.")] = False,
-    all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Of every tenant, not only of one.")] = False,
+    all_tenants: AllTenants = False,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest runs first, of one schedule.")] = False,
     upcoming: Annotated[
         bool, typer.Option("--upcoming", help="Runs that are not due yet, too, of one schedule.")
@@ -101,7 +119,7 @@ def list_(
         _search(shell, {"name": name, "all_tenants": all_tenants, **fires, **filters}, columns, limit, cursor)
     else:
         fires |= {"newest_first": not oldest_first, "upcoming": upcoming or before is not None}
-        shell.page(shell.scheduler.list_runs(name, **fires, limit=limit, cursor=cursor), _COLUMNS)
+        shell.page(shell.scheduler.list_runs(name, **fires, limit=limit, cursor=cursor), _OF_SCHEDULE)
 
 
 def _leave_out(problem: str, remedy: str, given: Mapping[str, object]) -> None:

@@ -1,7 +1,11 @@
-"""``quarterjack runs logs``: the log lines of a run, from the files of processes here, or from CloudWatch Logs."""
+"""``quarterjack runs logs``: the log lines of a run, from files on this machine or from CloudWatch Logs; and its traceback.
+
+A traceback is printed as the author of a job reads it: without the frames of this package, which called the job.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +13,53 @@ from typing import Annotated
 
 import typer
 
+import quarterjack
 from quarterjack.cli.parameters import RunId, matching
 from quarterjack.cli.shell import Shell, print_json, text_of, values
-from quarterjack.cli.tracebacks import of_the_job, show_traceback
 from quarterjack.domain.run import RunState
 from quarterjack.sdk.history.log_views import LogLine, LogPage
+from quarterjack.sdk.views import Run
 from quarterjack.terminal import in_one_line
 
+_PACKAGE = Path(quarterjack.__file__).parent
+_FRAME = re.compile(r'(?P<indent>[ |+]*)  File "(?P<path>[^"]+)", line \d+')
+_HEADER = "Traceback (most recent call last):"
 _PAGE = 1_000  # lines of one call
+
+
+def show_traceback(shell: Shell, run: Run) -> None:
+    """The traceback of the last failed attempt, if there is one; with --json the run has it."""
+    last = run.failed_attempts[-1] if run.failed_attempts else None
+    if last is None or not last.traceback or shell.as_json:
+        return
+    shell.say("")
+    shell.say(f"attempt {last.number}:", style="bold")
+    shell.say(of_the_job(last.traceback))
+
+
+def of_the_job(text: str) -> str:
+    """The traceback without our frames; of an error that our frames alone raised, its last lines."""
+    kept, skipping = list[str](), None
+    for line in text.rstrip().splitlines():
+        frame = _FRAME.match(line)
+        if frame is not None:
+            skipping = frame["indent"] if _is_ours(frame["path"]) else None
+        elif skipping is not None and not line.startswith(f"{skipping}    "):
+            skipping = None
+        if skipping is None:
+            kept.append(line)
+    return "\n".join(line for at, line in enumerate(kept) if not _is_empty(kept, at))
+
+
+def _is_ours(path: str) -> bool:
+    """Whether the file is one of this package, wherever the worker has it installed."""
+    _, found, inside = path.replace("\\", "/").rpartition("/quarterjack/")
+    return bool(found) and (_PACKAGE / inside).is_file()
+
+
+def _is_empty(lines: list[str], at: int) -> bool:
+    """Whether a line announces frames, and none are left."""
+    return lines[at].endswith(_HEADER) and not (at + 1 < len(lines) and _FRAME.match(lines[at + 1]))
 
 
 @matching("nothing was logged about it yet, or it is gone already")
@@ -39,7 +82,7 @@ def logs(
     shown, page, told = 0, None, False
     for page in _pages(shell, run_id, limit):
         for line in page.items:
-            _print(shell, line)
+            _print_line(shell, line)
             told = told or bool(line.traceback)
         shown += len(page.items)
         if shown >= limit:
@@ -70,7 +113,7 @@ def _traceback_of(shell: Shell, run_id: str) -> None:
         show_traceback(shell, run)
 
 
-def _print(shell: Shell, line: LogLine) -> None:
+def _print_line(shell: Shell, line: LogLine) -> None:
     if shell.as_json:
         print_json(values(line))
         return

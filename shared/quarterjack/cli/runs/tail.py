@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from quarterjack.cli.exits import code_of_run
+from quarterjack.cli.moments import lateness
 from quarterjack.cli.parameters import ForSeconds
 from quarterjack.cli.shell import Shell, stop_on_signals, text_of, values
-from quarterjack.cli.spoken import lateness
 from quarterjack.domain.run import TERMINAL, RunState
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.views import Run

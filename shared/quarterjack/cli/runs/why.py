@@ -10,8 +10,8 @@ from typing import Annotated, cast
 
 import typer
 
+from quarterjack.cli.runs.logs import show_traceback
 from quarterjack.cli.shell import Shell, print_json, text_of, values
-from quarterjack.cli.tracebacks import show_traceback
 from quarterjack.cli.typed import PAST_FIRE
 from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from quarterjack.cli.moments import lateness
 from quarterjack.cli.parameters import (
     ClientToken,
     Cursor,
@@ -21,14 +22,13 @@ from quarterjack.cli.parameters import (
     payload_of,
 )
 from quarterjack.cli.shell import Shell, stop_on_signals
-from quarterjack.cli.spoken import lateness
 from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import PAST
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.state.backfill import ENDED, BackfillState
 
-app = typer.Typer(help="Show, pause, resume and cancel backfills.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(help="Id of the backfill, as `schedules backfill` and `backfills list` print it.")]
 Watch = Annotated[

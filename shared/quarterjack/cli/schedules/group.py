@@ -24,7 +24,7 @@ from quarterjack.cli.parameters import (
     matching,
     payload_of,
 )
-from quarterjack.cli.runs.stats import as_record, list_days
+from quarterjack.cli.runs.history import as_record, list_days
 from quarterjack.cli.schedules import backfills
 from quarterjack.cli.schedules.options import parse_options, read_tags, with_filters, with_schedule_options
 from quarterjack.cli.schedules.preview import of_schedule
@@ -42,7 +42,7 @@ from quarterjack.cli.typed import COMING
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.sdk.schedules.bulk import BulkResult
 
-app = typer.Typer(help="Create, change and show schedules.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Job = Annotated[str, typer.Argument(help="Name of the job.")]
 Expression = Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")]

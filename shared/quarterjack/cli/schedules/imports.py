@@ -36,9 +36,7 @@ from quarterjack.importers.text import STANDARD_INPUT, text_of
 from quarterjack.settings import Settings
 from quarterjack.terminal import in_one_line
 
-app = typer.Typer(
-    help="Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 _SHOWN = 100  # characters of a line
 _STYLES = {Conversion.EXACT: "green", Conversion.DIFFERS: "yellow", Conversion.LEFT: "red"}

@@ -1,16 +1,21 @@
-"""``quarterjack preview`` and ``schedules preview``: the next fires of an expression, which needs no cloud, or of a schedule."""
+"""Coming fires: ``quarterjack preview`` of an expression, which needs no cloud, ``schedules preview``, ``forecast`` of all schedules."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
-from quarterjack.cli.parameters import Name
-from quarterjack.cli.shell import Shell, print_json
+from quarterjack.cli.moments import fire
+from quarterjack.cli.parameters import Cursor, Name
+from quarterjack.cli.schedules.options import with_coming_filters
+from quarterjack.cli.shell import Shell, print_json, values
+from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import COMING
 from quarterjack.domain.schedule import ScheduleState
+from quarterjack.sdk.schedules.forecast import LOOKED_AT, Forecast, ForecastSpan
 from quarterjack.timing import Rule, around_changes, rule_fires, rule_words
 
 _COLUMNS = ("at", "kind", "mark", "note")
@@ -25,6 +30,16 @@ AroundDst = Annotated[
     bool, typer.Option("--around-dst", help="The next two clock changes, with the fires around them.")
 ]
 InWords = Annotated[bool, typer.Option("--explain", help="Describe the expression in words first.")]
+_BAR = 40  # characters of the fullest span
+_FORMS = {"minute": "%a %d %H:%M", "hour": "%a %d %H:%M", "day": "%a %Y-%m-%d"}
+_SCHEDULES = (
+    Column("first", show=lambda one: fire(one.first)),
+    Column("fires"),
+    Column("name", cut=24),
+    Column("job", drop=1, cut=16),
+    Column("expression", drop=2, cut=16),
+    Column("timezone", drop=3),
+)
 
 
 def preview(
@@ -90,11 +105,80 @@ def _show(
         shell.list(around_changes(rule, after=since, each=count, key=key, anchor=anchor), _COLUMNS)
         return
     fires = rule_fires(rule, after=since, count=count, key=key, anchor=anchor)
-    for fire in fires:
+    for at in fires:
         if shell.as_json:
-            print_json(fire.isoformat())
+            print_json(at.isoformat())
         else:
             # Without loading rich.
-            typer.echo(f"{fire:%a} {fire.isoformat(sep=' ', timespec='seconds')}  {fire.tzname()}")
+            typer.echo(f"{at:%a} {at.isoformat(sep=' ', timespec='seconds')}  {at.tzname()}")
     if not fires and not shell.as_json:
         shell.say("no further fire", style="dim")
+
+
+@with_coming_filters
+def forecast(
+    shell: Shell,
+    since: Annotated[
+        datetime | None, COMING, typer.Option(help="From this time on, e.g. 2h, 'tomorrow 02:00'. Default: now.")
+    ] = None,
+    until: Annotated[
+        datetime | None, COMING, typer.Option(help="Up to this time, excluded. Default: 24 hours later.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Count by minute, hour or day.")] = "hour",
+    timezone: Annotated[str, typer.Option(help="IANA time zone, by whose clock is counted.")] = "UTC",
+    listed: Annotated[int, typer.Option(help="With --schedules: maximum number of lines.")] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of schedules to look at, up to 10000.")] = LOOKED_AT,
+    cursor: Cursor = None,
+    *,
+    schedules: Annotated[
+        bool, typer.Option("--schedules", help="List the schedules that fire instead, by their first fire.")
+    ] = False,
+    **conditions: Any,
+) -> None:
+    """Show how many fires of all schedules are due when."""
+    found = shell.scheduler.forecast(
+        since=since,
+        until=until,
+        by=cast(Any, by),
+        timezone=timezone,
+        listed=listed,
+        limit=limit,
+        cursor=cursor,
+        **conditions,
+    )
+    if shell.as_json:
+        print_json(values(found))
+        return
+    if schedules:
+        shell.list(found.schedules, _SCHEDULES)
+    else:
+        _chart(shell, found.spans, _FORMS[found.by])
+    _remarks(shell, found)
+
+
+def _chart(shell: Shell, spans: Sequence[ForecastSpan], form: str) -> None:
+    """A bar for each span; a span that the clocks repeat is told by its offset."""
+    most = max((span.fires for span in spans), default=0) or 1
+    wide = len(f"{most:,}")
+    for span in spans:
+        bar = "█" * -(-span.fires * _BAR // most)
+        shell.say(f"{span.start:{form} %Z}  {span.fires:>{wide},}  {bar}".rstrip())
+
+
+def _remarks(shell: Shell, found: Forecast) -> None:
+    """What the figures are of, and what they lack."""
+    said = f"{found.fires:,} fires of {found.firing:,} schedules"
+    if found.firing > len(found.schedules):
+        said += f", of which --schedules lists {len(found.schedules):,}"
+    shell.remark(f"{said}; {found.looked_at:,} were looked at")
+    if found.paused:
+        shell.remark(f"{found.paused:,} are paused beyond it, and not counted")
+    if found.frozen_until is not None:
+        shell.remark(f"frozen until {found.frozen_until:%Y-%m-%d %H:%M} UTC: what is due before starts afterwards")
+    if found.uncounted:
+        shell.warn(
+            f"not counted, because they have too many fires or none for years: {', '.join(found.uncounted)}; "
+            "give an earlier --until"
+        )
+    if found.cursor is not None:
+        shell.remark(f"there are more schedules: {shell.continued(found.cursor)}, or raise --limit")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from quarterjack.cli.moments import away, day_and_time, fire, lateness
 from quarterjack.cli.shell import Shell, text_of
-from quarterjack.cli.spoken import away, day_and_time, fire, lateness
 from quarterjack.cli.tables import Column
 from quarterjack.errors import QuarterjackError
 from quarterjack.sdk.schedule_views import Schedule, ScheduleDescription
