@@ -14,7 +14,7 @@ from quarterjack.cli.parameters import AllTenants, matching
 from quarterjack.cli.shell import Shell, print_json, stop_on_signals, text_of, values
 from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import PAST, PAST_DAY
-from quarterjack.domain.run import FAILED
+from quarterjack.domain.run import FAILED, RunState
 from quarterjack.sdk.history.day_stats import DayStats
 from quarterjack.sdk.views import RunTransition
 from quarterjack.terminal import in_one_line
@@ -23,21 +23,22 @@ history = typer.Typer(no_args_is_help=True)
 archive = typer.Typer(no_args_is_help=True)
 
 
-def _succeeded(day: DayStats) -> int:
-    return day.outcomes.get("SUCCEEDED", 0)
+def _ended(day: DayStats, *states: str) -> str:
+    """How many runs ended in one of these states."""
+    return str(sum(day.outcomes.get(state, 0) for state in states))
 
 
-def _failed(day: DayStats) -> int:
-    return sum(day.outcomes.get(str(state), 0) for state in FAILED)
+def _ended_otherwise(day: DayStats) -> str:
+    return str(sum(count for state, count in day.outcomes.items() if state not in (RunState.SUCCEEDED, *FAILED)))
 
 
 _DAYS = (
     Column("day", show=lambda day: day.day.isoformat()),
     Column("name", cut=16, show=lambda day: day.job or day.schedule or ""),
     Column("runs"),
-    Column("succeeded", drop=1, show=lambda day: str(_succeeded(day))),
-    Column("failed", show=lambda day: str(_failed(day))),
-    Column("other", drop=4, show=lambda day: str(day.runs - _succeeded(day) - _failed(day))),
+    Column("succeeded", drop=1, show=lambda day: _ended(day, RunState.SUCCEEDED)),
+    Column("failed", show=lambda day: _ended(day, *FAILED)),
+    Column("other", drop=4, show=_ended_otherwise),
     Column("attempts", drop=5),
     Column("lateness", drop=3, show=lambda day: str(day.lateness or "")),
     Column("duration", drop=2, show=lambda day: str(day.duration or "")),
