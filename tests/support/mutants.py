@@ -72,7 +72,7 @@ PLACES = (
 )
 REGISTRY = (
     "tests/unit/worker/admission/test_suspended.py",
-    "tests/unit/dynamodb/test_tenants.py",
+    "tests/unit/stores/test_profiles.py",
     "tests/unit/sdk/tenants",
     "tests/unit/domain/test_suspension.py",
     "tests/unit/sqs/test_pressure.py",

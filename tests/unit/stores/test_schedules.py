@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from quarterjack.domain.audit import AuditAct
-from quarterjack.domain.run import AgendaEntry
+from quarterjack.domain.run import AgendaEntry, DeadRunRow
 from quarterjack.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.ports.services import Services
@@ -15,10 +15,10 @@ from quarterjack.stores.schedules import IncidentChange
 from quarterjack.stores.tenants.schedule_counts import ScheduleCount, UsageChange
 from quarterjack.testing.memory.installation import Memory
 
-from tests.support.builders import NOON, OWNER, a_head, a_line, a_revision, an_entry
-from tests.unit.stores.test_dead_index import EXPIRES, a_death
+from tests.support.builders import NOON, OWNER, a_head, a_line, a_revision, a_run, an_entry
 
 ENTRY = an_entry()
+DEAD = DeadRunRow(run=a_run().ref, ended_at=NOON, job="report", fence=3, attempts=3, reason="failed")
 TOKEN = Record(owner=OWNER, key="~token#t", version=1, body={})
 
 
@@ -108,7 +108,7 @@ def test_an_incident_is_noted_with_its_dead_run_or_not_at_all(services: Services
     arm(services)
     ended = replace(a_revision(failing=2), active_until=NOON, closed_by=ClosedBy.PAUSED)
     change = IncidentChange(
-        head=a_head(2), expected=1, revision=ended, closes=True, dead=a_death(), expires=EXPIRES, records=(TOKEN,)
+        head=a_head(2), expected=1, revision=ended, closes=True, dead=DEAD, expires=NOON + DAY, records=(TOKEN,)
     )
     assert services.schedules.note(change)
     (found,) = services.schedules.revisions([(OWNER, 1)]).found.values()
