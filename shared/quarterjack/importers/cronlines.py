@@ -15,71 +15,25 @@ from quarterjack.importers.text import starts_another
 
 LONGEST = 100_000  # characters of a line: cron itself takes a thousand
 _BLANKS = re.compile(r"[ \t]+")
-_SETTING = re.compile(
+SETTING = re.compile(
     r"""[ \t]*(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>[A-Za-z_]\w*))[ \t]*=(?P<value>.*)"""
 )
 _UNTIL_PERCENT = re.compile(r"((?:\\.|[^%])*)(?:%(.*))?", re.DOTALL)  # a backslash keeps the next character
 _QUOTED = re.compile(r"""(["'])(.*)\1""")
-_FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{3})*")
+FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{3})*")
 _NAMED = re.compile(r"@[A-Za-z0-9_]+")
-_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
 _HEADING = re.compile(  # of the columns, or for another program
     r"m\s+h\s+dom\s|user(-?name)?\s+command|^\W*min(ute)?s?\W+h(ou)?rs?\b|^ident\s|\bvim?:\s", re.IGNORECASE
 )
-_SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|([^/]+\.)?cron\.d|cron\.d/[^/]+)$")  # debian/NAME.cron.d, too
-_PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
-_USERS_HEADING = re.compile(r"dow\s+user\s+command")
-# Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
-_ACCOUNTS = frozenset(
-    {"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp", "node"}
-)
-_SERVICES = frozenset({"git", "mysql", "nginx", "postgres", "daemon"})  # accounts that are commands as well
-_SUBCOMMANDS = frozenset({"git", "mysql"})  # of these, that take a bare word: git pull, mysql shop
-_PROGRAM = re.compile(r"(/|\./|cd\b|test\b|\[)")  # the beginning of a command, and hardly that of an argument
-# Commands whose first argument is often a path.
-_OF_PATHS = frozenset(
-    {
-        "awk",
-        "bash",
-        "cat",
-        "chmod",
-        "chown",
-        "cp",
-        "curl",
-        "dash",
-        "du",
-        "env",
-        "find",
-        "flock",
-        "ksh",
-        "ls",
-        "lua",
-        "mkdir",
-        "mv",
-    }
-    | {
-        "node",
-        "nice",
-        "perl",
-        "php",
-        "python",
-        "python2",
-        "python3",
-        "rm",
-        "rsync",
-        "ruby",
-        "run-parts",
-        "sed",
-        "sh",
-        "sudo",
-    }
-    | {"tar", "test", "timeout", "touch", "wget", "xargs", "zsh"}
+_LEGEND = re.compile(  # minute (0 - 59)
+    r"^\W*(min(ute)?s?|h(ou)?rs?|dom|dow|mon(th)?|weekday|day\s+of\s+(the\s+)?(month|week))\W+[01]\W+[0-9]",
+    re.IGNORECASE,
 )
 _DAY_NAMES = r"(?:SUN|MON|TUE|WED|THU|FRI|SAT)"
 _MORE_FIELDS = re.compile(rf"[0-9*?][0-9*?,/LW#-]*|{_DAY_NAMES}(?:[,-]{_DAY_NAMES})*(?:#[1-5]|L)?", re.IGNORECASE)
-_DECORATION = re.compile(r"^[-=*#~_+.]{3,}|[-=*#~_+]{3,}$")
+_DECORATION = re.compile(r"^[-=*#~_+.]{3,}|[-=*#~_+]{3,}$|^[|\u250c\u2502\u2514]")
 _MORE = "supercronic has seconds first and the year last; declare it: expression: '*/5 * * * * *' has seconds, cron(…) a year"
-_HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
 _OF_FCRON = re.compile(r"[&!]|%[a-z]+\b|@(?:[a-z]+\(|[ \t]*[0-9])")
 _DECLARE = "is a line of fcron: declare it, @ 30 as rate(30 minutes), & with five fields without the & and its options"
 
@@ -143,58 +97,6 @@ class UnreadableLine:
 Read = CrontabSetting | CrontabEntry | UnreadableLine
 
 
-def form_of(text: str, source: str) -> CrontabForm:
-    """The form of a crontab, by its path, else by what cannot be a command."""
-    if _SYSTEM_PLACES.search(source):
-        return CrontabForm.SYSTEM
-    if _PLACE_OF_ANACRON.search(source):
-        return CrontabForm.ANACRON
-    for raw in text.split("\n"):
-        line = raw.strip(" \t\r")
-        if line.startswith("#") and _USERS_HEADING.search(line):
-            return CrontabForm.SYSTEM
-        setting = _SETTING.fullmatch(line)
-        if setting and setting["plain"] == _HOURS:
-            return CrontabForm.ANACRON
-    pairs = _first_words(text)
-    users = all(_USER.fullmatch(first) and second and second[0] != "-" for first, second in pairs)
-    named = any(first in _ACCOUNTS for first, _ in pairs)
-    return CrontabForm.SYSTEM if users and named else CrontabForm.USER
-
-
-def doubtful_user(text: str) -> str | None:
-    """The word before the commands of a crontab that may be a user as well; None: there is none.
-
-    It stands in every line and what follows it begins like a command.
-    """
-    pairs = _first_words(text)
-    words = {first for first, _ in pairs}
-    if len(words) != 1:
-        return None
-    (word,) = words
-    bare = word in _SERVICES - _SUBCOMMANDS and all(re.match(r"\w", second) for _, second in pairs)
-    if all(second.startswith(word) for _, second in pairs):  # hpcstats hpcstats import
-        return word if _USER.fullmatch(word) and not starts_another(word) else None
-    if not bare and not all(_PROGRAM.match(second) for _, second in pairs):
-        return None
-    usual = word in _SERVICES or (len(pairs) > 1 and word not in _OF_PATHS and not starts_another(word))
-    return word if usual and _USER.fullmatch(word) else None
-
-
-def _first_words(text: str) -> list[tuple[str, str]]:
-    """The first two words after the times of each entry."""
-    found = []
-    for raw in text.split("\n"):
-        line = raw.strip(" \t\r")
-        if line and not line.startswith("#") and not _SETTING.fullmatch(line):
-            count = CrontabForm.SYSTEM.count(line)
-            words = _words(line, count)
-            if not line.startswith("@") and not all(_FIELD.fullmatch(word) for word in words[:5]):
-                continue  # no entry: the rest of a line that somebody has split, for one
-            found.append((words[count - 1], words[count]) if len(words) > count else ("", ""))
-    return found
-
-
 def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
     """The lines, without comments and empty ones. Raises InvalidInput for one that no crontab has."""
     comment: list[str] = []  # lines of the comment that may belong to the next entry
@@ -209,28 +111,27 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
             comment = []
             continue
         words = stripped.lstrip("#").strip()
-        if (
-            not words or _HEADING.search(words) or _looks_like_an_entry(words) or _is_decoration(words)
-        ):  # ends it, as an entry commented out does
+        if not words or _looks_like_an_entry(words) or _is_no_text(words):  # ends it, as an entry commented out does
             comment = []
         elif re.search(r"[^\W\d_]{2}", words):
             comment.append(words)
 
 
-def _is_decoration(words: str) -> bool:
-    """Whether it is a title between rulers: ``=== backups ===``."""
-    return re.search(r"[^\W\d_]{2}", words) is not None and _DECORATION.search(words) is not None
+def _is_no_text(words: str) -> bool:
+    """Whether it is about the columns, or a title between rulers: ``=== backups ===``."""
+    ruled = re.search(r"[^\W\d_]{2}", words) is not None and _DECORATION.search(words) is not None
+    return ruled or _HEADING.search(words) is not None or _LEGEND.search(words) is not None
 
 
 def _looks_like_an_entry(text: str) -> bool:
-    words = _words(text, 5)
-    if len(words) == 6 and all(_FIELD.fullmatch(word) for word in words[:5]):
+    words = words_of(text, 5)
+    if len(words) == 6 and all(FIELD.fullmatch(word) for word in words[:5]):
         return any(not word.isalpha() for word in words[:5])
     return len(words) > 1 and _NAMED.fullmatch(words[0]) is not None
 
 
 def _read(number: int, text: str, description: str, form: CrontabForm) -> Read:
-    setting = _SETTING.fullmatch(text)
+    setting = SETTING.fullmatch(text)
     if setting:
         value = setting["value"].strip(" \t")
         quoted = _QUOTED.fullmatch(value)
@@ -241,7 +142,7 @@ def _read(number: int, text: str, description: str, form: CrontabForm) -> Read:
 
 def _entry_of(number: int, text: str, description: str, form: CrontabForm) -> CrontabEntry | UnreadableLine:
     line = text.lstrip(" \t")
-    words = _words(line, form.count(line))
+    words = words_of(line, form.count(line))
     if why := _why_unreadable(line, words, form):
         return UnreadableLine(number, text, why)
     *before, rest = words
@@ -268,9 +169,9 @@ def _why_unreadable(line: str, words: Sequence[str], form: CrontabForm) -> str |
 
 
 def _why_no_user(word: str) -> str | None:
-    if not _USER.fullmatch(word):
+    if not USER.fullmatch(word):
         return f"names {word!r} as the user; --user if this crontab has no users in it"
-    if starts_another(word) and word not in _ACCOUNTS:
+    if starts_another(word) and word != "node":  # the user of an image of Docker
         return f"names no user, {word!r} is a command; --user if no line has a user"
     return None
 
@@ -290,5 +191,5 @@ def percent(text: str) -> tuple[str, str]:
     return command, stdin if stdin.endswith("\n") else f"{stdin}\n"
 
 
-def _words(line: str, count: int) -> list[str]:
+def words_of(line: str, count: int) -> list[str]:
     return _BLANKS.split(line.lstrip(" \t"), maxsplit=count)

@@ -14,13 +14,12 @@ from typing import Any
 from quarterjack.arguments import MAX_DESCRIPTION
 from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
+from quarterjack.importers.cronforms import doubtful_user, form_of
 from quarterjack.importers.cronlines import (
     CrontabEntry,
     CrontabForm,
     CrontabSetting,
     UnreadableLine,
-    doubtful_user,
-    form_of,
     lines_of,
 )
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped

@@ -47,6 +47,8 @@ _WRAPPERS = {
     "sudo": ("ugpCThU", 0),
     "doas": ("uC", 0),
     "timeout": ("ks", 1),
+    "run-one": ("", 0),
+    **dict.fromkeys(("su-exec", "gosu", "setuidgid", "s6-setuidgid", "chpst"), ("u", 1)),
     "flock": ("wE", 1),
     "runuser": ("ugGs", 0),
     "su": ("gGsw", 1),

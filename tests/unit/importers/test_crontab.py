@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from quarterjack import Registry
 from quarterjack.apply.document import read
 from quarterjack.errors import InvalidInput
-from quarterjack.importers.cronlines import CrontabForm, form_of, percent
+from quarterjack.importers.cronforms import form_of
+from quarterjack.importers.cronlines import CrontabForm, percent
 from quarterjack.importers.crontab import read_crontab
 from quarterjack.importers.report import Conversion, ImportedLine, ImportReport
 from quarterjack.importers.text import program_of, text_of, without_secrets
@@ -585,6 +586,8 @@ def test_names_stay_when_a_line_is_put_in(count: int) -> None:
         ("/usr/bin/flock -xn /tmp/y -c 'php /srv/e.php'", "e"),
         ("/bin/sh -lc 'cd /opt/shop && bundle exec rake congress:update'", "rake"),
         ("poetry run python -m shop.nightly", "shop.nightly"),
+        ("su-exec www-data /usr/local/bin/eppitnic poll", "eppitnic"),
+        ("run-one /srv/f.sh", "f"),
         ("bundle install", "bundle"),
     ],
 )
@@ -609,6 +612,10 @@ def test_flock_without_waiting_skips_the_second_run() -> None:
         "# .- minute, hour, day of month, month, weekday",
         '#ident "@(#)root 1.19"',
         "# vim: ft=crontab",
+        "# minute         0-59",
+        "# day of week    0-7 (0 or 7 is Sunday)",
+        "# |  .------------- hour (0 - 23)",
+        "# │ ┌──────────── Minute",
     ],
 )
 def test_rulers_are_no_descriptions(comment: str) -> None:
@@ -679,13 +686,31 @@ def test_secrets_are_looked_for_in_a_time_that_grows_with_the_length(piece: str)
     assert min(seconds(text) for _ in range(3)) < 40 * max(min(seconds(brief) for _ in range(3)), 1e-4)
 
 
-@pytest.mark.parametrize("line", ["0 5 * * * hpcstats hpcstats import", "0 5 * * * backuppc backuppc_nightly"])
-def test_a_word_before_a_program_of_its_name_may_be_its_user(line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0 5 * * * hpcstats hpcstats import",
+        "0 5 * * * backuppc backuppc_nightly",
+        "0 5 * * * freeside /usr/bin/freeside-daily fs_daily",
+        "0 5 * * * news /usr/lib/news/bin/expire",
+        "0 5 * * * cricket test -x /usr/share/cricket/collect",
+        "0 5 * * * app ( cd /src; ./update.pl )",
+        "0 5 * * * radio nice /usr/share/radio/daily",
+    ],
+)
+def test_a_word_before_what_begins_a_command_may_be_its_user(line: str) -> None:
     (entry,) = crontab(f"{line}\n").lines
     assert entry.fit is Conversion.DIFFERS
     assert "if it is the user of each line: --system, else --user" in entry.notes[0]
     (words,) = crontab(f"{line}\n", "debian/cron.d").schedules.values()
     assert words["payload"]["user"] == line.split()[5]
+
+
+def test_users_that_differ_are_seen_too() -> None:
+    found = crontab("0 5 * * * app cd /srv && ./a\n0 6 * * * worker /srv/b.sh\n")
+    assert [line.fit for line in found.lines] == [Conversion.DIFFERS] * 2
+    found = crontab("0 5 * * * docker exec -t shop php artisan x\n0 6 * * * certbot renew\n0 7 * * * mytool /data\n")
+    assert [line.fit for line in found.lines] == [Conversion.EXACT] * 3
 
 
 def test_a_line_that_somebody_has_split_does_not_hide_the_users_of_the_others() -> None:
@@ -705,3 +730,12 @@ def test_a_command_that_crons_read_differently_is_told(command: str, note: str) 
     (entry,) = crontab(f"0 5 * * * {command}\n").lines
     assert entry.fit is Conversion.DIFFERS
     assert any(note in found for found in entry.notes)
+
+
+def test_programs_of_node_are_no_users() -> None:
+    found = crontab("0 5 * * * node /app/a.js\n0 6 * * * node /app/b.js\n")
+    assert [words["payload"] for words in found.schedules.values()] == [
+        {"command": "node /app/a.js"},
+        {"command": "node /app/b.js"},
+    ]
+    assert {line.fit for line in found.lines} == {Conversion.EXACT}

@@ -1,0 +1,125 @@
+"""The form of a crontab: whether a user stands before each command, by its place, its headings and its words."""
+
+from __future__ import annotations
+
+import re
+
+from quarterjack.importers.cronlines import FIELD, SETTING, USER, CrontabForm, words_of
+from quarterjack.importers.text import starts_another
+
+_HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
+_SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|([^/]+\.)?cron\.d|cron\.d/[^/]+)$")  # debian/NAME.cron.d, too
+_PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
+_USERS_HEADING = re.compile(r"dow\s+user\s+command")
+# Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
+_ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
+_SERVICES = frozenset({"git", "mysql", "nginx", "postgres", "daemon"})  # accounts that are commands as well
+_SUBCOMMANDS = frozenset({"git", "mysql"})  # of these, that take a bare word: git pull, mysql shop
+_PROGRAM = re.compile(r"(/|\./|cd\b|test\b|\[)")  # the beginning of a command, and hardly that of an argument
+_EXECUTABLE = re.compile(r"/(?:[^/]+/)*s?bin/[^/]|\S*\.(?:sh|bash|py|pl|php|rb)$")
+_BEGINNINGS = frozenset(
+    {"test", "[", "[[", "cd", "if", "sleep", "nice", "ionice", "env", "sudo", "flock", "timeout", "nohup", "setsid"}
+    | {"sh", "bash", "dash", "python", "python3", "php", "perl", "ruby", "node"}
+)
+# Commands whose first argument is often a path.
+_OF_PATHS = frozenset(
+    {
+        "awk",
+        "bash",
+        "cat",
+        "chmod",
+        "chown",
+        "cp",
+        "curl",
+        "dash",
+        "du",
+        "env",
+        "find",
+        "flock",
+        "ksh",
+        "ls",
+        "lua",
+        "mkdir",
+        "mv",
+    }
+    | {
+        "node",
+        "nice",
+        "perl",
+        "php",
+        "python",
+        "python2",
+        "python3",
+        "rm",
+        "rsync",
+        "ruby",
+        "run-parts",
+        "sed",
+        "sh",
+        "sudo",
+    }
+    | {"tar", "test", "timeout", "touch", "wget", "xargs", "zsh"}
+)
+
+
+def form_of(text: str, source: str) -> CrontabForm:
+    """The form of a crontab, by its path, else by what cannot be a command."""
+    if _SYSTEM_PLACES.search(source):
+        return CrontabForm.SYSTEM
+    if _PLACE_OF_ANACRON.search(source):
+        return CrontabForm.ANACRON
+    for raw in text.split("\n"):
+        line = raw.strip(" \t\r")
+        if line.startswith("#") and _USERS_HEADING.search(line):
+            return CrontabForm.SYSTEM
+        setting = SETTING.fullmatch(line)
+        if setting and setting["plain"] == _HOURS:
+            return CrontabForm.ANACRON
+    pairs = _first_words(text)
+    users = all(USER.fullmatch(first) and second and second[0] != "-" for first, second in pairs)
+    named = any(first in _ACCOUNTS for first, _ in pairs)
+    return CrontabForm.SYSTEM if users and named else CrontabForm.USER
+
+
+def doubtful_user(text: str) -> str | None:
+    """A word before a command of a crontab that may be a user as well; None: there is none.
+
+    The same word stands in every line, or what follows each one can hardly be its argument.
+    """
+    pairs = _first_words(text)
+    if not pairs or not all(_may_be_a_user(first) for first, _ in pairs):
+        return None
+    word, seconds = pairs[0][0], [second for _, second in pairs]
+    if all(_begins_a_command(second, first) for first, second in pairs):
+        return word
+    if any(first != word for first, _ in pairs):
+        return None
+    bare = word in _SERVICES - _SUBCOMMANDS and all(re.match(r"\w", second) for second in seconds)
+    several = (len(pairs) > 1 or word in _SERVICES) and all(_PROGRAM.match(second) for second in seconds)
+    return word if bare or several else None
+
+
+def _may_be_a_user(word: str) -> bool:
+    known = word in _SERVICES or not (word in _OF_PATHS or starts_another(word))
+    return known and USER.fullmatch(word) is not None
+
+
+def _begins_a_command(second: str, word: str) -> bool:
+    """Whether the second word would hardly be the argument of the first: ``app ( cd …``, ``radio nice …``, ``news /usr/bin/expire``."""
+    own = second.rpartition("/")[2].startswith(word)
+    return own or second[:1] in ("(", "{") or second in _BEGINNINGS or _EXECUTABLE.match(second) is not None
+
+
+def _first_words(text: str) -> list[tuple[str, str]]:
+    """The first two words after the times of each entry."""
+    found = []
+    for raw in text.split("\n"):
+        line = raw.strip(" \t\r")
+        if line and not line.startswith("#") and not SETTING.fullmatch(line):
+            count = CrontabForm.SYSTEM.count(line)
+            words = words_of(line, count)
+            if not line.startswith("@") and not all(FIELD.fullmatch(word) for word in words[:5]):
+                continue  # no entry: the rest of a line that somebody has split, for one
+            rest = words[count].split() if len(words) > count else []
+            found.append((words[count - 1], rest[0]) if rest else ("", ""))
+    return found
