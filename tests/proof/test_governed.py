@@ -10,7 +10,7 @@ import pytest
 import quarterjack.auditor.audit
 import quarterjack.daemon.lane_slots
 import quarterjack.fires.lines
-import quarterjack.owner.quotas
+import quarterjack.owner.limits
 import quarterjack.state.lease
 import quarterjack.stores.tenants.usage
 import quarterjack.worker.admission.admit
@@ -94,7 +94,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     ),
     "places never come back": (
         "leaked: places",
-        [(quarterjack.owner.quotas, "_count_runs", lambda *of: QuotaCount(in_use=of[-1]))],
+        [(quarterjack.owner.limits, "_count_runs", lambda *of: QuotaCount(in_use=of[-1]))],
     ),
     "an open breaker lets everything through": (
         "too many probes:",

@@ -113,7 +113,7 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a breaker is closed by hand without a line",
-        "owner/breakers.py",
+        "owner/tenants.py",
         "write_breakers(tenant, before, after, version, context.services, line)",
         "write_breakers(tenant, before, after, version, context.services)",
     ),
@@ -137,7 +137,7 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "who closed a breaker is not told",
-        "owner/breakers.py",
+        "owner/tenants.py",
         "before.without(job, context.clock(), actor_of(context))",
         "before.without(job, context.clock())",
     ),

@@ -65,7 +65,7 @@ GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "what the catalogue says of commands is passed over",
-        "owner/granted.py",
+        "owner/catalogue.py",
         "return entry is not None and entry.job.by_name",
         "return False",
     ),

@@ -199,7 +199,7 @@ QUOTA_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a count in parts begins anew each time",
-        "owner/quotas.py",
+        "owner/limits.py",
         "cursor, found, seen, objects = quota.cursor, 0, 0, 0",
         "cursor, found, seen, objects = None, 0, 0, 0",
     ),
@@ -217,7 +217,7 @@ QUOTA_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "results stand for payloads that are on their way",
-        "owner/quotas.py",
+        "owner/limits.py",
         "seen + page.recent",
         "seen + page.bytes",
     ),

@@ -805,7 +805,7 @@ MUTANTS = (
     ),
     Mutant(
         "a cancellation returns before what was leased ahead has begun",
-        "owner/runs/cancel.py",
+        "owner/runs/change.py",
         "    wait_for_held(held_leases([run], context.clock()), context.services)\n",
         "",
         AHEAD,
@@ -946,7 +946,7 @@ MUTANTS = (
     ),
     Mutant(
         "a refused run counts as one that ended",
-        "owner/backfill/control.py",
+        "owner/backfill/advance.py",
         "if state in _STARTED:",
         "if state is not None:",
         BACKFILL,

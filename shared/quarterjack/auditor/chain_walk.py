@@ -32,7 +32,7 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.acts import completion_line, line_of
 from quarterjack.fires.context import FAR, FireContext, due_pages, find_revision
 from quarterjack.fires.plan import chain_entry, end_of, timetable_of
-from quarterjack.owner.backfill.advance import backfills_of
+from quarterjack.owner.backfill.records import backfills_of
 from quarterjack.owner.schedules.stop import resume_entry
 from quarterjack.state.backfill import ENDED
 

@@ -1,4 +1,7 @@
-"""Change the profile of a tenant: conditional on the version that was read, with the act's line. What changes nothing writes nothing."""
+"""Change the profile of a tenant, or close its circuit breakers: conditional on the version that was read, with the act's audit entry.
+
+A call that changes nothing writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.tenants.editing import checked_profile
 from quarterjack.domain.tenants.limits import NO_LIMITS, TenantLimits
 from quarterjack.domain.tenants.profile import SHARED, TenantProfile, TenantState
-from quarterjack.errors import AlreadyExists, Conflict, InvalidInput
-from quarterjack.fires.acts import line_of
+from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.breakers import read_breakers, write_breakers
 from quarterjack.fires.context import FireContext
 
 _RACES = 5  # changes that others may make meanwhile
 _TOLD = ("jobs", "tier", "queue", "description", "limits")  # fields whose values the audit's line has
 
 Edit = Callable[[TenantProfile], TenantProfile]
+_RESETS = 8  # writes of workers that may come in between
 
 
 def create(profile: TenantProfile, context: FireContext) -> TenantProfile:
@@ -145,3 +150,21 @@ def _detail(before: TenantProfile | None, after: TenantProfile) -> dict[str, Any
         if value != getattr(other, name):
             told[name] = _as_json(value)
     return told
+
+
+def reset(tenant: str, job: str | None, context: FireContext) -> list[str]:
+    """Close the breaker of a job, or all of a tenant (None); the names of those that were open. Raises NotFound, Conflict, Unavailable."""
+    for _ in range(_RESETS):
+        before, version = read_breakers(tenant, context.services)
+        if job is not None and job not in before.open:
+            raise NotFound(
+                f"job={job!r}: tenant {tenant!r} has no open breaker of that name; `quarterjack breakers list` shows those there are"
+            )
+        closed = before.open if job is None else [job]
+        if not closed:
+            return []
+        line = line_of(AuditAct.RESET_BREAKER, tenant, context, jobs=closed)
+        after = before.without(job, context.clock(), actor_of(context))
+        if write_breakers(tenant, before, after, version, context.services, line):
+            return closed
+    raise Conflict(f"tenant={tenant!r}: workers changed its breakers {_RESETS} times meanwhile; try again")

@@ -1,26 +1,39 @@
-"""What runs now: the records of the workers, and the runs that they have at hand, as the ledger has them.
+"""What workers and queues do now.
 
-A record is up to 20 s old, but a run that has run for 2 s is in it within 8 s of its begin. One that has ended since then is left out after
-a look at its row. So what is listed as running is RUNNING; what began within the last 8 s may be missing.
+Workers: their records, and the runs that they have at hand, as the ledger has them. A record is up to 20 s old, but a run that has run
+for 2 s is in it within 8 s of its begin. One that has ended since then is left out after a look at its row. So what is listed as running
+is RUNNING; a run that began within the last 8 s may be missing.
+
+Queues: how many messages wait in each stripe, how long the oldest has waited, whether a queue is held back. SQS tells the age of a
+queue's oldest message only by CloudWatch, with minutes of delay. So it is taken from the ledger, as backpressure takes it: from the due
+runs of a few schedules of the queue. If these show none, the age is unknown.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import groupby
 
 from quarterjack.domain.message import GARBAGE
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.policies import Priority
+from quarterjack.domain.queue import PLAIN, Stripe, held_part
+from quarterjack.domain.run import AgendaEntry, RunRow, RunState
+from quarterjack.errors import Misconfigured
+from quarterjack.fires.backpressure import longest_wait, read_hold_log
+from quarterjack.fires.context import FAR
 from quarterjack.ports.services import Services
+from quarterjack.state.backpressure import HoldLog, QueueDepth, QueueHolds
 from quarterjack.state.worker_record import KEY, WorkerRow, WorkerState, is_left_behind, owner_of, owners, parse_record
 
 log = logging.getLogger(__name__)
 
 _MOST = 1_000  # runs of a page
 _Place = tuple[int, str, RunRef]  # of a run in the listing: when it began, negative; its id
+_ENTRIES = 100  # of a shard of the agenda that are read to find schedules of the queues
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,3 +117,63 @@ def running_runs(
 def _parse_place(cursor: str) -> tuple[int, str]:
     started, _, run = cursor.partition("#")
     return int(started), run
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundQueue:
+    """A queue that exists."""
+
+    name: str | None  # of a declared queue; None: the default one
+    stripes: Mapping[Stripe, QueueDepth | None]  # of all lanes, in their order; None: it did not answer
+    oldest: int | None  # ms that a due run has waited for a worker, at least; 0: nothing waits; None: unknown
+    holds: QueueHolds | None  # its hold periods; None: unknown
+
+
+def survey_queues(services: Services, now: int) -> list[FoundQueue]:
+    """All queues, the default one first.
+
+    A request for each stripe, one for the list, one for the hold log; and where messages wait, the agenda's next entries and a few
+    runs. Raises Unavailable, Misconfigured.
+    """
+    there = services.work.survey()
+    holds = _holds(services)
+    crowded = any(depth is not None and depth.waiting for depth in there.values())
+    entries = _entries(services) if crowded else []
+    return [
+        FoundQueue(
+            name=name,
+            stripes=stripes,
+            oldest=longest_wait(name, entries, services, now) if _waiting(stripes) else 0,
+            holds=None if holds is None else _of(name, holds),
+        )
+        for name, found in groupby(sorted(there, key=lambda each: each.order), key=lambda each: each.queue)
+        for stripes in [{stripe: there[stripe] for stripe in found}]
+    ]
+
+
+def _of(name: str | None, holds: HoldLog) -> QueueHolds:
+    """The hold periods of a queue, or of another of its lanes if that is held back now and the normal one is not."""
+    own, *others = (holds.of(held_part(name, lane)) for lane in sorted(Priority, key=lambda each: each not in PLAIN))
+    return next((each for each in (own, *others) if each.now is not None), own)
+
+
+def _waiting(stripes: Mapping[Stripe, QueueDepth | None]) -> bool:
+    """Whether messages may wait for a worker."""
+    return any(depth is None or depth.waiting for depth in stripes.values())
+
+
+def _holds(services: Services) -> HoldLog | None:
+    try:
+        return read_hold_log(services)
+    except Misconfigured as problem:  # one tenant's role may not read what concerns all
+        log.info("queues.holds_unread", extra={"error": str(problem)})
+        return None
+
+
+def _entries(services: Services) -> list[AgendaEntry]:
+    """The entries that are due next, of every shard."""
+    pages = (
+        services.agenda.due(shard, upto=FAR, after=None, limit=_ENTRIES)
+        for shard in range(services.agenda.layout().shards)
+    )
+    return [entry for page in pages for entry in page.entries]

@@ -18,11 +18,10 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import stamp, to_ms
 from quarterjack.errors import InvalidInput
-from quarterjack.owner.backfill import control, index
-from quarterjack.owner.backfill.advance import BackfillMover, backfills_of, read_backfill
-from quarterjack.owner.backfill.index import BackfillLine
-from quarterjack.owner.backfill.nothing import why_nothing
-from quarterjack.owner.backfill.plan import BackfillSpec, count_existing, plan
+from quarterjack.owner.backfill import control, records
+from quarterjack.owner.backfill.advance import BackfillMover
+from quarterjack.owner.backfill.plan import BackfillSpec, count_existing, plan, why_nothing
+from quarterjack.owner.backfill.records import BackfillLine, backfills_of, read_backfill
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.sdk import views
 from quarterjack.sdk.base import UNSET, SchedulerBase
@@ -216,7 +215,7 @@ class BackfillMethods(SchedulerBase):
         self._access.check(Verb.READ_RUNS)
         wanted = None if state is None else word(BackfillState, "state", state)
         listing, most = Listing("backfills", self.tenant, wanted), checked_limit(limit)
-        found = index.lines(self.tenant, self.session.services, after=listing.position(cursor))
+        found = records.lines(self.tenant, self.session.services, after=listing.position(cursor))
         looked = list(islice(found, (_MOST_READ if wanted else min(most, _MOST_READ)) + 1))
         items, last = [], None
         for line, stored in self._backfills_at(looked[: _MOST_READ if wanted else most]):

@@ -18,8 +18,7 @@ from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.context import FireContext
 from quarterjack.jobs import Registry, default_registry, load
-from quarterjack.owner.limits import throttle
-from quarterjack.owner.quotas import put_payload, take_place
+from quarterjack.owner.limits import put_payload, take_place, throttle
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.services import Clock, Services
 from quarterjack.sdk.caller_access import CallerAccess

@@ -19,8 +19,10 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import DAY, from_ms, to_ms
 from quarterjack.errors import InvalidInput, shorten
+from quarterjack.owner.runs import dead as dead_list
 from quarterjack.owner.runs import redrive as redriving
-from quarterjack.owner.runs.redrive import DeadRunFilter, Redriving, replay
+from quarterjack.owner.runs.dead import DeadRunFilter
+from quarterjack.owner.runs.redrive import Redriving, replay
 from quarterjack.sdk.base import UNSET, SchedulerBase
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.views import Page, Redriven, Run
@@ -59,7 +61,7 @@ class DeadRunMethods(SchedulerBase):
         )
         listing = self._listing("list_dead", conditions, since, until)
         position, most = listing.position(cursor), checked_limit(limit)
-        page = redriving.list_dead(
+        page = dead_list.list_dead(
             self.tenant, conditions, self.session.services, limit=most, cursor=position, clock=self.session.clock
         )
         items, reached = [self._access.dead_view(dead) for dead in page.items], page.cursor
@@ -169,11 +171,11 @@ class DeadRunMethods(SchedulerBase):
             self._access.check_some(Verb.PURGE, what=f"run {shorten(run_id, 300)}")
             _alone(run_id, filters)
             run = self._access.read_run(run_id, Verb.PURGE)
-            return redriving.purge_one(run, self._context, dry_run=dry_run)
+            return dead_list.purge_one(run, self._context, dry_run=dry_run)
         self._access.check(Verb.PURGE, name)
         _require_condition("until", filters)
         conditions = self._filter(since, until, name, schedule, error_type, redriven=True, ever=True)
-        return redriving.purge(
+        return dead_list.purge(
             self.tenant,
             conditions,
             self._context,
@@ -195,7 +197,7 @@ class DeadRunMethods(SchedulerBase):
     ) -> DeadRunFilter:
         """The filter, its bounds limited to the index's retention. ``ever``: from the index's beginning."""
         now = self.session.clock()
-        oldest, newest = redriving.oldest(now, self.session.services), now + redriving.AHEAD
+        oldest, newest = dead_list.oldest(now, self.session.services), now + dead_list.AHEAD
         upto = newest if until is None else to_ms(until, "until")
         earliest = oldest if ever else min(now, upto) - DAY
         after = (earliest if since is None else to_ms(since, "since")) - 1

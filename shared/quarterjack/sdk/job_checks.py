@@ -18,8 +18,7 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.suspension import not_served
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.jobs import Registry
-from quarterjack.owner.catalogue import KnownNames
-from quarterjack.owner.granted import JobGrants
+from quarterjack.owner.catalogue import JobGrants, KnownNames
 from quarterjack.owner.limits import bounded, check_priority
 from quarterjack.owner.payload_checks import PayloadChecks
 from quarterjack.ports.queues import WorkQueue

@@ -24,8 +24,7 @@ from quarterjack.errors import InvalidInput, NotFinished, NotFound, shorten
 from quarterjack.fires.context import revision_of
 from quarterjack.fires.withdraw import held_leases, wait_for_held
 from quarterjack.owner.limits import check_priority
-from quarterjack.owner.runs import cancel as cancelling
-from quarterjack.owner.runs import reschedule as rescheduling
+from quarterjack.owner.runs import change as changing
 from quarterjack.owner.runs import submit as submitting
 from quarterjack.owner.runs.submit import SameTime, StorePayload
 from quarterjack.owner.schedules import skip as skipping
@@ -209,7 +208,7 @@ class RunMethods(SchedulerBase):
 
         Returns the run: CANCELLED, RUNNING with ``cancel_requested``, or ended before. Raises InvalidInput, NotFound.
         """
-        return self._access.run_view(cancelling.cancel_run(self._access.read_run(run_id, Verb.CANCEL), self._context))
+        return self._access.run_view(changing.cancel_run(self._access.read_run(run_id, Verb.CANCEL), self._context))
 
     def cancel_runs(
         self,
@@ -238,7 +237,7 @@ class RunMethods(SchedulerBase):
             if not run.is_terminal and self._access.may(Verb.CANCEL, run.job):
                 count += 1
                 if not dry_run:
-                    held += held_leases([cancelling.end_run(run, context)], self.session.clock())
+                    held += held_leases([changing.end_run(run, context)], self.session.clock())
                 if on_progress is not None:
                     on_progress(count)
         wait_for_held(held, services)
@@ -257,14 +256,14 @@ class RunMethods(SchedulerBase):
         run = self._access.read_run(run_id, Verb.RESCHEDULE)
         self._checks.may_run(run.job)
         self._take(RateWord.CHANGES)
-        return self._access.run_view(rescheduling.reschedule_run(run, due, self._context))
+        return self._access.run_view(changing.reschedule_run(run, due, self._context))
 
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
         run = self._access.read_run(run_id, Verb.RETRY)
         self._checks.may_run(run.job)
         self._take(RateWord.RUNS, place=False)  # it has one
-        return self._access.run_view(cancelling.hasten_run(run, self._context))
+        return self._access.run_view(changing.hasten_run(run, self._context))
 
 
 def pauses_until_ended(session: Session, tenant: str, run_id: str, timeout: float) -> Iterator[float]:

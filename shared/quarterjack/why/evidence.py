@@ -23,7 +23,7 @@ from quarterjack.errors import Conflict, ExpressionError, Unavailable
 from quarterjack.fires.context import find_revision
 from quarterjack.fires.plan import timetable_of
 from quarterjack.owner.audit import AuditFilter, list_lines
-from quarterjack.owner.backfill.advance import read_backfill
+from quarterjack.owner.backfill.records import read_backfill
 from quarterjack.owner.runs.redrive import replay_ref
 from quarterjack.owner.schedules.chain_health import ChainHealth, check_chain, entry_upto
 from quarterjack.owner.schedules.client_tokens import RACES

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 from quarterjack.domain.run import RunState
-from quarterjack.owner.backfill.control import move_on
+from quarterjack.owner.backfill.advance import move_on
 from quarterjack.undertaker.success_watch import report_success
 from quarterjack.worker.admission.overlap import release_slot
 from quarterjack.worker.context import WorkerContext

@@ -11,7 +11,7 @@ from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.domain.times import SECOND, from_ms
 from quarterjack.errors import QuarterjackError
-from quarterjack.owner.backfill.advance import backfills_of
+from quarterjack.owner.backfill.records import backfills_of
 from quarterjack.state.backfill import BackfillOrder, BackfillState, StoredBackfill
 from quarterjack.testing import Detail
 from quarterjack.timing import fires, timetable

@@ -23,7 +23,7 @@ from quarterjack.domain.names import RunRef, fire_ref, schedule_owner
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState
 from quarterjack.domain.times import SECOND
-from quarterjack.owner.backfill.advance import backfills_of
+from quarterjack.owner.backfill.records import backfills_of
 from quarterjack.ports.services import Services
 from quarterjack.state.backfill import BackfillState, DefinitionSpan, StoredBackfill, is_free
 from quarterjack.timing import fires, timetable

@@ -25,7 +25,7 @@ from quarterjack.domain.tenants.limits import NO_LIMITS, AcceptedRate, RateWord,
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.fires.breakers import read_breakers
-from quarterjack.owner.quotas import take_place
+from quarterjack.owner.limits import take_place
 from quarterjack.ports.services import Services
 from quarterjack.state.lease import SKEW
 from quarterjack.state.tenants.breaker import Breaker, TenantBreakers

@@ -9,7 +9,7 @@ from quarterjack import Scheduler
 from quarterjack.domain.names import one_off_ref
 from quarterjack.domain.run import DeadRunRow
 from quarterjack.domain.times import DAY
-from quarterjack.owner.backfill.advance import write_backfill
+from quarterjack.owner.backfill.records import write_backfill
 from quarterjack.state.backfill import BackfillOrder, BackfillState, StoredBackfill
 
 from tests.support.scenes.world import NOON, Faults, World, at

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from quarterjack.errors import InvalidInput
-from quarterjack.owner.backfill import index
+from quarterjack.owner.backfill import records
 from quarterjack.testing import Harness
 
 from tests.support.api import NOON, greeting_jobs
@@ -80,7 +80,7 @@ def test_lines_expire_later_after_an_act(harness: Harness) -> None:
     services = harness.scheduler.session.services
 
     def line() -> Any:
-        (found,) = services.records.listed("default/~backfills", index.LINE)
+        (found,) = services.records.listed("default/~backfills", records.LINE)
         return found
 
     before = line()

@@ -10,8 +10,8 @@ from quarterjack.domain.options import CatchUpWord
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.fires.backpressure import read_hold_log
-from quarterjack.owner.queues import survey_queues
 from quarterjack.owner.ticker_health import TickerState
+from quarterjack.owner.workers import survey_queues
 from quarterjack.state.backpressure import Limits
 from quarterjack.testing import Memory
 from quarterjack.why.answer import Cause

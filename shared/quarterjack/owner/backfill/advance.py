@@ -11,21 +11,19 @@ chain, another backfill or an earlier try has claimed is not claimed again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
-from quarterjack.domain.audit import AuditLineRow
-from quarterjack.domain.message import reading
-from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.message import Message
+from quarterjack.domain.run import TERMINAL, RunRow, RunState
 from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import fire_message, send
 from quarterjack.fires.context import FireContext, read_revision
-from quarterjack.ports.services import Services
+from quarterjack.owner.backfill.records import read_backfill, read_runs, write_backfill
+from quarterjack.ports.services import Clock, Services
 from quarterjack.state.backfill import (
-    RECORD,
     BackfillOrder,
     BackfillState,
     DefinitionSpan,
@@ -36,21 +34,19 @@ from quarterjack.state.backfill import (
     fire_action,
     is_free,
     readiness,
-    ref_of,
     span_of,
     spread_of,
     walk,
 )
 from quarterjack.state.before_start import revive
-from quarterjack.stores.records import Record
 from quarterjack.timing import Timetable, timetable
 
 log = logging.getLogger(__name__)
 
 ROUNDS = 6  # writes of a worker or an owner, lost races included, before the rest is left to the ticker
+_STARTED = (RunState.SUCCEEDED, RunState.DEAD)  # ends of a run that no stop can have refused
 _ROWS = 1_000  # runs that are read at once where fires have theirs already: about one query
 _STEPS = 5_000  # fires that one write moves the cursor past, at the most
-_GARBAGE = (ValueError, KeyError, TypeError)  # a row that this release cannot read as a run
 
 
 @dataclass
@@ -255,51 +251,32 @@ def _send_again(mover: BackfillMover, run: RunRow | None, looked: int | None) ->
         _send(mover, [run])
 
 
-# The record, beside the runs of its schedule.
+# The worker's part.
 
 
-def read_backfill(owner: str, identity: str, services: Services) -> StoredBackfill | None:
-    """One, read strongly."""
-    record = services.records.read(owner, f"{RECORD}{identity}")
-    return None if record is None else _backfill_of(record)
+def move_on(
+    message: Message | None, state: RunState | None, revision: Revision | None, services: Services, clock: Clock
+) -> None:
+    """After a worker has ended a run of a backfill: count it and claim the next fire. If that fails, the ticker does it.
 
-
-def write_backfill(
-    backfill: StoredBackfill, services: Services, line: AuditLineRow | None = None
-) -> StoredBackfill | None:
-    """Write it over the version that was read, with the line of an act; None if the record has changed since."""
-    after = replace(backfill, version=backfill.version + 1)
-    record = Record(
-        owner=after.owner,
-        key=f"{RECORD}{after.id}",
-        version=after.version,
-        body=after.as_body(),
-        expires=None if after.ended_at is None else after.ended_at + services.retention,
-    )
-    return after if services.records.write(record, line) else None
-
-
-def backfills_of(owner: str, services: Services) -> Iterator[StoredBackfill]:
-    """A schedule's backfills, oldest first, in one query."""
-    return map(_backfill_of, services.records.listed(owner, RECORD))
-
-
-def read_runs(backfill: StoredBackfill, fires: Iterable[int], services: Services) -> dict[int, RunRow | None]:
-    """The runs of fires (None: there is none), in batches; a fire whose row cannot be read as a run is left out. Raises Unavailable."""
-    refs = {fire: ref_of(backfill, fire) for fire in fires}
-    if not refs:
-        return {}
-    answer = services.ledger.look(list(refs.values()))
-    runs: dict[int, RunRow | None] = {}
-    for fire, ref in refs.items():
-        with suppress(*_GARBAGE):
-            runs[fire] = services.ledger.read(ref) if ref in answer.unanswered else answer.found.get(ref)
-    return runs
-
-
-def _backfill_of(record: Record) -> StoredBackfill:
-    with reading(f"backfill {record.key!r} of {record.owner!r}", record.body):
-        backfill = StoredBackfill.of_body(record.body, record.version)
-        if (backfill.owner, f"{RECORD}{backfill.id}") != (record.owner, record.key):
-            raise ValueError(f"it is about {backfill.owner!r}")
-        return backfill
+    ``revision``: that of the message, as it was before the run. If it was open, it was the current one; if it has been closed since,
+    the workers refuse what is claimed under it.
+    """
+    if state not in TERMINAL or message is None or message.backfill is None:
+        return
+    context = FireContext(services=services, clock=clock, trace=message.trace)
+    try:
+        backfill = read_backfill(message.run.owner, message.backfill, services)
+        fire = message.run.instant
+        if backfill is None or fire is None or fire not in backfill.window:
+            return
+        if revision is not None and revision.active_until is None:
+            mover = BackfillMover(backfill.owner, revision.number, context, {revision.number: revision})
+        else:
+            mover = mover_of(backfill, context)
+        if state in _STARTED:
+            mover.ended[fire] = state
+        advance(mover, backfill, [fire], rounds=ROUNDS)
+    except Exception as problem:  # noqa: BLE001 (the run is settled; nothing here may undo that)
+        extra = {"run_id": str(message.run), "error": f"{type(problem).__name__}: {problem}"}
+        log.warning("backfill.left_to_tick", extra=extra)

@@ -1,4 +1,4 @@
-"""What an owner calls, what stops a backfill, and the parts of workers and ticker.
+"""What an owner calls, what stops a backfill, and the part of the ticker.
 
     start    entry ──► record ──► first fires       resume   entry ──► state ──► next fires
     pause    state ──► waiting runs are taken back  cancel   as pause
@@ -23,22 +23,13 @@ from typing import Any
 
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.message import Message
-from quarterjack.domain.run import TERMINAL, WAITING, AgendaEntry, EntryKind, RunState
-from quarterjack.domain.schedule import Revision
+from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunState
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import Conflict, NotFound, QuarterjackError, Unavailable
 from quarterjack.fires.acts import line_of
 from quarterjack.fires.context import LOOKAHEAD, BackfillProgress, FireContext, TickCounts, postpone
-from quarterjack.owner.backfill import index
-from quarterjack.owner.backfill.advance import (
-    ROUNDS,
-    BackfillMover,
-    advance,
-    mover_of,
-    read_backfill,
-    read_runs,
-    write_backfill,
-)
+from quarterjack.owner.backfill.advance import ROUNDS, BackfillMover, advance, mover_of
+from quarterjack.owner.backfill.records import note, read_backfill, read_runs, write_backfill
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.owner.schedules.client_tokens import ClientToken, remember_word, remembered_word
 from quarterjack.ports.services import Clock, Services
@@ -52,7 +43,6 @@ log = logging.getLogger(__name__)
 BUDGET = 2 * SECOND  # of one backfill in one tick: live fires wait behind it; the rest is done a minute later
 _WRITES = 20  # writes of one backfill in one tick
 _RACES = 100  # lost races before the caller is told: each run that ends is a write
-_STARTED = (RunState.SUCCEEDED, RunState.DEAD)  # ends of a run that no stop can have refused
 _ROUNDS = 5  # times that a run may move between being seen and being taken back
 _ACTS = {
     BackfillState.PAUSED: AuditAct.PAUSE_BACKFILL,
@@ -129,7 +119,7 @@ def _moved(owner: str, identity: str, to: BackfillState, context: FireContext) -
         moved = write_backfill(backfill.in_state(to, now=context.clock(), reason=reason), context.services, line)
         if moved is not None:
             with suppress(QuarterjackError):  # it only lets the line expire later
-                index.note(moved, context.services, now=context.clock())
+                note(moved, context.services, now=context.clock())
             return moved
     raise Conflict(f"id={identity!r}: others changed it {_RACES} times meanwhile; try again")
 
@@ -140,7 +130,7 @@ def _target(backfill: StoredBackfill) -> str:
 
 
 def _created(backfill: StoredBackfill, context: FireContext) -> StoredBackfill:
-    index.note(backfill, context.services, now=context.clock())
+    note(backfill, context.services, now=context.clock())
     span: Mapping[str, Any] = {"start": backfill.start, "end": backfill.end, "total": backfill.total}
     line = line_of(AuditAct.BACKFILL, _target(backfill), context, **span)
     # None: a call with the same token, at the same time, was first; the two have noted one id.
@@ -231,37 +221,6 @@ def _ends(backfill: StoredBackfill, revision: int, now: int, expires: int) -> It
     if backfill.state is BackfillState.CANCELLED:
         ended = cancellation_of(now=now, expires=expires)
         yield replace(ended, guard=all_of(own, ended.guard))
-
-
-# The worker's part.
-
-
-def move_on(
-    message: Message | None, state: RunState | None, revision: Revision | None, services: Services, clock: Clock
-) -> None:
-    """After a worker has ended a run of a backfill: count it and claim the next fire. If that fails, the ticker does it.
-
-    ``revision``: that of the message, as it was before the run. If it was open, it was the current one; if it has been closed since,
-    the workers refuse what is claimed under it.
-    """
-    if state not in TERMINAL or message is None or message.backfill is None:
-        return
-    context = FireContext(services=services, clock=clock, trace=message.trace)
-    try:
-        backfill = read_backfill(message.run.owner, message.backfill, services)
-        fire = message.run.instant
-        if backfill is None or fire is None or fire not in backfill.window:
-            return
-        if revision is not None and revision.active_until is None:
-            mover = BackfillMover(backfill.owner, revision.number, context, {revision.number: revision})
-        else:
-            mover = mover_of(backfill, context)
-        if state in _STARTED:
-            mover.ended[fire] = state
-        advance(mover, backfill, [fire], rounds=ROUNDS)
-    except Exception as problem:  # noqa: BLE001 (the run is settled; nothing here may undo that)
-        extra = {"run_id": str(message.run), "error": f"{type(problem).__name__}: {problem}"}
-        log.warning("backfill.left_to_tick", extra=extra)
 
 
 # The ticker's part.

@@ -14,7 +14,7 @@ from quarterjack.domain.policies import Delivery, Isolation, Priority, Retry, St
 from quarterjack.domain.queue import DEFAULT_QUEUE, Stripe
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import QuarterjackError
-from quarterjack.owner.queues import FoundQueue
+from quarterjack.owner.workers import FoundQueue
 from quarterjack.sdk.views import Page, view_of
 from quarterjack.state.backpressure import QueueDepth
 from quarterjack.state.worker_record import RunAtHand, WorkerKind, WorkerRow, WorkerState

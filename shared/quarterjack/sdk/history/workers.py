@@ -205,7 +205,7 @@ class InstallationMethods(SchedulerBase):
         Raises Unavailable, Misconfigured.
         """
         self._access.check_some(Verb.READ_INSTALLATION)
-        from quarterjack.owner.queues import survey_queues  # noqa: PLC0415 (as above)
+        from quarterjack.owner.workers import survey_queues  # noqa: PLC0415 (as above)
         from quarterjack.sdk.history.worker_views import queue_view  # noqa: PLC0415 (as above)
 
         return [queue_view(found) for found in survey_queues(self.session.services, self.session.clock())]

@@ -17,7 +17,7 @@ from quarterjack.fires.backpressure import is_unstarted, last_fire
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.context import FAR
 from quarterjack.fires.lines import slots_of
-from quarterjack.owner.breakers import reset
+from quarterjack.owner.tenants import reset
 from quarterjack.ports.services import Services
 from quarterjack.sdk.tenants.base import TenantsBase
 from quarterjack.state.backpressure import UNSTARTED

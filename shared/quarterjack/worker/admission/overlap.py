@@ -20,7 +20,7 @@ from quarterjack.domain.options import Options, Overlap
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, NotFound, QuarterjackError, Unavailable
-from quarterjack.owner.runs.cancel import ask_to_end
+from quarterjack.owner.runs.change import ask_to_end
 from quarterjack.state.before_start import line_up, pass_over
 from quarterjack.state.ending import terminate
 from quarterjack.state.overlap import (

@@ -9,8 +9,8 @@ from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import InvalidInput
 from quarterjack.owner.backfill import advance, control, plan
-from quarterjack.owner.backfill.advance import read_backfill, write_backfill
-from quarterjack.owner.backfill.control import move_on
+from quarterjack.owner.backfill.advance import move_on
+from quarterjack.owner.backfill.records import read_backfill, write_backfill
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.state.backfill import BackfillState, StoredBackfill
 from quarterjack.testing import Crash

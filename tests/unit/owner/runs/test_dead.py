@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from quarterjack import Retry, Scheduler
 from quarterjack.errors import Conflict, InvalidInput, Unavailable
-from quarterjack.owner.runs import redrive as listing
+from quarterjack.owner.runs import dead as listing
 from quarterjack.testing.process import bury_all
 
 from tests.support.scenes.dead_runs import a_world, listed, pages
