@@ -16,9 +16,9 @@ from quarterjack.sdk.schedules.reading import ReadMethods
 
 
 class Scheduler(
-    BulkMethods,  # over ScheduleMethods and RunMethods
     ReadMethods,
     ForecastMethods,
+    BulkMethods,  # over ScheduleMethods and RunMethods
     DeclarationMethods,
     FreezeMethods,
     BackfillMethods,
