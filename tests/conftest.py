@@ -30,7 +30,7 @@ from quarterjack.local.cloud import LocalCloud
 from quarterjack.logs import Lines
 
 from tests.support import endpoints
-from tests.support.parts import TURN, in_its_turn, sample
+from tests.support.parts import TURN, LongTests, in_its_turn, long_tests, sample
 
 # A shell starts what it puts into the background with SIGINT ignored, and the commands that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -65,6 +65,13 @@ def pytest_report_header() -> str:
     return f"parts of long tests: TURN={TURN} repeats these, make check runs all"
 
 
+_long = LongTests(long_tests())
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    _long.marks(item)
+
+
 @pytest.hookimpl(trylast=True)  # a sample of what the marks have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With an endpoint, tests that are known to be wrong there are expected to fail. With a number of cases, each test has no more."""
@@ -84,7 +91,6 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     gc.freeze()
     gc.enable()
 

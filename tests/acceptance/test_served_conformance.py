@@ -10,15 +10,14 @@ import httpx
 import pytest
 from hypothesis import Phase, assume, given, settings
 from quarterjack.local.cloud import LocalCloud
-from quarterjack.web.app import openapi_document
 
-from tests.support.api import NIGHTLY, Api
+from tests.support.api import NIGHTLY, document
 from tests.support.conformance import MODES, checks, generation, lists_for_texts, operations, quietly, schemathesis
 from tests.support.installation.serving import running_server
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
-DOCUMENT = openapi_document(Api().app)
+DOCUMENT = document()
 PATIENCE = 60  # seconds for an answer, instead of schemathesis's 10: what is tested is the answer, also where the services are slow
 FOUND = [Phase.generate]  # a request that fails is not shrunk: tens of further ones, each of which may wait as long
 
@@ -42,7 +41,7 @@ def served(local_cloud: LocalCloud) -> Iterator[Served]:
             assert client.put(f"{base}/schedules/hello~x", json=NIGHTLY).status_code == 201
             run = client.post(f"{base}/runs", json={"job": "greet", "delay": 1_000_000}).json()["url_id"]
         known = {"tenant": "default", "name": "hello~x", "run": run}
-        schema = schemathesis.openapi.from_url(f"{said['url']}/openapi.json")
+        schema = schemathesis().openapi.from_url(f"{said['url']}/openapi.json")
         yield Served(url=said["url"], headers=headers, known=known, schema=schema)
 
 

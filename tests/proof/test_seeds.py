@@ -7,38 +7,53 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.parts import in_rotation
+from tests.support.parts import in_turn
 
 ROOT = Path(__file__).parents[2]
-PLAYED = """
-from hashlib import sha256
-from quarterjack.domain.times import MINUTE
+GOVERNED = """
 from quarterjack.state.backpressure import Limits
 from tests.support.histories.governed import Governed
-from tests.support.histories.simulator import HOSTILE
 
 class Short(Governed):
     busy, rest_for, audits, limits = 5 * MINUTE, MINUTE, (), Limits(depth=10)
-
-history = Short(40_000, HOSTILE)
-history.stage.timeline = []
-history.judged()
-print(history.stage.calls, sha256("\\\\n".join(history.stage.timeline).encode()).hexdigest())
 """
+RECORDED = """
+from tests.support.histories.recorded import Recorded
+
+class Short(Recorded):
+    busy = 3 * MINUTE
+
+    def _later(self):
+        return []
+"""
+PLAYED = """
+import sys
+from hashlib import sha256
+from quarterjack.domain.times import MINUTE
+from tests.support.histories.simulator import HOSTILE
+{kind}
+for seed in sys.argv[1:]:
+    history = Short(int(seed), HOSTILE)
+    history.stage.timeline = []
+    history.judged()
+print(history.stage.calls, sha256("\\n".join(history.stage.timeline).encode()).hexdigest())
+"""
+SEED = "40000"
 
 
-@in_rotation(of=4)
-def test_a_seed_is_the_same_history_in_processes_whose_sets_have_another_order() -> None:
+@in_turn("kind", [GOVERNED, RECORDED], ["governed", "recorded"], of=4)
+def test_a_seed_is_the_same_history_in_any_process(kind: str) -> None:
+    """Whatever the order of sets there, and whatever was played before."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "shared")))}
     played = [
         subprocess.Popen(
-            [sys.executable, "-c", PLAYED],
+            [sys.executable, "-c", PLAYED.format(kind=kind), *before, SEED],
             cwd=ROOT,
-            env=environment | {"PYTHONHASHSEED": seed},
+            env=environment | {"PYTHONHASHSEED": order},
             stdout=subprocess.PIPE,
             text=True,
         )
-        for seed in ("1", "2")
+        for order, before in (("1", ()), ("2", ("40001",)))
     ]
     first, second = [process.communicate()[0].split() for process in played]
     assert first == second

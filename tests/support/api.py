@@ -15,7 +15,7 @@ from httpx import ASGITransport, AsyncClient, Response
 from quarterjack import Registry, Scheduler
 from quarterjack.testing import Harness
 from quarterjack.web import Actor, create_app
-from quarterjack.web.app import routed
+from quarterjack.web.app import openapi_document, routed
 from quarterjack.web.authentication import KeyAccess
 from quarterjack.web.guard import GuardOptions
 from starlette.datastructures import State
@@ -138,3 +138,9 @@ class Api:
         assert found["status"] == answer.status_code
         assert {"type", "title", "code", "detail"} <= set(found)
         return answer.status_code, found
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The OpenAPI document of the application, made once a process: it takes longer than most tests."""
+    return openapi_document(Api().app)

@@ -8,10 +8,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-schemathesis: Any = import_module("schemathesis")  # without types
-
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example]
 MODES = ("positive", "negative")
+
+
+def schemathesis() -> Any:
+    """The package, which has no types. Its import takes seconds, and few who collect these tests run them."""
+    return import_module("schemathesis")
 
 
 def quietly(examples: int) -> settings:
@@ -31,7 +34,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def generation(mode: str) -> Any:
     """How a strategy of schemathesis is asked for valid or for invalid requests."""
-    return schemathesis.GenerationMode[mode.upper()]
+    return schemathesis().GenerationMode[mode.upper()]
 
 
 def checks() -> list[Any]:

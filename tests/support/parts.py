@@ -1,6 +1,8 @@
 """Long tests in parts: ``make test`` runs one part of each, another one every day; ``make check`` runs all.
 
 ``TURN`` in the environment chooses the parts; the head of pytest's report names it, so that a failure can be repeated.
+What takes a second of processor time or more and has no parts is in ``tests/long_tests.txt`` (`tests.support.costs` writes it): a third of
+these is in ``make test``, another third the next day.
 
 For `make pythons`, ``--files=3`` reads a third of the files of tests and ``--cases=2`` keeps two parameter sets of each test
 function, other ones every day.
@@ -12,12 +14,15 @@ import os
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 Test = TypeVar("Test", bound=Callable[..., object])
+LONG = Path(__file__).parents[1] / "long_tests.txt"
+DAYS = 3  # in which each of the long tests runs once
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
 
 
@@ -46,7 +51,9 @@ def in_turn(
     Each of the values is in ``make test`` once in so many days as there are values, or once in ``of``.
     """
     turns = of or len(values)
-    marks = [() if number % turns == TURN % turns else (pytest.mark.check,) for number in range(len(values))]
+    marks = [
+        (pytest.mark.turn if number % turns == TURN % turns else pytest.mark.check,) for number in range(len(values))
+    ]
     cases = zip(values, ids, marks, strict=True)
     single = isinstance(names, str)
     params = [pytest.param(*((value,) if single else value), id=name, marks=mark) for value, name, mark in cases]
@@ -63,6 +70,33 @@ def in_rotation(*, of: int) -> Callable[[Test], Test]:
 
     def marked(test: Test) -> Test:
         its_day = in_its_turn(f"{test.__module__}.{test.__qualname__}", of)
-        return test if its_day else pytest.mark.check(test)
+        return pytest.mark.turn(test) if its_day else pytest.mark.check(test)
 
     return marked
+
+
+class LongTests:
+    """Today's third of the long tests: functions by their place in the list, which is in order of costs, and their cases one by one."""
+
+    def __init__(self, names: Iterable[str], *, turn: int = TURN) -> None:
+        self._places = {name: place for place, name in enumerate(names)}
+        self._turn = turn
+        self._cases = defaultdict[str, int](int)  # that were met, of each function
+
+    def marks(self, item: pytest.Item) -> None:
+        """Mark the test ``check``, or ``turn`` if it is its day. One that has a mark of these, or ``proof``, keeps it."""
+        name = getattr(item, "originalname", None) or item.name
+        if name not in self._places or any(item.get_closest_marker(mark) for mark in ("check", "proof", "turn")):
+            return
+        item.add_marker("turn" if self.is_due(name) else "check")
+
+    def is_due(self, name: str) -> bool:
+        """Whether the next case of a function that is in the list is one of today's."""
+        number = self._places[name] + self._cases[name]
+        self._cases[name] += 1
+        return number % DAYS == self._turn % DAYS
+
+
+def long_tests() -> list[str]:
+    """The functions that take turns, the longest first."""
+    return [line.split()[1] for line in LONG.read_text().splitlines() if line and not line.startswith("#")]

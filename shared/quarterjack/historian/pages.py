@@ -6,7 +6,7 @@ one that is delivered in other parts adds entries that are there already, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import groupby
@@ -86,7 +86,7 @@ def _parts(entries: Sequence[HistoryEntry]) -> Iterator[list[HistoryEntry]]:
 
 def tagged(entries: Sequence[HistoryEntry], services: Services, now: int) -> list[HistoryEntry]:
     """The entries with the tags that their schedules have, as of some minutes ago at the most. Withdrawals need none."""
-    names = {_schedule_of(entry) for entry in entries if _is_tagged(entry)}
+    names = dict.fromkeys(_schedule_of(entry) for entry in entries if _is_tagged(entry))
     tags = _tags_of(names, services, now) if names else {}
     return [
         replace(entry, tags=tags[_schedule_of(entry)]) if _is_tagged(entry) and tags[_schedule_of(entry)] else entry
@@ -102,7 +102,7 @@ def _schedule_of(entry: HistoryEntry) -> tuple[str, str]:
     return entry.run.tenant, entry.schedule or ""
 
 
-def _tags_of(names: set[tuple[str, str]], services: Services, now: int) -> Mapping[tuple[str, str], Tags]:
+def _tags_of(names: Collection[tuple[str, str]], services: Services, now: int) -> Mapping[tuple[str, str], Tags]:
     known = _tags.setdefault(services.history, {})
     missing = [name for name in names if name not in known or known[name][0] < now - TAGS]
     if missing:

@@ -215,7 +215,7 @@ class Finder:
 
     def _tags_of(self, runs: Sequence[RunRow]) -> Mapping[str, Mapping[str, str]]:
         """The tags of the runs' schedules by owner, if the search needs them."""
-        names = {(run.ref.tenant, run.ref.schedule or "") for run in runs} if self._spec.search.tag else ()
+        names = dict.fromkeys((run.ref.tenant, run.ref.schedule or "") for run in runs) if self._spec.search.tag else ()
         heads = self._services.schedules.heads(list(names)) if names else ()
         return {schedule_owner(head.tenant, head.name): head.tags for head in heads}
 

@@ -72,7 +72,11 @@ class History:
         self.resting = False
 
     def run(self) -> list[str]:
-        """The whole of it; what does not hold."""
+        """The whole of it; what does not hold. Who calls processes from outside draws from the seed, too."""
+        with self.stage.drawn.in_place():
+            return self._run()
+
+    def _run(self) -> list[str]:
         stage = self.stage
         try:
             self._live(NOON + self.busy)

@@ -56,7 +56,7 @@ class Recorded(Rich):
     def run(self) -> list[str]:
         # So that few entries make pages of every kind, and a rebuild reads few parts of the ledger.
         with patch.multiple(pages, LARGE=8, MANY=20, MOST=15), patch.object(rebuilding, "SEGMENTS", 2):
-            return self._run()
+            return super().run()
 
     def _run(self) -> list[str]:
         stage = self.stage

@@ -53,7 +53,7 @@ class Rich(History):
         ] = []  # owner, revision, calls made when it was asked for, UTC ms after
         self.going = True
 
-    def run(self) -> list[str]:
+    def _run(self) -> list[str]:
         stage = self.stage
         try:
             self._live(NOON + self.busy)

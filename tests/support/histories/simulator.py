@@ -278,7 +278,7 @@ class Stage:
         stay_on_one_core()
         self.random = Random(self.seed)
         self._fate = Random(f"{self.seed}/faults")
-        self._drawn = Drawn(self.seed)
+        self.drawn = Drawn(self.seed)
         self._opportunities: Counter[str] = Counter()
         self._began = self.now
         self._mailed: WeakSet[Stored] = WeakSet()
@@ -383,7 +383,7 @@ class Stage:
             process.wakes = self.now + self.dice_of_last("stall").choice([30_000, 120_000, 600_000])
             self.tell(process, f"stalls for {(process.wakes - self.now) // 1_000} s")
             return True
-        with self._drawn.in_place():
+        with self.drawn.in_place():
             thread.run()
         if thread.over:
             process.threads.remove(thread)

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, assume, given, settings
-from quarterjack.web.app import openapi_document
 from quarterjack.web.urls import run_in_url
 
-from tests.support.api import KEY, NIGHTLY, Api
+from tests.support.api import KEY, NIGHTLY, Api, document
 from tests.support.conformance import MODES, checks, generation, lists_for_texts, operations, quietly, schemathesis
 
 pytestmark = pytest.mark.check
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
-DOCUMENT = openapi_document(Api().app)
+DOCUMENT = document()
 
 
 def lively() -> tuple[Api, dict[str, str]]:
@@ -34,7 +33,7 @@ def lively() -> tuple[Api, dict[str, str]]:
 @pytest.mark.parametrize("mode", MODES)
 def test_answers_are_as_the_document_says(method: str, path: str, mode: str) -> None:
     api, known = lively()
-    operation = schemathesis.openapi.from_asgi("/openapi.json", api.app)[path][method]
+    operation = schemathesis().openapi.from_asgi("/openapi.json", api.app)[path][method]
 
     @given(case=operation.as_strategy(generation_mode=generation(mode)))
     @quietly(25)
@@ -64,7 +63,7 @@ class FreshApp:
 def test_sequences_of_requests_meet_no_fault() -> None:
     """What one answers, the next asks for: made, read, changed, deleted, read again."""
     app = FreshApp()
-    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
+    schema = schemathesis().openapi.from_asgi("/openapi.json", app)
 
     class Sequences(schema.as_state_machine()):  # type: ignore[misc]
         def setup(self) -> None:

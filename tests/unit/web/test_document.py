@@ -18,10 +18,10 @@ from fastapi.routing import APIRoute
 from quarterjack import Scheduler
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.web import Actor
-from quarterjack.web.app import openapi_document
 from quarterjack.web.urls import run_in_url
 
 from tests.support.api import Api, AsgiClient
+from tests.support.api import document as made_document
 
 ROOT = Path(__file__).parents[3]
 WEB = ROOT / "shared" / "quarterjack" / "web"
@@ -57,7 +57,7 @@ NOT_BY_HTTP = {
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return openapi_document(Api().app)
+    return made_document()
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

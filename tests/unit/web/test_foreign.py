@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from quarterjack.web import Actor
-from quarterjack.web.app import openapi_document
 from quarterjack.web.urls import run_in_url, run_of_url
 
-from tests.support.api import BODIES, Api
+from tests.support.api import BODIES, Api, document
 from tests.support.visited import furnished
 
 
@@ -31,7 +30,7 @@ class Shared(NamedTuple):
 
 OPERATIONS = [
     Operation(operation["operationId"], method.upper(), path, operation["tags"] == ["operators"])
-    for path, operations in openapi_document(Api().app)["paths"].items()
+    for path, operations in document()["paths"].items()
     for method, operation in operations.items()
     if path.startswith("/v1/")
 ]

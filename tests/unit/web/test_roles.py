@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 from quarterjack.web import Actor
-from quarterjack.web.app import openapi_document
 
-from tests.support.api import BODIES, NIGHTLY, Api
+from tests.support.api import BODIES, NIGHTLY, Api, document
 
 READS = {"preview"}  # it asks no table
 UNSAFE = [
     (operation["operationId"], method.upper(), path)
-    for path, operations in openapi_document(Api().app)["paths"].items()
+    for path, operations in document()["paths"].items()
     for method, operation in operations.items()
     if method != "get" and operation["tags"] != ["operators"] and operation["operationId"] not in READS
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,10 @@ from httpx import Response
 from quarterjack import Rule
 from quarterjack.errors import ExpressionError
 from quarterjack.web import Actor
-from quarterjack.web.app import openapi_document
 from quarterjack.web.routes.routing import OF_TENANT
 from quarterjack.web.wording import PHRASES, ROUTES, said_by, text_of, wanted
 
-from tests.support.api import BODIES, NIGHTLY, Api
+from tests.support.api import BODIES, NIGHTLY, Api, document
 
 WRONG_VALUES: tuple[Any, ...] = (None, True, 1.5, -3, "x y", [1], {"a": 1}, 10**20, "2026-01-01T00:00:00")
 WRONG_WORDS = ("", "x y", "-1", "1e9", "2026-01-01T00:00:00", "%")
@@ -28,11 +26,6 @@ FOREIGN = re.compile(
     r"\b(None|True|False|str|dict|timedelta|Scheduler|aware|tzinfo|strict)\b|\w\(\)|=\(|Input should|String should|unable to"
 )
 WITHOUT_FIELD = {"unauthenticated", "forbidden", "too-many-requests", "unavailable", "no-such-route"}
-
-
-@cache
-def document() -> dict[str, Any]:
-    return openapi_document(Api().app)
 
 
 def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
