@@ -169,6 +169,10 @@ test: setup ## a sample of each: another part of the long tests every day, memor
 	@mkdir -p build; $(BIN)/mypy --no-error-summary > build/types.log 2>&1 & types=$$!; \
 		$(PYTEST) $(ARGS); tests=$$?; wait $$types || { cat build/types.log; exit 1; }; exit $$tests
 
+.PHONY: quick
+quick: $(VENV)/.dev ## in a minute: the tests near to what is changed since BASE=main
+	@$(BIN)/python -m tools.quick $(if $(BASE),--base $(BASE)) $(ARGS)
+
 .PHONY: check
 check: setup dynamodb-local browser client-generator lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
 	@$(MAKE) --no-print-directory pythons ARGS=

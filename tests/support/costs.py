@@ -17,7 +17,7 @@ import os
 import resource
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -48,13 +48,14 @@ class Costs:
         self._inner: list[float] = []  # what the fixtures have taken that the one being set up asked for
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_collection(self) -> Iterator[None]:
+    def pytest_collection(self) -> Generator[None, object, object]:
         own, ended = _own(), _ended()
-        yield
+        answer = yield
         self._write(kind="collection", before=own, own=_own() - own, children=_ended() - ended)
+        return answer
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[object]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         own, ended, living = _own(), _ended(), _living()
         self._fixtures.clear()
         answer = yield
@@ -72,25 +73,25 @@ class Costs:
         return answer
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_setup(self) -> Iterator[object]:
+    def pytest_runtest_setup(self) -> Generator[None, object, object]:
         return (yield from self._phase("setup"))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_call(self) -> Iterator[object]:
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
         return (yield from self._phase("call"))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_teardown(self) -> Iterator[object]:
+    def pytest_runtest_teardown(self) -> Generator[None, object, object]:
         return (yield from self._phase("teardown"))
 
-    def _phase(self, name: str) -> Iterator[Any]:
+    def _phase(self, name: str) -> Generator[None, object, object]:
         before = _all()
         answer = yield
         self._phases[name] = _all() - before
         return answer
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Iterator[object]:
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
         before = _all()
         self._inner.append(0)
         answer = yield

@@ -1,6 +1,8 @@
 """Mutants: deliberate breakages of the protocol, each of which the proof must notice.
 
-python -m tests.support.mutants [NAME …] [--workers 2]
+python -m tests.support.mutants [NAME …] [--workers 2] [--near [--rooms 5]]
+
+With ``--near`` the folder of tests nearest to the code must notice it alone; ``--rooms 5`` takes five of each room, others every day.
 
 Each is applied to a copy of the tree and the proof is run against it until something fails. A mutant that survives is a missing test.
 The last line is ``mutants=… killed=…``; the exit code is 1 if any survived, 2 if one does not apply any more.
@@ -15,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -27,7 +30,9 @@ from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.lane_mutants import LANE_MUTANTS
 from tests.support.limit_mutants import LIMIT_MUTANTS, QUOTA_MUTANTS
+from tests.support.parts import TURN
 from tests.support.place_mutants import PLACE_MUTANTS
+from tests.support.room_mutants import ROOM_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.slot_mutants import SLOT_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
@@ -139,6 +144,36 @@ class Mutant:
     old: str
     new: str
     killers: Sequence[str] = PROOF
+
+
+# Rooms whose tests have another folder than tests/unit under the room's name.
+NEAR = {
+    "stores": ("tests/contract", "-k", "memory"),
+    "dynamodb": ("tests/unit/dynamodb", "tests/contract"),
+}
+
+
+def room_of(file: str) -> str:
+    """The folder of the package that a file is in, or the module that it is."""
+    return file.partition("/")[0].removesuffix(".py")
+
+
+def near(file: str) -> Sequence[str]:
+    """The folder of tests nearest to a file of the package, as arguments of pytest."""
+    room = room_of(file)
+    return NEAR.get(room, (f"tests/unit/{room}",) if "/" in file else (f"tests/unit/test_{room}.py",))
+
+
+def sample(mutants: Sequence[Mutant], most: int, turn: int) -> list[Mutant]:
+    """At most so many of each room, those of the next turn where this one's end."""
+    rooms = defaultdict[str, list[Mutant]](list)
+    for mutant in mutants:
+        rooms[room_of(mutant.file)].append(mutant)
+    return [
+        of_room[(turn * most + number) % len(of_room)]
+        for of_room in rooms.values()
+        for number in range(min(most, len(of_room)))
+    ]
 
 
 _LEASE = "guard=all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, untouched, startable)"
@@ -1243,6 +1278,7 @@ MUTANTS = (
     ),
     *(Mutant(*each, LANES) for each in LANE_MUTANTS),
     *(Mutant(*each, SLOTS) for each in SLOT_MUTANTS),
+    *(Mutant(name, file, old, new, near(file)) for name, file, old, new in ROOM_MUTANTS),
 )
 
 
@@ -1305,6 +1341,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="mutants")
     parser.add_argument("names", nargs="*", help="only these")
     parser.add_argument("--workers", type=number, default=2)
+    parser.add_argument("--near", action="store_true", help="run the nearest folder of tests alone")
+    parser.add_argument("--rooms", type=number, help="at most so many of each room, others every day")
     given = parser.parse_args(arguments)
     chosen = [mutant for mutant in MUTANTS if not given.names or mutant.name in given.names]
     unknown = set(given.names) - {mutant.name for mutant in MUTANTS}
@@ -1312,6 +1350,10 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(
             f"names: {sorted(unknown)} are none of the mutants; leave them out for all, or take names from this file"
         )
+    if given.rooms:
+        chosen = sample(chosen, given.rooms, TURN)
+    if given.near:
+        chosen = [replace(mutant, killers=near(mutant.file)) for mutant in chosen]
     if stale(chosen):
         print(f"these do not apply any more: {stale(chosen)}; bring them up to the code")  # noqa: T201 (its report)
         return 2

@@ -70,7 +70,8 @@ def in_rotation(*, of: int) -> Callable[[Test], Test]:
 
     def marked(test: Test) -> Test:
         its_day = in_its_turn(f"{test.__module__}.{test.__qualname__}", of)
-        return pytest.mark.turn(test) if its_day else pytest.mark.check(test)
+        marked: Test = pytest.mark.turn(test) if its_day else pytest.mark.check(test)
+        return marked
 
     return marked
 
