@@ -110,24 +110,28 @@ def _version(asked: bool) -> None:  # noqa: FBT001 (typer calls it)
 def options(
     context: typer.Context,
     tenant: Annotated[
-        str | None, typer.Option(help="Owner of the schedules and runs. Default: QUARTERJACK_TENANT.")
+        str | None, typer.Option(help="Tenant that owns the schedules and runs. Default: QUARTERJACK_TENANT.")
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="Of tables and queues. Default: QUARTERJACK_PREFIX.")] = None,
-    endpoint: Annotated[str | None, typer.Option(help="Of a local cloud. Default: AWS_ENDPOINT_URL, or AWS.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Name prefix of tables and queues. Default: QUARTERJACK_PREFIX.")
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Endpoint URL of a local cloud. Default: AWS_ENDPOINT_URL, or AWS.")
+    ] = None,
     local: Annotated[
         str | None,
         typer.Option(
             _LOCAL,
             metavar="[=PREFIX|PORT]",
-            help="Use the installation of `quarterjack local` that runs on this machine; with several, the one with this prefix or port.",
+            help="Use the installation that `quarterjack local` runs on this machine. With several, name its prefix or port.",
         ),
     ] = None,
     actor: Annotated[
-        str | None, typer.Option(help="For whom you act, e.g. alice@acme: in the audit. Default: QUARTERJACK_ACTOR.")
+        str | None, typer.Option(help="Actor recorded in the audit log, e.g. alice@acme. Default: QUARTERJACK_ACTOR.")
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why you do what the command changes: in the audit.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason of the change, recorded in the audit log.")] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line instead of tables.")] = False,
     version: Annotated[  # noqa: ARG001 (its callback has answered)
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
     ] = False,

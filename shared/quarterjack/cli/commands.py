@@ -20,9 +20,11 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Schedules": {
         "schedules": CommandEntry("Create, change and show schedules.", "schedules.group"),
         "preview": CommandEntry("Show the next fires of an expression.", "schedules.preview"),
-        "forecast": CommandEntry("Show how many fires of all schedules are due when.", "schedules.preview"),
+        "forecast": CommandEntry(
+            "Show the number of coming fires of all schedules by minute, hour or day.", "schedules.preview"
+        ),
         "apply": CommandEntry(
-            "Create and update schedules as a package or a file declares them; show the differences first.",
+            "Create and update the schedules that a package or a file declares; show the differences first.",
             "schedules.apply",
         ),
         "export": CommandEntry(
@@ -40,17 +42,15 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Runs": {
         "submit": CommandEntry("Run a job once: now, at a time, or after a delay.", "runs.group"),
         "runs": CommandEntry("Show, cancel, retry, replay and follow runs.", "runs.group"),
-        "dead": CommandEntry("Runs that failed for good.", "runs.dead"),
+        "dead": CommandEntry("Show, repeat and purge runs that failed for good.", "runs.dead"),
         "resend": CommandEntry(
-            "Send waiting runs to the work queues again, after a queue was purged, deleted or made anew.", "runs.dead"
+            "Send waiting runs to the work queues again, after a queue was purged, deleted or recreated.", "runs.dead"
         ),
         "why": CommandEntry(
-            "Say why a fire or a run ran, ran late, or did not run, each sentence with its source.", "runs.why"
+            "Explain why a fire or a run ran, ran late, or did not run. Each sentence names its source.", "runs.why"
         ),
-        "stats": CommandEntry(
-            "Show how many runs ended how, how late they began and how long they took, day by day.", "runs.history"
-        ),
-        "history": CommandEntry("The history of runs as a whole.", "runs.history"),
+        "stats": CommandEntry("Show daily outcomes, start latency and duration.", "runs.history"),
+        "history": CommandEntry("Rebuild the history of runs.", "runs.history"),
         "archive": CommandEntry("Read the archive of all transitions of runs.", "runs.history"),
     },
     "Installation": {
@@ -61,22 +61,20 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "jobs": CommandEntry("Show the jobs that workers know.", "installation.machinery"),
         "workers": CommandEntry("Show the worker processes and functions.", "installation.machinery"),
         "queues": CommandEntry("Show the queues.", "installation.machinery"),
-        "tenants": CommandEntry(
-            "Show and change tenants: which jobs they may run, and who may do what for them.", "installation.tenants"
-        ),
+        "tenants": CommandEntry("Show and change tenants: their jobs, limits and grants.", "installation.tenants"),
         "secrets": CommandEntry(
-            "List, set and delete the secrets that runs of the tenant (--tenant) look up.", "installation.tenant"
+            "List, set and delete the secrets of the tenant (--tenant), which its runs read.", "installation.tenant"
         ),
         "breakers": CommandEntry(
-            "Show and close the circuit breakers of the tenant (--tenant), which hold jobs that fail.",
+            "Show and close the circuit breakers of the tenant (--tenant), which hold back failing jobs.",
             "installation.tenant",
         ),
         "keys": CommandEntry(
-            "Make, list and revoke the API keys of the tenant (--tenant), which the HTTP API takes.",
+            "Create, list and revoke API keys of the tenant (--tenant) for the HTTP API.",
             "installation.tenant",
         ),
         "freeze": CommandEntry(
-            "Start no run of the tenant until this time. Running attempts continue; due runs start afterwards.",
+            "Start no run of the tenant until a time. Running attempts continue; due runs start afterwards.",
             "installation.tenant",
         ),
         "thaw": CommandEntry(
@@ -84,13 +82,13 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         ),
         "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant"),
         "audit": CommandEntry(
-            "Show who did what, and verify the record of it. Alone: check the live data once and repair violations.",
+            "List and verify audit entries. Without a subcommand: check the live data once and repair violations.",
             "installation.audit",
         ),
     },
     "Processes": {
         "local": CommandEntry(
-            "Run everything on this machine: an embedded cloud, a ticker, workers, the API and the console, and examples to watch.",
+            "Run everything on this machine: an embedded cloud, a ticker, workers, the API, the console, and example schedules.",
             "installation.local",
         ),
         "serve": CommandEntry(

@@ -33,21 +33,25 @@ Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, as submit and list print it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
-Payload = Annotated[str | None, typer.Option(help="Payload of the job: JSON, or - to read it from standard input.")]
+Payload = Annotated[str | None, typer.Option(help="Payload of the job: JSON, or - for standard input.")]
 Reason = Annotated[
     str | None,
-    typer.Option(help="Why: in the audit, and wherever the effect is shown. Default: --reason before the command."),
+    typer.Option(
+        help="Reason, recorded in the audit log and shown with the effect. Default: --reason before the command."
+    ),
 ]
-Drain = Annotated[bool, typer.Option("--drain", help="Runs that are already due still start.")]
-ExpectedRevision = Annotated[int | None, typer.Option(help="Refuse if another revision is current.")]
-ClientToken = Annotated[str | None, typer.Option(help="Any text: repeating the call with it changes nothing.")]
-Key = Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same run.")]
+Drain = Annotated[bool, typer.Option("--drain", help="Let runs start that are already due.")]
+ExpectedRevision = Annotated[int | None, typer.Option(help="Refuse the change if another revision is current.")]
+ClientToken = Annotated[
+    str | None, typer.Option(help="Token of the call: a repeated call with the same token changes nothing.")
+]
+Key = Annotated[str | None, typer.Option(help="Idempotency key: the same key returns the same run.")]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Refuse a job that no worker has ever known, instead of a warning.")
+    bool, typer.Option("--strict", help="Refuse a job that no worker has published, instead of a warning.")
 ]
 Limit = Annotated[int, typer.Option(help="Maximum number of lines.")]
-Cursor = Annotated[str | None, typer.Option(help="Continue after an earlier call, which printed the cursor.")]
-AllTenants = Annotated[bool, typer.Option("--all-tenants", help="All tenants, not only one.")]
+Cursor = Annotated[str | None, typer.Option(help="Cursor that an earlier call printed: continue there.")]
+AllTenants = Annotated[bool, typer.Option("--all-tenants", help="Include all tenants.")]
 Can = Annotated[list[str], typer.Option(help="Role (viewer, operator, editor, admin, auditor) or verb. Repeatable.")]
 GrantedJobs = Annotated[
     list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable. Default: all.")
@@ -170,7 +174,7 @@ def with_shell(function: Command) -> Command:
     added = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
         *([option(ZONE, str | None, None, typer.Option(help=zone_help))] if takes_zone else []),
-        option("as_json_here", bool, False, typer.Option("--json", help="One JSON object a line.")),
+        option("as_json_here", bool, False, typer.Option("--json", help="Print one JSON object per line.")),
     ]
     command = with_parameters(function, added, call, supplied="shell")
     shown = map(as_text, inspect.signature(command).parameters.values())

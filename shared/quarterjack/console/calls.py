@@ -1,4 +1,4 @@
-"""One request for a page: who asks, for which tenant, and the scheduler that acts in that name."""
+"""One request for a page: its actor, its tenant, and the scheduler that acts in that name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FIELDS = 200  # of a form
 
 @dataclass(frozen=True, kw_only=True)
 class Console:
-    """What a console is made with."""
+    """The parameters of a console."""
 
     front: FrontDoor  # of the API beside it
     tenant: str  # of an actor who names none
@@ -59,7 +59,7 @@ class PageCall:
         return datetime.fromtimestamp(self.scheduler.session.clock() / 1000, UTC)
 
     def may(self, verb: str, job: str | None = None, *, some: bool = False, holder: str | None = None) -> bool:
-        """Whether the actor may do this, so that a page offers nothing that it will refuse. The act itself asks again.
+        """Whether the actor may do this, so that a page offers nothing that would be refused. The action itself checks again.
 
         For a ``job``, for ``some`` job, or for all jobs; for this tenant, unless another ``holder`` is given. Nothing is audited.
         """
@@ -70,14 +70,14 @@ class PageCall:
             return False
 
     def require(self, verb: str, job: str | None = None, *, some: bool = False, holder: str | None = None) -> None:
-        """Raises RefusedRequest 403 unless the actor may do what the form of this page would do. Nothing is audited: nothing was done."""
+        """Raises RefusedRequest 403 unless the actor may send the form of this page. Nothing is audited: nothing was done."""
         if not self.may(verb, job, some=some, holder=holder):
             detail = f"you may not {verb} here, so the page that would do it is not shown"
             raise RefusedRequest(403, detail, "ask somebody who may give you a grant for it")
 
     @property
     def console(self) -> Console:
-        """What the console is made with."""
+        """The parameters of the console."""
         return _console(self.request)
 
     @property
@@ -189,7 +189,7 @@ def _endpoint(function: PageFunction) -> Callable[[Request], Any]:
 
 
 async def call_of(request: Request, *, is_unknown: bool) -> PageCall | None:
-    """The call of a request that failed, so that the page about it has the navigation; None: it is not known who asks for which tenant.
+    """The call of a request that failed, so that its page has the navigation; None: the actor or the tenant is unknown.
 
     ``is_unknown``: no page has the address, so that nothing has found that out yet.
     """

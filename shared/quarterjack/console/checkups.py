@@ -36,11 +36,11 @@ class Checkup:
     began_at: datetime
     findings: list[Any] = field(default_factory=list)
     is_over: bool = False
-    broke_off: bool = False  # by an error of the doctor itself, which the log has
+    broke_off: bool = False  # by an error of the doctor itself, which is logged
 
     @property
     def bad(self) -> Sequence[Any]:
-        """What is not as it should be, the worst first."""
+        """The problems and warnings, the worst first."""
         return sorted((one for one in self.findings if one.verdict in _BAD), key=lambda one: _BAD.index(one.verdict))
 
     def is_fresh(self, now: datetime) -> bool:

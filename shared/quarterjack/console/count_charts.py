@@ -31,7 +31,7 @@ def hour_bars(hours: Sequence[Any]) -> Markup:
 
 
 def by_look(outcomes: Mapping[str, int]) -> Mapping[str, int]:
-    """Runs by what their state means: succeeded, failed for good, or ended otherwise."""
+    """Counts of runs that succeeded, failed for good, or ended otherwise."""
     found = {GOOD: 0, BAD: 0, QUIET: 0}
     for state, count in outcomes.items():
         kind = look(state)
@@ -40,7 +40,7 @@ def by_look(outcomes: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def hour_words(hours: Sequence[Any]) -> str:
-    """The drawing for who does not see it."""
+    """The drawing in words, for screen readers."""
     counts = [by_look(hour.outcomes) for hour in hours]
     good, bad = sum(one[GOOD] for one in counts), sum(one[BAD] for one in counts)
     unread = sum(1 for hour in hours if not getattr(hour, "is_whole", True))
@@ -78,7 +78,7 @@ def load_bars(spans: Sequence[Any]) -> Markup:
 
 
 def load_words(spans: Sequence[Any]) -> str:
-    """The drawing for who does not see it."""
+    """The drawing in words, for screen readers."""
     total, most = sum(span.fires for span in spans), max(spans, key=lambda span: span.fires, default=None)
     if most is None or not total:
         return "no fires"

@@ -1,4 +1,4 @@
-"""Values that people type into forms and addresses: JSON, times, numbers, words. What cannot be read raises InvalidInput.
+"""Values that people type into forms and addresses: JSON, times, numbers, words. An unreadable value raises InvalidInput.
 
 A page shows the form again with the fault. Times in addresses are in UTC, so that an hour that occurs twice is unambiguous.
 """

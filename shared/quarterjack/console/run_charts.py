@@ -53,7 +53,7 @@ def run_bars(runs: Sequence[Any], slots: int = 30) -> Markup:
 
 
 def strip_words(runs: Iterable[Any]) -> str:
-    """The strip for who does not see it."""
+    """The strip in words, for screen readers."""
     counts = Counter(str(run.state).lower() for run in runs)
     if not counts:
         return "no runs yet"
@@ -66,7 +66,7 @@ def _longest(runs: Iterable[Any]) -> float:
 
 
 def _bar_height(run: Any, longest: float) -> int:
-    """By the root of the duration, so that a short run beside a long one is still seen."""
+    """By the root of the duration, which keeps a short run visible beside a long one."""
     time = took(run)
     if time is None or longest <= 0:
         return _LEAST if time is not None else _TALL // 3
@@ -95,7 +95,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class DotChart:
-    """A figure of some runs, and what a page says about it."""
+    """A figure of some runs, as a drawing and in words."""
 
     title: str
     dots: Sequence[Dot]  # in any order
@@ -107,7 +107,7 @@ class DotChart:
 
     @property
     def p95(self) -> timedelta:
-        """Of twenty runs, nineteen have no more."""
+        """Nineteen of twenty runs have no more."""
         return percentile([dot.value for dot in self.dots], 0.95)
 
     @property
@@ -127,7 +127,7 @@ class DotChart:
 
     @property
     def in_words(self) -> str:
-        """The drawing for who does not see it."""
+        """The drawing in words, for screen readers."""
         figures = f"median {duration(self.median)}, 95th percentile {duration(self.p95)}, most {duration(self.most)}"
         return f"{self.title} of {plural(len(self.dots), 'run')}: {figures}"
 
@@ -157,6 +157,6 @@ def percentile(values: Sequence[timedelta], share: float) -> timedelta:
 
 
 def _dot_height(value: timedelta, most: float) -> float:
-    """Units from above, by the root of the value, so that short runs beside a long one are still told apart."""
+    """Units from above, by the root of the value, which keeps short runs apart beside a long one."""
     share = math.sqrt(max(value.total_seconds(), 0.0) / most) if most > 0 else 0.0
     return _DOTS_TALL - _DOTS_EDGE - (_DOTS_TALL - 2 * _DOTS_EDGE) * share

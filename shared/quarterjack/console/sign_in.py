@@ -42,12 +42,12 @@ class ConsoleSession(Protocol):
         ...
 
     def end(self, request: Request) -> None:
-        """What signing out does besides removing the cookie from the browser that sends the request."""
+        """Called at sign-out, beside the removal of the browser's cookie."""
         ...
 
 
 class BrowserSession:
-    """An ``Access``: whoever has signed in with the key is the operator of the process, until it ends.
+    """An ``Access``: a person who has signed in with the key is the operator of the process, until it ends.
 
     The cookie holds a word of its own, so that a stolen cookie does not tell the key, and is sent below ``/console`` only: no page makes
     a browser call the API.
@@ -75,7 +75,7 @@ class BrowserSession:
 
 
 class ApiKeySession:
-    """An ``Access``: whoever has signed in with an API key may do what that key says, in any process, until it is revoked.
+    """An ``Access``: a person who has signed in with an API key may do what that key allows, in any process, until it is revoked.
 
     No process keeps sessions, so the cookie is the key itself: a browser shows it to no script and sends it to the console alone.
     """
@@ -96,11 +96,11 @@ class ApiKeySession:
         return key if len(key) <= _LONGEST_KEY and self._keys.holder_of(key) else None
 
     def end(self, request: Request) -> None:
-        """The key stays valid: to revoke it is another act."""
+        """The key stays valid; revoking it is another action."""
 
 
 class EitherSession:
-    """An ``Access``: whoever has signed in with a key of one of two kinds. The page asks for the first kind."""
+    """An ``Access`` for keys of two kinds. The page asks for the first kind."""
 
     def __init__(self, first: ConsoleSession, second: ConsoleSession) -> None:
         self._both = (first, second)
@@ -185,7 +185,7 @@ async def sign_in_now(request: Request) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """End the session, in every browser. Only who has it ends it."""
+    """End the session of the request's cookie, in every browser."""
     check_same_site(request)
     session, root = _session(request), request.scope[ROOT]
     answer = RedirectResponse(f"{root}/sign-in", 303)

@@ -1,4 +1,4 @@
-"""Who sends a request: the actor, and the ways to find out, for ``access=`` of ``create_app``.
+"""The sender of a request, and the ways to find it, for ``access=`` of ``create_app``.
 
 A way is a function from a request to an actor, or to None: a key of the process, API keys, what API Gateway has checked. What the actor may
 do, the SDK checks at each call. An actor that came by an API key or by API Gateway may do only what was granted.
@@ -25,7 +25,7 @@ _Acts = TypeVar("_Acts", Scheduler, Tenants)
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """Who sends a request, as far as ``access`` has found out.
+    """The sender of a request, as ``access`` has found it.
 
     With a ``name`` the server acts for somebody: it needs the grants, too. A ``principal`` acts alone, and needs grants even where
     there are none for anybody. With neither, the server acts for itself.
@@ -43,7 +43,7 @@ class Actor:
         return self.principal or self.name or ""
 
     def acting(self, over: _Acts, reason: str | None, via: Via = Via.API) -> _Acts:
-        """The scheduler, or the tenants, with acts of this actor. Raises InvalidInput."""
+        """The scheduler or the tenants; changes through them are this actor's. Raises InvalidInput."""
         if self.principal is None:
             return over.acting_as(self.name, reason=reason, via=via)
         caller = Caller(actor=self.principal, via=via, reason=checked_reason(reason), is_remote=True, scope=self.scope)
@@ -65,18 +65,18 @@ async def found_by(access: Access, request: Request) -> Actor | None:
 
 
 def bearer_of(request: Request) -> str | None:
-    """What a request has as ``Authorization: Bearer TEXT``, in whatever case; None: it has no such header."""
+    """The text of ``Authorization: Bearer TEXT``, in any case; None: there is no such header."""
     scheme, _, text = request.headers.get("authorization", "").strip().partition(" ")
     return text.strip() if scheme.lower() == "bearer" else None
 
 
 def closed(request: Request) -> Actor | None:  # noqa: ARG001 (an ``Access``)
-    """Nobody is let in: what an application without ``access`` does."""
+    """The default of ``access``: nobody is let in."""
     return None
 
 
 class KeyAccess:
-    """Whoever sends this key, as ``Authorization: Bearer KEY``, is the operator of the process."""
+    """A caller that sends this key, as ``Authorization: Bearer KEY``, is the operator of the process."""
 
     def __init__(self, key: str, actor: Actor | None = None) -> None:
         self._wanted, self._actor = key.encode(), actor or Actor(operator=True)
@@ -88,7 +88,7 @@ class KeyAccess:
 
 
 class ApiKeyAccess:
-    """Whoever sends a valid API key, as ``Authorization: Bearer KEY``, may do what the key says, for the key's tenant.
+    """A caller that sends a valid API key, as ``Authorization: Bearer KEY``, may do what the key allows, for the key's tenant.
 
     ``scheduler`` is one of the installation that has the keys, of any tenant. A key is believed for 5 s after it has been read.
     """
@@ -102,7 +102,7 @@ class ApiKeyAccess:
         return None if given is None else self.holder_of(given)
 
     def holder_of(self, text: str) -> Actor | None:
-        """Whose key a text is; None for what is no valid key. Raises Unavailable if the keys cannot be read."""
+        """The holder of a key; None for a text that is no valid key. Raises Unavailable if the keys cannot be read."""
         key = authenticate(text, self._session.services, self._session.clock())
         if key is None:
             return None
@@ -111,7 +111,7 @@ class ApiKeyAccess:
 
 
 def gateway_access(request: Request) -> Actor | None:
-    """Whoever API Gateway's authoriser let in: by IAM ``iam:<ARN>``, by a JSON Web Token ``oidc:<issuer>/<sub>``.
+    """A caller that API Gateway's authoriser let in: by IAM ``iam:<ARN>``, by a JSON Web Token ``oidc:<issuer>/<sub>``.
 
     It reads the event that the Lambda adapter puts into the ASGI scope, which no request can.
     """

@@ -1,4 +1,4 @@
-"""One request: who sends it, for which tenant, the SDK's scheduler that acts in that name, and the form of the answer."""
+"""One request: its sender, its tenant, the SDK's scheduler that acts in that name, and the form of the answer."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class ApiBody(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     def given(self, *names: str) -> dict[str, Any]:
-        """The fields that the request has, of all or of these names. What it leaves out, the SDK decides."""
+        """The fields that the request has, all or these. The SDK has the defaults of missing ones."""
         return {name: getattr(self, name) for name in self.model_fields_set if not names or name in names}
 
 

@@ -1,4 +1,4 @@
-"""What holds for every request before a route sees it: a bounded JSON body, the right host, no foreign site; headers of every answer.
+"""Checks of every request before its route: a bounded JSON body, the right host, no foreign site; and headers of every answer.
 
 A HEAD is a GET whose answer has no body.
 """
@@ -91,7 +91,7 @@ class Guard:
             )
 
     async def _with_body(self, scope: Scope, receive: Receive) -> Receive:
-        """What receives the body, which is read whole here. Raises RefusedRequest."""
+        """A ``receive`` that returns the body, after it was read completely. Raises RefusedRequest."""
         if scope["method"] in _SAFE:
             return receive
         headers, most = Headers(scope=scope), self._options.max_body

@@ -15,7 +15,7 @@ _CALLERS = 10_000  # that are remembered
 
 @dataclass(frozen=True)
 class TokenResult:
-    """Whether a request is within the limit of its caller, and what is left of that."""
+    """Whether a request is within the limit of its caller, and the rest of the limit."""
 
     taken: bool  # whether this request is within the limit
     left: int  # requests that it may send at once

@@ -1,4 +1,4 @@
-"""Who an Application Load Balancer says a person is, after a sign-in with OpenID Connect. Needs the extra ``oidc``.
+"""The person whom an Application Load Balancer has signed in with OpenID Connect. Needs the extra ``oidc``.
 
 The load balancer signs what it says in the header ``x-amzn-oidc-data``: a JSON Web Token whose base64url is padded, and whose ``signer``,
 ``client``, ``iss`` and ``exp`` are in its own header. PyJWT reads it and checks the signature, which covers the text with its padding; this
@@ -61,9 +61,9 @@ class LoadBalancer:
 
 
 class LoadBalancerAccess:
-    """Whoever signed in at this load balancer is ``oidc:<issuer>/<sub>``, who may do what was granted.
+    """A person who signed in at this load balancer is ``oidc:<issuer>/<sub>``, and may do what was granted.
 
-    Only events of a load balancer are looked at, which no header of a request to another URL can become. ``now``: milliseconds.
+    Only events of a load balancer are read, which no header of a request to another URL can imitate. ``now``: milliseconds.
     """
 
     def __init__(self, load_balancer: LoadBalancer, now: Callable[[], int], fetch: Fetch | None = None) -> None:
@@ -87,7 +87,7 @@ class LoadBalancerAccess:
         return Actor(principal=principal, operator=True)  # the installation's grants say what it may do as one
 
     def claims_of(self, token: str) -> Mapping[str, Any] | None:
-        """What a token says, if this load balancer has signed it and it has not expired; else None. Raises Unavailable."""
+        """The claims of a token that this load balancer has signed and that has not expired; else None. Raises Unavailable."""
         if len(token) > _LONGEST:
             return None
         try:
@@ -108,7 +108,7 @@ class LoadBalancerAccess:
         return isinstance(kid, str) and _UUID.fullmatch(kid) is not None and self._is_ahead(head.get("exp"))
 
     def _hold(self, claims: Mapping[str, Any]) -> bool:
-        """Whether claims, if they repeat issuer and expiry, say what the header must say."""
+        """Whether the issuer and the expiry among the claims, if they are there, are valid."""
         return claims.get("iss", self._of.issuer) == self._of.issuer and (
             "exp" not in claims or self._is_ahead(claims["exp"])
         )
@@ -149,7 +149,7 @@ def _key_in(text: bytes) -> EllipticCurvePublicKey | None:
 
 
 def keys_at(url: str) -> Fetch:
-    """Keys are asked for at an address that their id completes. No redirect is followed; what raises Unavailable may be tried again."""
+    """Fetch keys from this address and their id. No redirect is followed; after Unavailable a fetch may be repeated."""
     pool = urllib3.PoolManager(timeout=_SECONDS, retries=False)
 
     def fetch(kid: str) -> bytes | None:

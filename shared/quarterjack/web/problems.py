@@ -243,7 +243,7 @@ def _invalid(request: Request, problem: RequestValidationError) -> Response:
 
 
 def _fault(faults: Sequence[Mapping[str, Any]]) -> _Answered:
-    """What is wrong with a field: several faults if it may have several types."""
+    """The fault of a field; a field of several types has several faults."""
     fault, name = faults[0], place_of(faults[0])
     if fault["type"] == "missing":
         return _Answered(f"{name}: is missing", {"field": name, "remedy": "give it"})

@@ -69,7 +69,7 @@ SCHEDULE = Shape(Schedule, leave_out=(*_MOVES, *_IN_DEFINITION), name="ScheduleD
 ScheduleDocument: type[BaseModel] = create_model(
     "ScheduleResource",
     __base__=SCHEDULE.model,
-    __doc__="A schedule. What moves by itself is in its status.",
+    __doc__="A schedule. Its fires, runs and incidents are in its status.",
     definition=(
         dict[str, Any],
         Field(description="what PUT takes and PATCH merges", json_schema_extra={**DEFINITION}),
@@ -84,7 +84,7 @@ def schedule_document(schedule: Schedule) -> dict[str, Any]:
 
 
 class ScheduleStatus(BaseModel):
-    """What moves by itself."""
+    """The state of a schedule that changes without a change of its definition."""
 
     state: str
     revision: int
@@ -105,7 +105,7 @@ class Fires(BaseModel):
 
 
 class Count(BaseModel):
-    """How many there were."""
+    """A count."""
 
     count: int
 
@@ -123,22 +123,25 @@ def items_model(of: type[BaseModel]) -> type[BaseModel]:
     return made
 
 
-_LATER = "all that is later was looked at; null: this is the end"
+_LATER = "all later entries were read; null: this is the end"
 RUNS = page_model(
     RUN.model,
-    searched_to=(str | None, Field(description="all runs that ended later were looked at; null: not a search")),
+    searched_to=(str | None, Field(description="all runs that ended later were read; null: not a search")),
 )
 LOG_LINES = page_model(
     LOG_LINE.model,
-    searched_to=(str | None, Field(description="all earlier lines were looked at")),
-    sources=(list[str], Field(description="names of the logs that there are")),
-    missing=(str | None, Field(description="why lines may be missing, and what to do; null: none is known to be")),
+    searched_to=(str | None, Field(description="all earlier lines were read")),
+    sources=(list[str], Field(description="names of the existing logs")),
+    missing=(
+        str | None,
+        Field(description="why lines may be missing, with a remedy; null: none is known to be missing"),
+    ),
 )
 SCHEDULES = page_model(
     LISTED.model,
     searched_name=(
         str | None,
-        Field(description="all schedules up to this name were looked at; null: this is the end"),
+        Field(description="all schedules up to this name were read; null: this is the end"),
     ),
 )
 BACKFILLS = page_model(BACKFILL.model)

@@ -1,4 +1,4 @@
-"""Errors in the words of the HTTP API: the one place that translates what Pydantic and the SDK say to a caller who sends JSON."""
+"""Errors in the words of the HTTP API: the one place that translates messages of Pydantic and the SDK for callers who send JSON."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def place_of(fault: Mapping[str, Any]) -> str:
 
 
 def wanted(fault: Mapping[str, Any]) -> str:
-    """What a field takes, of an error of Pydantic about it."""
+    """The values that a field takes, by an error of Pydantic about it."""
     kind, context = str(fault["type"]), fault.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return _of_pattern(str(context["pattern"]))
@@ -140,12 +140,12 @@ def written(value: object) -> str:
 
 
 def field_of(name: str) -> str:
-    """What a request calls a parameter of the SDK."""
+    """The field or header of a request that stands for a parameter of the SDK."""
     return FIELDS.get(name, name)
 
 
 def text_of(text: str) -> str:
-    """A text of the SDK in these words."""
+    """A message of the SDK in the words of the HTTP API."""
     for phrase, said in PHRASES.items():
         text = text.replace(phrase, said)
     return _TRUE.sub(r'give "\1": true', _CALL.sub(_route, text))
@@ -158,7 +158,7 @@ def _route(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """What an error that is not about an invalid argument says: ``name='x': there is none; choose another``."""
+    """The parts of an error that is not InvalidInput: ``name='x': there is none; choose another``."""
 
     field: str | None
     value: str | None

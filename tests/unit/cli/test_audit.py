@@ -33,7 +33,7 @@ def test_who_did_what_is_listed_newest_first(said: Say) -> None:
     assert "pause" not in text
     nobody = said("audit", "list", "--actor", "bob")
     assert (nobody.code, nobody.out) == (0, "")
-    assert "no act matches" in nobody.err
+    assert "no audit entry matches" in nobody.err
     assert said("--json", "schedules", "describe", "daily").json[0]["revisions"][0]["actor"] == "app:alice@acme"
 
 
@@ -54,7 +54,7 @@ def test_the_cursor_that_is_printed_continues_with_the_same_words(said: Say) -> 
 def test_it_verifies_and_says_what_it_found(said: Say, local_settings: Settings) -> None:
     said("schedules", "create", *DAILY)
     fine = said("audit", "verify")
-    assert (fine.code, fine.out) == (0, "1 lines on 1 days, 0 closes, 0 of them anchored: no problems\n")
+    assert (fine.code, fine.out) == (0, "1 entries on 1 days, 0 closes, 0 of them anchored: no problems\n")
     row = line_row(a_line("default/daily", at=system_clock())) | {"actor": "app:mallory"}
     services: object = connect(local_settings).audit
     vars(services)["_tables"].write("tamper", RowWrite(table=AUDIT, row=row, kind="put"))

@@ -24,7 +24,7 @@ def test_for_people_and_for_programs(said: Say) -> None:
     assert shown.code == 0
     *_, last = shown.out.splitlines()
     counts = Counter(one["verdict"] for one in found)
-    assert last == f"{counts['ok']} ok, {counts['warn']} to look at, 0 wrong"
+    assert last == f"{counts['ok']} checks passed, {counts['warn']} warnings, 0 problems"
 
 
 @pytest.mark.cloud

@@ -21,7 +21,7 @@ def test_hours_with_bars_and_the_schedules_that_fire(said: Say) -> None:
         0
     ]
     assert lines[0].count("█") == 40 > lines[1].count("█") > 0
-    assert "13 fires of 2 schedules; 2 were looked at" in found.err
+    assert "13 fires of 2 schedules; 2 were read" in found.err
     listed = said("forecast", "--schedules", "--tag", "team=a").out
     assert "early" in listed
     assert "often" not in listed

@@ -31,7 +31,7 @@ def test_a_key_is_printed_once_listed_and_revoked(said: Say) -> None:
     refused = said("keys", "revoke", "crm.1")
     assert refused.code == 8
     assert "Revoke key crm.1 of tenant default" in refused.err
-    assert said("keys", "revoke", "crm.1", "--yes").out == "revoked; from 5 s on no process takes it\n"
+    assert said("keys", "revoke", "crm.1", "--yes").out == "revoked; after 5 s no process accepts it\n"
     assert said("--json", "keys", "revoke", "crm.2", "--yes").json == [{"revoked": "crm.2"}]
     assert [key["id"] for key in said("--json", "keys", "list").json] == []
 

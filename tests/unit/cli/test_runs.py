@@ -290,7 +290,7 @@ class TestLogs:
         run = owner.submit("good", delay=60)
         assert "QUARTERJACK_LOG_GROUPS" in said("runs", "logs", run.id).err
         assert said("runs", "logs", run.id, "--folder", str(tmp_path / "nowhere")).code == 6
-        assert "nothing was logged" in said("runs", "logs", run.id, "--folder", str(tmp_path)).err
+        assert "no log line of the run was found" in said("runs", "logs", run.id, "--folder", str(tmp_path)).err
 
 
 def test_a_run_of_a_backfill_is_not_late(said: Say, work: Callable[[], None]) -> None:

@@ -40,7 +40,7 @@ def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings:
     run_batch(replace(worker, report=keeper.count), receive(worker, deliveries))
     keeper.begin(worker.heartbeat, name="w1")
     keeper.end()
-    assert "no worker matches; those that have left in order are listed with --stopped" in said("workers", "list").err
+    assert "no worker matches; --stopped includes workers that have stopped" in said("workers", "list").err
     (shown,) = said("--json", "workers", "list", "--stopped", "--all-tenants", "--job", "note").json
     assert (shown["name"], shown["state"], shown["jobs"], shown["queues"]) == (
         "w1",

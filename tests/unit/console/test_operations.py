@@ -75,11 +75,11 @@ def test_a_queue_is_shown_with_its_depth_its_workers_and_why_it_is_held() -> Non
     assert "default" in page
     assert "held back</strong>" not in page
     browser.scheduler.submit("greet", {"to": "Ada"})
-    assert "Nobody receives from default" in browser.get("queues")
+    assert "No worker serves default" in browser.get("queues")
     worker(browser)
     hold(browser)
     page = browser.get("queues")
-    assert "Nobody receives from default" not in page
+    assert "No worker serves default" not in page
     assert "default is held back</strong> since" in page
     assert "too many messages wait in it" in page
     assert "?queue=default" in page
@@ -201,9 +201,9 @@ def test_the_audit_says_who_paused_the_nightly_export_and_why() -> None:
     for words in ("app:bob@acme", "too &lt;slow&gt;", "revision 1", "schedule/nightly"):
         assert words in page
     assert "bob@acme" not in browser.get("audit?act=create")
-    assert "No act found" in browser.get("audit?actor=eve")
+    assert "No entry found" in browser.get("audit?actor=eve")
     assert "is not known" in browser.get("audit?act=nothing", status=422)
-    assert "No act found" in browser.get("audit?of=installation")
+    assert "No entry found" in browser.get("audit?of=installation")
 
 
 @pytest.mark.parametrize("path", ["audit?days=2", "audit?of=mine", "audit?since=soon", "audit?run=!"])
@@ -226,8 +226,8 @@ def test_the_audit_is_listed_in_pages() -> None:
 def test_the_audit_is_verified() -> None:
     browser = Browser()
     browser.scheduler.create_schedule("a", "greet", "0 * * * *", payload={"to": "Ada"})
-    assert "As it was written" not in browser.get("audit/verify")
-    assert "As it was written" in browser.get("audit/verify?days=7")
+    assert "Unchanged." not in browser.get("audit/verify")
+    assert "Unchanged." in browser.get("audit/verify?days=7")
     browser.get("audit/verify?days=2", status=422)
     browser.get("audit/verify?days=7&upto=yesterday", status=422)
 
@@ -243,7 +243,7 @@ def test_the_audit_is_verified_so_many_entries_at_a_time(monkeypatch: pytest.Mon
     browser.harness.clock.advance(timedelta(days=1))
     browser.scheduler.pause_schedule("a")
     page, told = browser.get("audit/verify?days=7"), 0
-    assert "As it was written" in page
+    assert "Unchanged." in page
     while links := re.findall(r'href="([^"]*upto=[^"]*)"', page):
         page = browser.get(unescape(links[0]).split("/t/default/")[-1])
         told += "quarterjack audit verify --day" in page
@@ -256,4 +256,4 @@ def test_an_empty_installation_says_what_to_do_next() -> None:
     browser.harness = type(browser.harness)(Registry(), at=NOON)
     empty = Browser(scheduler=browser.harness.scheduler)
     assert "quarterjack worker --jobs" in empty.get("jobs")
-    assert "No act found" in empty.get("audit")
+    assert "No entry found" in empty.get("audit")

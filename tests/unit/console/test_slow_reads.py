@@ -113,7 +113,7 @@ def test_a_search_that_finds_nothing_says_how_far_it_has_looked(slow: Scheduler)
     assert "Searched back to" in text
 
 
-NONE = ("No run found", "No dead run", "No schedule yet", "Nothing matches", "No act found", "No backfill yet")
+NONE = ("No run found", "No dead run", "No schedule yet", "Nothing matches", "No entry found", "No backfill yet")
 
 
 def test_no_page_says_none_of_what_is_there(slow: Scheduler) -> None:

@@ -22,7 +22,7 @@ from quarterjack.errors import InvalidInput
 app = typer.Typer()
 
 Installation = Annotated[
-    bool, typer.Option("--installation", help="Of the installation's own profile, instead of the tenant.")
+    bool, typer.Option("--installation", help="Entries of the installation instead of the tenant.")
 ]
 _LISTED = (
     Column("at"),
@@ -41,7 +41,7 @@ _LISTED = (
 def root(
     context: typer.Context,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     embedded_metrics: Annotated[
         bool,
         typer.Option(
@@ -50,7 +50,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Show who did what (list); check that nobody changed the record of it (verify). Alone: check the live data once and repair it."""
+    """List and verify audit entries. Without a subcommand: check the live data once and repair violations."""
     shell: Shell = context.obj
     context.obj = shell = replace(shell, as_json=shell.as_json or as_json)
     if context.invoked_subcommand is None:
@@ -64,26 +64,24 @@ def root(
 
 
 @app.command("list")
-@matching("no act matches; without --since only those of the last 30 days are looked at")
+@matching("no audit entry matches; without --since only the last 30 days are searched")
 def list_(
     shell: Shell,
-    schedule: Annotated[str | None, typer.Option(help="Only acts on this schedule and its runs.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Only entries about this schedule and its runs.")] = None,
     actor: Annotated[
-        str | None, typer.Option(help="Only acts of this one: alice@acme, system:ticker, iam:arn:…")
+        str | None, typer.Option(help="Only entries of this actor: alice@acme, system:ticker, iam:arn:…")
     ] = None,
-    act: Annotated[str | None, typer.Option(help="Only acts of this kind: create, pause, trigger, cancel …")] = None,
-    run_id: Annotated[str | None, typer.Option("--run", help="Only acts on this run.")] = None,
-    call: Annotated[str | None, typer.Option(help="Only the acts of this call, such as a bulk call.")] = None,
-    since: Annotated[
-        datetime | None, PAST, typer.Option(help="From this time on, e.g. -3d. Default: 30 days ago.")
-    ] = None,
-    until: Annotated[datetime | None, PAST, typer.Option(help="Up to this time. Default: now.")] = None,
+    act: Annotated[str | None, typer.Option(help="Only entries of this kind: create, pause, trigger, cancel …")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="Only entries about this run.")] = None,
+    call: Annotated[str | None, typer.Option(help="Only entries of this call, such as a bulk call.")] = None,
+    since: Annotated[datetime | None, PAST, typer.Option(help="Earliest time, e.g. -3d. Default: 30 days ago.")] = None,
+    until: Annotated[datetime | None, PAST, typer.Option(help="Latest time. Default: now.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
     *,
     installation: Installation = False,
 ) -> None:
-    """List who did what, newest first."""
+    """List audit entries, newest first."""
     page = shell.scheduler.audit(
         schedule=schedule,
         actor=actor,
@@ -102,15 +100,13 @@ def list_(
 @app.command()
 def verify(
     shell: Shell,
-    day: Annotated[str | None, typer.Option(help="This day alone (UTC), e.g. yesterday, -3d, 2026-12-24.")] = None,
-    since: Annotated[
-        datetime | None, PAST, typer.Option(help="From this time on, e.g. -3d. Default: 30 days ago.")
-    ] = None,
-    until: Annotated[datetime | None, PAST, typer.Option(help="Up to this time. Default: now.")] = None,
+    day: Annotated[str | None, typer.Option(help="Only this day (UTC), e.g. yesterday, -3d, 2026-12-24.")] = None,
+    since: Annotated[datetime | None, PAST, typer.Option(help="Earliest time, e.g. -3d. Default: 30 days ago.")] = None,
+    until: Annotated[datetime | None, PAST, typer.Option(help="Latest time. Default: now.")] = None,
     *,
     installation: Installation = False,
 ) -> None:
-    """Check that no line was changed, removed or added, and that every day is closed. The exit code is 1 if something is wrong."""
+    """Check that no audit entry was changed, removed or added, and that every day is closed. The exit code is 1 if there is a problem."""
     on = None if day is None else _date(day)
     verdict = shell.scheduler.verify_audit(day=on, since=since, until=until, installation=installation)
     if shell.as_json:
@@ -121,7 +117,7 @@ def verify(
             shell.say(f"{problem.kind}  {where}  {problem.text}", style="red")
         erased = f", {verdict.erased} of them erased" if verdict.erased else ""
         shell.say(
-            f"{verdict.lines} lines{erased} on {verdict.days} days, {verdict.closes} closes, {verdict.anchored} of them anchored: "
+            f"{verdict.lines} entries{erased} on {verdict.days} days, {verdict.closes} closes, {verdict.anchored} of them anchored: "
             f"{len(verdict.problems) or 'no'} problem{'' if len(verdict.problems) == 1 else 's'}"
         )
     if verdict.problems:

@@ -23,14 +23,16 @@ _wait = threading.Event().wait
 def erase(
     shell: Shell,
     tenant: Annotated[str, typer.Argument(metavar="TENANT", help="Name of the tenant.")],
-    confirm: Annotated[str | None, typer.Option(metavar="TENANT", help="The same name again, to erase it.")] = None,
+    confirm: Annotated[str | None, typer.Option(metavar="TENANT", help="Confirmation: the same name again.")] = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be removed, and write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the data that would be removed, and write nothing.")
+    ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Go through a tenant anew that was erased, for what has come since.")
+        bool, typer.Option("--again", help="Erase a tenant again, with what was stored after it was erased.")
     ] = False,
 ) -> None:
-    """Remove everything of a tenant for good, and print the certificate. It takes 16 minutes at least, and may be stopped and repeated."""
+    """Remove all data of a tenant for good, and print the certificate. It takes at least 16 minutes, and may be stopped and repeated."""
     tenants = shell.tenants
     if not dry_run and confirm is not None and confirm != tenant:
         raise InvalidInput("--confirm", confirm, "is not the name of the tenant", f"give --confirm {tenant}")

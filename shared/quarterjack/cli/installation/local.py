@@ -26,30 +26,34 @@ def local(
         float | None, Duration(least=1), typer.Option("--for", help="End after this time, e.g. 5m.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Keep the state in this directory, written every second or so.")
+        Path | None, typer.Option(file_okay=False, help="Directory for the state, written about every second.")
     ] = None,
-    jobs: Annotated[list[str] | None, typer.Option(help="A package with your own jobs; may be repeated.")] = None,
+    jobs: Annotated[list[str] | None, typer.Option(help="Package with your own jobs. Repeatable.")] = None,
     *,
-    examples: Annotated[bool, typer.Option(help="Schedule the examples.")] = True,
-    tickers: Annotated[int, typer.Option(min=1, max=8, help="Ticker processes.")] = 1,
-    workers: Annotated[int, typer.Option(min=1, max=32, help="Worker processes.")] = 2,
+    examples: Annotated[bool, typer.Option(help="Create the example schedules.")] = True,
+    tickers: Annotated[int, typer.Option(min=1, max=8, help="Number of ticker processes.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=32, help="Number of worker processes.")] = 2,
     env: Annotated[
         bool,
-        typer.Option("--env", help="Print the variables of the installation that runs already, for eval, and end."),
+        typer.Option("--env", help="Print the environment variables of the running installation, for eval, and end."),
     ] = False,
     serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the HTTP API and the console.")] = True,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Of both, on loopback. Default: 8642, or any free one if that is taken."),
+        typer.Option(
+            min=0,
+            max=65_535,
+            help="Loopback port of the API and the console. Default: 8642, or a free one if that is taken.",
+        ),
     ] = None,
 ) -> None:
-    """Run everything on this machine: an embedded cloud, a ticker, workers, the API and the console, and examples to watch.
+    """Run everything on this machine: an embedded cloud, a ticker, workers, the API, the console, and example schedules.
 
     Ends at Ctrl-C, or after --for, with a summary. The exit code is 1 if a fire was missing or double, 5 if the cloud died, or a
     process three times within a minute, and 130 after Ctrl-C during the start.
 
-    With --data the next start goes on from there, with the same keys. If the cloud is killed, at most the acts of its last seconds are
-    lost.
+    With --data the next start continues with that state and the same keys. If the cloud is killed, at most the changes of its last
+    seconds are lost.
     """
     if env:
         _show_variables(shell)
@@ -100,12 +104,12 @@ def _show_variables(shell: Shell) -> None:
 
 def serve(
     shell: Shell,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="On loopback; 0: any free one.")] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Loopback port; 0: a free one.")] = PORT,
 ) -> None:
     """Serve the HTTP API and the console on this machine alone, with your AWS credentials. Prints a key for this start.
 
-    It listens on 127.0.0.1. Who sends the printed key as `Authorization: Bearer KEY`, or signs in with it at `/console`, may do what your
-    IAM identity and its grants allow. Who sends an API key of a tenant (`quarterjack keys create`) may do what that key says.
+    It listens on 127.0.0.1. The printed key, sent as `Authorization: Bearer KEY` or typed at `/console`, allows what your IAM identity
+    and its grants allow. An API key of a tenant (`quarterjack keys create`) allows what that key says.
     """
     try:
         from quarterjack.console.serving import front_door, server_of  # noqa: PLC0415 (it loads FastAPI, which the other commands do not need)

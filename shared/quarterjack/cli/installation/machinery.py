@@ -80,7 +80,7 @@ _STRIPES = (
 def doctor(
     shell: Shell,
     jobs: Annotated[
-        list[str] | None, typer.Option(help="A package whose jobs should be importable here; may be repeated.")
+        list[str] | None, typer.Option(help="Package whose jobs must be importable here. Repeatable.")
     ] = None,
     sample: Annotated[int, typer.Option(min=1, max=1000, help="Number of schedules whose chains are checked.")] = 50,
 ) -> None:
@@ -104,7 +104,7 @@ def doctor(
         if finding.remedy is not None:
             shell.say(f"{'':<20}→ {shell.words.text(finding.remedy)}")
     if not shell.as_json:
-        shell.say(f"{seen[Severity.OK]} ok, {seen[Severity.WARN]} to look at, {seen[Severity.FAIL]} wrong")
+        shell.say(f"{seen[Severity.OK]} checks passed, {seen[Severity.WARN]} warnings, {seen[Severity.FAIL]} problems")
     if seen[Severity.FAIL]:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -113,7 +113,7 @@ def doctor(
 @matching("no job matches, or no worker has published its jobs yet: start one, or send a Lambda worker its first run")
 def list_jobs(
     shell: Shell,
-    prefix: Annotated[str, typer.Argument(help="Only names that begin so.")] = "",
+    prefix: Annotated[str, typer.Argument(help="Prefix of the names.")] = "",
 ) -> None:
     """List the jobs that workers know, with their queues and policies; with --json also the schemas of their payloads.
 
@@ -133,9 +133,9 @@ def publish(
     shell: Shell,
     packages: Annotated[list[str], typer.Argument(help="Packages with jobs, as the workers load them.")],
 ) -> None:
-    """Publish the jobs of packages as a worker does when it starts: for Lambda workers, which do so after their first batch only.
+    """Publish the jobs of packages, as a worker does at its start. Lambda workers publish theirs only after their first batch.
 
-    Call it when they are deployed, by a role that may schedule for all tenants. It writes nothing that is known already.
+    Call it after a deployment, with a role that may schedule for all tenants. Jobs that are published already are not written again.
     """
     from quarterjack.clock import system_clock  # noqa: PLC0415 (`jobs list` needs none of these)
     from quarterjack.daemon.worker_record import catalogue_of  # noqa: PLC0415
@@ -149,20 +149,18 @@ def publish(
 
 
 @workers.command("list")
-@matching("no worker matches; those that have left in order are listed with --stopped")
+@matching("no worker matches; --stopped includes workers that have stopped")
 def list_workers(
     shell: Shell,
-    queue: Annotated[str | None, typer.Option(help="Only those that receive from this queue.")] = None,
-    job: Annotated[str | None, typer.Option(help="Only those that know this job.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only workers that serve this queue.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only workers that know this job.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
     *,
-    stopped: Annotated[
-        bool, typer.Option("--stopped", help="Those that have left in order within a day, too.")
-    ] = False,
+    stopped: Annotated[bool, typer.Option("--stopped", help="Include workers that stopped in the last day.")] = False,
     all_tenants: AllTenants = False,
 ) -> None:
-    """List the workers with their runs at hand, and the jobs of messages that they gave back because they do not know them.
+    """List the workers with their present runs, and the unknown jobs whose messages they gave back.
 
     A worker that vanished is shown for a day.
     """

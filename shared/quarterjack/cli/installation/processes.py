@@ -45,30 +45,30 @@ EmbeddedMetrics = Annotated[
 def worker(
     shell: Shell,
     jobs: Annotated[
-        list[str] | None, typer.Option(help="A package with jobs; may be repeated. Default: QUARTERJACK_JOBS.")
+        list[str] | None, typer.Option(help="Package with jobs. Repeatable. Default: QUARTERJACK_JOBS.")
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option(help="The declared queue to serve. Default: QUARTERJACK_WORK_QUEUE, or the default queue."),
+        typer.Option(help="Declared queue to serve. Default: QUARTERJACK_WORK_QUEUE, or the default queue."),
     ] = None,
     concurrency: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=1000,
-            help="Maximum number of concurrent runs, in threads. Default: what the queue declares, or 10.",
+            help="Maximum number of concurrent runs, in threads. Default: the queue's declared number, or 10.",
         ),
     ] = None,
     grace: Annotated[
         float,
         Duration(least=0),
-        typer.Option(help="Time for running attempts after SIGTERM; then their runs are released."),
+        typer.Option(help="Time for running attempts after SIGTERM, after which their runs are released."),
     ] = 10.0,
     max_memory: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Resident memory in MB beyond which the worker finishes as after SIGTERM and starts anew. Default: no limit.",
+            help="Resident memory in MB beyond which the worker ends as after SIGTERM and restarts. Default: no limit.",
         ),
     ] = None,
     *,
@@ -83,7 +83,7 @@ def worker(
         str | None,
         typer.Option(
             metavar="PORT",
-            help="Serve /healthz, /readyz and /metrics at this port of loopback, or at an address: 0.0.0.0:8080.",
+            help="Loopback port, or address as 0.0.0.0:8080, of /healthz, /readyz and /metrics.",
         ),
     ] = None,
     embedded_metrics: EmbeddedMetrics = False,

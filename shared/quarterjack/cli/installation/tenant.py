@@ -45,12 +45,14 @@ _KEYS = (
 
 def freeze(
     shell: Shell,
-    until: Annotated[datetime, COMING, typer.Argument(help="E.g. 2h, 'tomorrow 09:00', or 2026-12-24T18:00:00Z.")],
+    until: Annotated[
+        datetime, COMING, typer.Argument(help="End of the freeze, e.g. 2h, 'tomorrow 09:00', or 2026-12-24T18:00:00Z.")
+    ],
     reason: Reason = None,
     *,
     yes: Yes = False,
 ) -> None:
-    """Start no run of the tenant until this time. Running attempts continue; due runs start afterwards."""
+    """Start no run of the tenant until a time. Running attempts continue; due runs start afterwards."""
     shell.confirm(f"Stop all starts of tenant {shell.settings.tenant} until {text_of(until)}", yes=yes)
     shell.scheduler.freeze(until, reason=reason)
     frozen(shell)
@@ -82,7 +84,7 @@ def list_secrets(shell: Shell) -> None:
 
 @secrets.command("set")
 def set_secret(shell: Shell, name: SecretName) -> None:
-    """Store a secret, or its new value. It is asked for, or read from standard input: secrets set crm-token < token.txt."""
+    """Store a secret, or its new value. The value is asked for, or read from standard input: secrets set crm-token < token.txt."""
     shell.tenants.set_secret(shell.settings.tenant, name, _value(shell))
     shell.answer(
         {"secret": name, "tenant": shell.settings.tenant},
@@ -92,7 +94,7 @@ def set_secret(shell: Shell, name: SecretName) -> None:
 
 @secrets.command("delete")
 def delete_secret(shell: Shell, name: SecretName, *, yes: Yes = False) -> None:
-    """Delete a secret: runs that look it up fail."""
+    """Delete a secret. Runs that read it fail."""
     shell.confirm(f"Delete secret {name} of tenant {shell.settings.tenant}", yes=yes)
     shell.tenants.delete_secret(shell.settings.tenant, name)
     shell.answer({"deleted": name}, "deleted")
@@ -118,11 +120,11 @@ def list_breakers(shell: Shell) -> None:
 @breakers.command()
 def reset(
     shell: Shell,
-    job: Annotated[str | None, typer.Argument(help="Its job as it is listed. Default: all of the tenant.")] = None,
+    job: Annotated[str | None, typer.Argument(help="Job of the breaker. Default: all breakers of the tenant.")] = None,
     *,
     yes: Yes = False,
 ) -> None:
-    """Close a breaker: what waits starts within three minutes. It opens again if the job still fails."""
+    """Close a breaker: waiting runs start within three minutes. It opens again if the job still fails."""
     tenant = shell.scheduler.tenant
     shell.confirm(f"Close {'all breakers' if job is None else f'the breaker of {job}'} of tenant {tenant}", yes=yes)
     closed = list(shell.tenants.reset_breaker(tenant, job))
@@ -133,15 +135,16 @@ def reset(
 def create(
     shell: Shell,
     name: Annotated[
-        str, typer.Argument(help="Name of the program that uses it, e.g. crm: the actor in the audit is key:crm.")
+        str,
+        typer.Argument(help="Name of the program that uses the key, e.g. crm. Its actor in the audit log is key:crm."),
     ],
     can: Can,
     jobs: GrantedJobs = None,
     expires: Annotated[
-        datetime | None, COMING, typer.Option(help="When it ends, e.g. 90d, or 2027-12-24T18:00:00Z. Default: never.")
+        datetime | None, COMING, typer.Option(help="Expiry, e.g. 90d, or 2027-12-24T18:00:00Z. Default: none.")
     ] = None,
 ) -> None:
-    """Make a key, and print it once: only its hash is stored. A name may have two valid keys, so that one can replace the other."""
+    """Create a key, and print it once: only its hash is stored. A name may have two valid keys, so that one can replace the other."""
     made = shell.tenants.create_key(shell.scheduler.tenant, name, can, jobs=jobs or ("*",), expires_at=expires)
     if shell.as_json:
         print_json({"text": made.text, "key": values(made.key)})
@@ -162,11 +165,11 @@ def list_keys(shell: Shell) -> None:
 @keys.command()
 def revoke(
     shell: Shell,
-    key: Annotated[str, typer.Argument(help="Its id as it is listed, e.g. crm.1.")],
+    key: Annotated[str, typer.Argument(help="Id of the key, e.g. crm.1.")],
     *,
     yes: Yes = False,
 ) -> None:
-    """Revoke a key: from 5 s on no process takes it."""
+    """Revoke a key. After 5 s no process accepts it."""
     shell.confirm(f"Revoke key {key} of tenant {shell.scheduler.tenant}", yes=yes)
     shell.tenants.revoke_key(shell.scheduler.tenant, key)
-    shell.answer({"revoked": key}, "revoked; from 5 s on no process takes it")
+    shell.answer({"revoked": key}, "revoked; after 5 s no process accepts it")

@@ -21,26 +21,25 @@ TenantName = Annotated[
     str,
     typer.Argument(
         metavar="TENANT",
-        help=f"Name of the tenant; '~gold': the tier gold; '{INSTALLATION}': the defaults and grants of all.",
+        help=f"Name of the tenant, '~gold' for the tier gold, or '{INSTALLATION}' for the defaults and grants of all tenants.",
     ),
 ]
 OneTenant = Annotated[str, typer.Argument(metavar="TENANT", help="Name of the tenant.")]
 Jobs = Annotated[list[str] | None, typer.Option(help="Name or pattern of a job, e.g. 'report.*'. Repeatable.")]
-TierOf = Annotated[
-    str | None, typer.Option(help="Tier whose jobs, queue and limits count where it has none of its own.")
-]
-QueueOf = Annotated[str | None, typer.Option(help="Queue of runs for which neither job nor caller names one.")]
-Description = Annotated[str | None, typer.Option(help="Text for people: whose it is.")]
+TierOf = Annotated[str | None, typer.Option(help="Tier whose jobs, queue and limits apply where the profile has none.")]
+QueueOf = Annotated[str | None, typer.Option(help="Default queue, for runs without a queue of their job or caller.")]
+Description = Annotated[str | None, typer.Option(help="Description, e.g. the tenant's owner.")]
 Limit = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME=NUMBER", help="One limit, e.g. runs_per_second=10; 'default': the installation's. Repeatable."
+        metavar="NAME=NUMBER",
+        help="A limit, e.g. runs_per_second=10. 'default' restores the installation's. Repeatable.",
     ),
 ]
 To = Annotated[
     str,
     typer.Option(
-        metavar="PRINCIPAL", help="As the audit shows it, or a pattern: app:alice@acme, 'iam:arn:aws:…:role/*'."
+        metavar="PRINCIPAL", help="Principal or pattern, as in the audit log: app:alice@acme, 'iam:arn:aws:…:role/*'."
     ),
 ]
 
@@ -59,7 +58,7 @@ _COLUMNS = (
 @app.command("list")
 @matching("no tenant has a profile: each may run all jobs")
 def list_(shell: Shell) -> None:
-    """List the tenants that have a profile, and the defaults of those that have none."""
+    """List the profiles of tenants and tiers, and the installation's defaults."""
     found = shell.tenants.list()
     shell.list(found, _COLUMNS)
     shell.matched(len(found))
@@ -75,9 +74,9 @@ def show(shell: Shell, tenant: TenantName) -> None:
 def figures(
     shell: Shell,
     tenant: OneTenant,
-    minutes: Annotated[int, typer.Option(help="The last minutes, at most 60.")] = 5,
+    minutes: Annotated[int, typer.Option(help="Length of the span in minutes, at most 60.")] = 5,
 ) -> None:
-    """Show what a tenant does and has left: rate, lateness, failures, backlog, limits."""
+    """Show a tenant's rate, lateness, failures and backlog, and the rest of its limits."""
     shell.show(shell.tenants.figures(tenant, minutes=minutes))
 
 
@@ -91,7 +90,7 @@ def create(
     description: Description = None,
     limit: Limit = None,
 ) -> None:
-    """Give a tenant a profile. Without --jobs it may run those of the installation, or all."""
+    """Create the profile of a tenant. Without --jobs it may run the installation's jobs, or all."""
     limits = typed_limits(limit or ())
     _show(
         shell, shell.tenants.create(tenant, jobs=jobs, tier=tier, queue=queue, description=description, limits=limits)
@@ -107,19 +106,25 @@ def set_(
     queue: QueueOf = None,
     description: Description = None,
     limit: Limit = None,
-    add_job: Annotated[list[str] | None, typer.Option(help="One more job that it may run. Repeatable.")] = None,
-    remove_job: Annotated[list[str] | None, typer.Option(help="One job less, as it is listed. Repeatable.")] = None,
-    expected_version: Annotated[int | None, typer.Option(help="Refuse if the profile has another version.")] = None,
+    add_job: Annotated[list[str] | None, typer.Option(help="Add a job to the allow-list. Repeatable.")] = None,
+    remove_job: Annotated[list[str] | None, typer.Option(help="Remove a job from the allow-list. Repeatable.")] = None,
+    expected_version: Annotated[
+        int | None, typer.Option(help="Refuse the change if the profile has another version.")
+    ] = None,
     *,
     default_jobs: Annotated[
-        bool, typer.Option("--default-jobs", help="The jobs of the installation, or all, instead of a list.")
+        bool, typer.Option("--default-jobs", help="Remove the allow-list: the installation's applies, or all jobs.")
     ] = False,
-    no_jobs: Annotated[bool, typer.Option("--no-jobs", help="It may run no job at all.")] = False,
-    no_tier: Annotated[bool, typer.Option("--no-tier", help="It is of no tier.")] = False,
-    default_queue: Annotated[bool, typer.Option("--default-queue", help="The queue of the installation.")] = False,
+    no_jobs: Annotated[
+        bool, typer.Option("--no-jobs", help="Empty the allow-list: the tenant may run no job.")
+    ] = False,
+    no_tier: Annotated[bool, typer.Option("--no-tier", help="Remove the tenant's tier.")] = False,
+    default_queue: Annotated[
+        bool, typer.Option("--default-queue", help="Remove the tenant's queue: the installation's applies.")
+    ] = False,
     no_description: Annotated[bool, typer.Option("--no-description", help="Remove the description.")] = False,
 ) -> None:
-    """Change the given parts of a tenant's profile; a tenant without one gets one. All processes follow within 5 s."""
+    """Change a tenant's profile; options that are left out stay. A missing profile is created. It takes effect within 5 s."""
     _one_of("jobs", jobs=jobs, default_jobs=default_jobs, no_jobs=no_jobs)
     _one_of("tier", tier=tier, no_tier=no_tier)
     _one_of("queue", queue=queue, default_queue=default_queue)
@@ -153,14 +158,14 @@ def suspend(
     *,
     yes: Yes = False,
 ) -> None:
-    """Accept no work of a tenant and start none, until it is resumed. Nothing is lost; running attempts continue."""
+    """Accept and start no work of a tenant until it is resumed. Running attempts continue; waiting runs are kept."""
     shell.confirm(f"Stop all work of tenant {tenant}", yes=yes)
     _show(shell, shell.tenants.suspend(tenant, reason=reason))
 
 
 @app.command()
 def resume(shell: Shell, tenant: OneTenant) -> None:
-    """End the suspension of a tenant: runs that waited start within five minutes."""
+    """End the suspension of a tenant. Waiting runs start within five minutes."""
     _show(shell, shell.tenants.resume(tenant))
 
 
@@ -172,7 +177,7 @@ def grant(
     can: Can,
     jobs: GrantedJobs = None,
 ) -> None:
-    """Let a principal do something for a tenant. From the first grant on, whoever has none may do nothing there."""
+    """Grant a principal roles or verbs for a tenant. After the first grant, principals without a grant may do nothing there."""
     _show(shell, shell.tenants.grant(tenant, to, can, **({"jobs": jobs} if jobs else {})))
 
 
@@ -186,7 +191,7 @@ def revoke(
         list[str] | None, typer.Option(help="Only grants with exactly these jobs. Repeatable. Default: all.")
     ] = None,
 ) -> None:
-    """Take grants of a principal away. It is named as it was when they were given, patterns included."""
+    """Revoke grants of a principal. Name it exactly as it was granted, patterns included."""
     _show(shell, shell.tenants.revoke(tenant, to, can=can or None, jobs=jobs or None))
 
 

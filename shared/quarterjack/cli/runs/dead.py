@@ -35,14 +35,14 @@ _COLUMNS_REDRIVEN = (*_ENDED, Column("id"), Column("redriven_as", drop=2))
 
 
 @app.command("list")
-@matching("no dead run matches; without --since only those of the last 24 hours are looked at")
+@matching("no dead run matches; without --since only the last 24 hours are searched")
 @with_dead_filters
 def list_(
     shell: Shell,
     limit: Limit = 100,
     cursor: Cursor = None,
     *,
-    include_redriven: Annotated[bool, typer.Option("--include-redriven", help="Redriven runs, too.")] = False,
+    include_redriven: Annotated[bool, typer.Option("--include-redriven", help="Include redriven runs.")] = False,
     **conditions: Any,
 ) -> None:
     """List the runs of all jobs that failed for good, newest first."""
@@ -51,24 +51,24 @@ def list_(
 
 
 @app.command()
-@matching("no dead run matches; without --since only those of the last 24 hours are looked at")
+@matching("no dead run matches; without --since only the last 24 hours are searched")
 @with_dead_filters
 def redrive(
     shell: Shell,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="One run; or give some of the filter options.")
+        str | None, typer.Argument(metavar="RUN", help="Id of one run. Without it, give filter options.")
     ] = None,
     payload: Payload = None,
     rate: Annotated[float, typer.Option(help="Maximum number of runs per second.")] = 50.0,
     limit: Annotated[int | None, typer.Option(help="Maximum number of runs.")] = None,
     *,
     allow_repeat: Annotated[
-        bool, typer.Option("--allow-repeat", help="LOST runs, too: such a run may have done its work.")
+        bool, typer.Option("--allow-repeat", help="Include LOST runs, which may have done their work.")
     ] = False,
     dry_run: DryRun = False,
     **conditions: Any,
 ) -> None:
-    """Repeat dead runs, each once; Ctrl-C ends it between two runs, and the same command continues."""
+    """Repeat dead runs, each once. Ctrl-C ends it between two runs; the same command continues."""
     conditions |= {"allow_repeat": allow_repeat, "dry_run": dry_run, "rate": rate, "limit": limit}
     conditions |= payload_of(payload)
     with stop_on_signals() as stop, shell.progress("redriving") as advance:
@@ -93,7 +93,7 @@ def redrive(
 def purge(
     shell: Shell,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="One run; or give some of the filter options.")
+        str | None, typer.Argument(metavar="RUN", help="Id of one run. Without it, give filter options.")
     ] = None,
     *,
     dry_run: DryRun = False,
@@ -126,9 +126,9 @@ def resend(
     all_tenants: AllTenants = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Send waiting runs to the work queues again, after a queue was purged, deleted or made anew.
+    """Send waiting runs to the work queues again, after a queue was purged, deleted or recreated.
 
-    Reads the whole ledger. No run starts twice by it. Ctrl-C ends it between two messages, and the printed cursor goes on.
+    It reads the whole ledger. No run starts twice. Ctrl-C ends it between two messages; the printed cursor continues.
     """
     with stop_on_signals() as stop, shell.progress("sending") as advance:
         last = _Last(advance)
@@ -173,6 +173,6 @@ def _told(done: Resent) -> str:
     verb = "would be sent" if done.dry_run else "sent"
     lines = [f"{count:>12,}  {verb} to queue {name}" for name, count in sorted(done.sent.items())]
     lines += [f"{count:>12,}  not accepted by queue {name}" for name, count in sorted(done.refused.items())]
-    counts = {"wait for a slot of a concurrency cap": done.in_line, "could not be read": done.unread}
+    counts = {"wait for a permit of a concurrency cap": done.in_line, "could not be read": done.unread}
     lines += [f"{count:>12,}  {what}" for what, count in counts.items() if count]
     return "\n".join(lines or [f"{0:>12,}  {verb}"])

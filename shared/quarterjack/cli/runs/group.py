@@ -33,16 +33,16 @@ def submit(
     at: Annotated[
         datetime | None,
         COMING,
-        typer.Option(help="When, e.g. 'tomorrow 09:00', or 2026-12-24T18:00:00Z. Default: now."),
+        typer.Option(help="Start time, e.g. 'tomorrow 09:00', or 2026-12-24T18:00:00Z. Default: now."),
     ] = None,
-    delay: Annotated[float | None, Seconds, typer.Option(help="Time from now, e.g. 5m, instead of --at.")] = None,
+    delay: Annotated[float | None, Seconds, typer.Option(help="Delay from now, e.g. 5m, instead of --at.")] = None,
     key: Key = None,
     delivery: Annotated[
-        str | None, typer.Option(help="at_least_once or at_most_once instead of the job's own.")
+        str | None, typer.Option(help="Delivery instead of the job's: at_least_once or at_most_once.")
     ] = None,
-    start: Annotated[str | None, typer.Option(help="prompt or exact instead of the job's own.")] = None,
-    priority: Annotated[str | None, typer.Option(help="high, normal or low instead of the job's own.")] = None,
-    max_attempts: Annotated[int | None, typer.Option(help="Instead of the job's own.")] = None,
+    start: Annotated[str | None, typer.Option(help="Start mode instead of the job's: prompt or exact.")] = None,
+    priority: Annotated[str | None, typer.Option(help="Priority instead of the job's: high, normal or low.")] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Maximum number of attempts instead of the job's.")] = None,
     *,
     strict: Strict = False,
 ) -> None:
@@ -72,10 +72,10 @@ def show(
     run_id: RunId,
     *,
     attempts: Annotated[
-        bool, typer.Option("--attempts", help="The failed attempts of a run that succeeded, too, with their errors.")
+        bool, typer.Option("--attempts", help="Include the failed attempts of a run that succeeded.")
     ] = False,
     transitions: Annotated[
-        bool, typer.Option("--transitions", help="What happened to it, too, from the archive in the bucket.")
+        bool, typer.Option("--transitions", help="Include its transitions, from the archive.")
     ] = False,
 ) -> None:
     """Show one run, with its steps; if it has not succeeded, also its failed attempts and the traceback of the last one."""
@@ -114,9 +114,9 @@ def reschedule(
     shell: Shell,
     run_id: RunId,
     at: Annotated[
-        datetime | None, COMING, typer.Option(help="When, e.g. 'tomorrow 09:00', or 2026-12-24T18:00:00Z.")
+        datetime | None, COMING, typer.Option(help="New start time, e.g. 'tomorrow 09:00', or 2026-12-24T18:00:00Z.")
     ] = None,
-    delay: Annotated[float | None, Seconds, typer.Option(help="Time from now, e.g. 5m, instead of --at.")] = None,
+    delay: Annotated[float | None, Seconds, typer.Option(help="Delay from now, e.g. 5m, instead of --at.")] = None,
 ) -> None:
     """Move a one-off that has not begun to another time, earlier or later; its deadline moves with it."""
     if (at is None) == (delay is None):
@@ -146,12 +146,18 @@ def wait(
 @matching("no run matches that has not ended")
 def cancel(
     shell: Shell,
-    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="One run; or give --schedule.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="All runs of this schedule that have not ended.")] = None,
-    after: Annotated[
-        datetime | None, EITHER, typer.Option(help="Of these, those due later than, e.g. -3h, or 2026-12-24T18:00:00Z.")
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Id of one run. Without it, give --schedule.")
     ] = None,
-    before: Annotated[datetime | None, EITHER, typer.Option(help="Of these, those due up to then.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Cancel all runs of this schedule that have not ended.")] = None,
+    after: Annotated[
+        datetime | None,
+        EITHER,
+        typer.Option(help="With --schedule: only runs due after this time, e.g. -3h, or 2026-12-24T18:00:00Z."),
+    ] = None,
+    before: Annotated[
+        datetime | None, EITHER, typer.Option(help="With --schedule: only runs due up to this time.")
+    ] = None,
     *,
     dry_run: DryRun = False,
     yes: Yes = False,

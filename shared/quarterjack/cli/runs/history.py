@@ -52,16 +52,16 @@ _DAYS = (
 def stats(
     shell: Shell,
     by: Annotated[str, typer.Option(help="Count by job or by schedule.")] = "job",
-    job: Annotated[str | None, typer.Option(help="This job only.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="This schedule only.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Only this schedule.")] = None,
     since: Annotated[
         datetime | None,
         PAST_DAY,
-        typer.Option(help=f"From this day in UTC on, e.g. 2026-12-24T00:00:00Z, or {WORDS}. Default: six days ago."),
+        typer.Option(help=f"First day, in UTC, e.g. 2026-12-24T00:00:00Z, or {WORDS}. Default: six days ago."),
     ] = None,
-    until: Annotated[datetime | None, PAST_DAY, typer.Option(help="Up to this day. Default: today.")] = None,
+    until: Annotated[datetime | None, PAST_DAY, typer.Option(help="Last day. Default: today.")] = None,
 ) -> None:
-    """Show how many runs ended how, how late they began and how long they took, day by day."""
+    """Show daily outcomes, start latency and duration."""
     found = shell.scheduler.stats(by=cast(Any, by), job=job, schedule=schedule, since=since, until=until)
     if shell.as_json:
         for one in found:
@@ -86,13 +86,13 @@ def list_days(shell: Shell, found: Sequence[DayStats]) -> None:
 def rebuild(
     shell: Shell,
     since: Annotated[
-        datetime, PAST, typer.Option(help=f"Runs that ended from then on, e.g. 2026-12-24T18:00:00Z, or {WORDS}.")
+        datetime, PAST, typer.Option(help=f"Earliest end of the runs, e.g. 2026-12-24T18:00:00Z, or {WORDS}.")
     ],
-    until: Annotated[datetime | None, PAST, typer.Option(help="And up to then. Default: all later ones.")] = None,
+    until: Annotated[datetime | None, PAST, typer.Option(help="Latest end of the runs. Default: now.")] = None,
     *,
     all_tenants: AllTenants = False,
 ) -> None:
-    """Fill the history from the ledger, after a gap in the stream of the runs. It may run beside the historian, and again."""
+    """Fill the history from the ledger, after a gap in the stream of runs. It may run beside the historian, and be repeated."""
     with stop_on_signals() as stop, shell.progress("reading runs") as advance:
         done = shell.scheduler.rebuild_history(
             since=since, until=until, all_tenants=all_tenants, stop=stop, on_progress=advance
@@ -106,15 +106,17 @@ def rebuild(
 @matching("no transition matches")
 def read(
     shell: Shell,
-    since: Annotated[datetime, PAST, typer.Option(help="From then on, e.g. -3d, or 2026-12-24T18:00:00Z.")],
-    until: Annotated[datetime | None, PAST, typer.Option(help="Before then. Default: now.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="Of the runs of this schedule.")] = None,
-    job: Annotated[str | None, typer.Option(help="Of the runs of this job.")] = None,
-    run_id: Annotated[str | None, typer.Option("--run", help="Of this run.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only these: claimed, leased, retried, succeeded, dead …")] = None,
+    since: Annotated[datetime, PAST, typer.Option(help="Earliest time, e.g. -3d, or 2026-12-24T18:00:00Z.")],
+    until: Annotated[datetime | None, PAST, typer.Option(help="Latest time, exclusive. Default: now.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Only runs of this schedule.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only runs of this job.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="Only this run.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only this kind: claimed, leased, retried, succeeded, dead …")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of lines. Default: all.")] = None,
 ) -> None:
-    """Print what happened to runs, oldest first, as it is read; Ctrl-C ends it."""
+    """Print transitions of runs, oldest first, while the archive is read. Ctrl-C ends it."""
     which = {"schedule": schedule, "job": job, "run_id": run_id, "kind": cast(Any, kind)}
     found = shell.scheduler.archive(since=since, until=until, **which)
     with stop_on_signals() as stop:

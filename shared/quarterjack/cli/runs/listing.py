@@ -63,38 +63,48 @@ def list_running(shell: Shell, *, all_tenants: bool, limit: int, cursor: str | N
 def list_(
     shell: Shell,
     name: Annotated[
-        str | None, typer.Argument(help="Name of the schedule; without it, and with filters: the history.")
+        str | None, typer.Argument(help="Name of the schedule. Without it the history is searched.")
     ] = None,
     after: Annotated[
-        datetime | None, EITHER, typer.Option(help="Due later than, e.g. -3h, or 2026-12-24T18:00:00Z.")
+        datetime | None, EITHER, typer.Option(help="Only runs due after this time, e.g. -3h, or 2026-12-24T18:00:00Z.")
     ] = None,
-    before: Annotated[datetime | None, EITHER, typer.Option(help="Due up to then. Default: now.")] = None,
+    before: Annotated[
+        datetime | None, EITHER, typer.Option(help="Only runs due up to this time. Default: now.")
+    ] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
-    state: Annotated[list[str] | None, typer.Option(help="In this state, e.g. SUCCEEDED; may be repeated.")] = None,
-    job: Annotated[str | None, typer.Option(help="Of this job.")] = None,
-    prefix: Annotated[str | None, typer.Option(help="Of schedules whose names begin so.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Of schedules with this tag: key=value, or key.")] = None,
-    error_type: Annotated[str | None, typer.Option(help="Class of the last failure, e.g. ValueError.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only runs in this state, e.g. SUCCEEDED. Repeatable.")
+    ] = None,
+    job: Annotated[str | None, typer.Option(help="Only runs of this job.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Only runs of schedules with this name prefix.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only runs of schedules with this tag: key=value, or key.")] = None,
+    error_type: Annotated[
+        str | None, typer.Option(help="Only runs whose last failure has this class, e.g. ValueError.")
+    ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(help="fire, one-off, trigger, backfill or replay; may be repeated.")
+        list[str] | None, typer.Option(help="Only this kind: fire, one-off, trigger, backfill or replay. Repeatable.")
     ] = None,
     since: Annotated[
         datetime | None,
         PAST,
-        typer.Option(help=f"Ended (else due) since, e.g. 2026-12-24T18:00:00Z, or {WORDS}."),
+        typer.Option(help=f"Earliest end, or due time of open runs, e.g. 2026-12-24T18:00:00Z, or {WORDS}."),
     ] = None,
-    until: Annotated[datetime | None, PAST, typer.Option(help="Ended (else due) up to then.")] = None,
+    until: Annotated[datetime | None, PAST, typer.Option(help="Latest end, or due time of open runs.")] = None,
     *,
-    failed: Annotated[bool, typer.Option("--failed", help="Failed for good: DEAD, LOST, EXPIRED.")] = False,
-    running: Annotated[bool, typer.Option("--running", help="What workers run now, of any schedule.")] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only runs that failed for good: DEAD, LOST, EXPIRED.")
+    ] = False,
+    running: Annotated[bool, typer.Option("--running", help="Only running runs, of any schedule.")] = False,
     all_tenants: AllTenants = False,
-    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest runs first, of one schedule.")] = False,
+    oldest_first: Annotated[
+        bool, typer.Option("--oldest-first", help="List the oldest runs of a schedule first.")
+    ] = False,
     upcoming: Annotated[
-        bool, typer.Option("--upcoming", help="Runs that are not due yet, too, of one schedule.")
+        bool, typer.Option("--upcoming", help="Include runs of a schedule that are not due yet.")
     ] = False,
 ) -> None:
-    """List the runs of a schedule, what runs now, or runs of all schedules and one-offs in the history; newest first."""
+    """List the runs of a schedule, the running runs, or runs of all schedules and one-offs in the history; newest first."""
     filters = {
         "state": state or None,
         "job": job,

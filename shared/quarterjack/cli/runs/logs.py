@@ -62,7 +62,7 @@ def _is_empty(lines: list[str], at: int) -> bool:
     return lines[at].endswith(_HEADER) and not (at + 1 < len(lines) and _FRAME.match(lines[at + 1]))
 
 
-@matching("nothing was logged about it yet, or it is gone already")
+@matching("no log line of the run was found: none was written yet, or they have expired")
 def logs(
     shell: Shell,
     run_id: RunId,
@@ -70,7 +70,7 @@ def logs(
         Path | None,
         typer.Option(help="Folder with the log files of processes. Default: QUARTERJACK_LOGS, or CloudWatch Logs."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines, the first ones.")] = 10_000,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines, from the first.")] = 10_000,
 ) -> None:
     """Print the log lines of a run, of its job and of Quarterjack: from CloudWatch Logs, or from files of processes on this machine.
 

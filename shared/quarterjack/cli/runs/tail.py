@@ -50,7 +50,7 @@ class RunFollower:
 
 def tail(
     shell: Shell,
-    target: Annotated[str, typer.Argument(help="The id of a run, or the name of a schedule.")],
+    target: Annotated[str, typer.Argument(help="Id of a run, or name of a schedule.")],
     last: Annotated[
         int, typer.Option(min=0, max=_NEWEST, help="Number of past runs of a schedule to print first.")
     ] = 5,

@@ -30,17 +30,17 @@ _WIDEST = 100  # characters of a line
 
 def why(
     shell: Shell,
-    name: Annotated[str, typer.Argument(metavar="NAME|RUN", help="Name of a schedule; or the id of a run.")],
+    name: Annotated[str, typer.Argument(metavar="NAME|RUN", help="Name of a schedule, or id of a run.")],
     at: Annotated[
         datetime | None,
         PAST_FIRE,
         typer.Option(
-            help="When the fire was due, or should have been, e.g. 09:00 or 'yesterday 09:00' in the schedule's zone, "
+            help="Due time of the fire, e.g. 09:00 or 'yesterday 09:00' in the schedule's zone, "
             "or 2026-12-24T18:00:00Z. Default: the last fire that failed, was late or was skipped, else the last one."
         ),
     ] = None,
 ) -> None:
-    """Say why a fire or a run ran, ran late, or did not run, each sentence with its source."""
+    """Explain why a fire or a run ran, ran late, or did not run. Each sentence names its source."""
     if "#" in name:
         if at is not None:
             raise InvalidInput("--at", at, "was given with the id of a run", "leave it out, or give a schedule's name")

@@ -28,7 +28,7 @@ from quarterjack.sdk.schedules.applied import declared_in, note_applied
 
 Jobs = Annotated[
     list[str] | None,
-    typer.Option("--jobs", help="A package with jobs, which need no worker yet; implies --strict. May be repeated."),
+    typer.Option("--jobs", help="Package with jobs that no worker has published yet. Implies --strict. Repeatable."),
 ]
 
 _FILES = (".yaml", ".yml", ".json")
@@ -46,17 +46,18 @@ _SHOWN = 120  # characters of a value in the diff
 def apply(
     shell: Shell,
     source: Annotated[
-        str, typer.Argument(help="A package (acme.jobs) or a file (schedules.yaml; - for standard input).")
+        str,
+        typer.Argument(help="Package (acme.jobs) or file (schedules.yaml; - for standard input) with declarations."),
     ],
     jobs: Jobs = None,
     *,
     prune: Annotated[bool, typer.Option("--prune", help="Delete owned schedules that are no longer declared.")] = False,
-    adopt: Annotated[bool, typer.Option("--adopt", help="Take over declared schedules without an owner.")] = False,
+    adopt: Annotated[bool, typer.Option("--adopt", help="Take over declared schedules that have no owner.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     strict: Strict = False,
 ) -> None:
-    """Create and update schedules as a package or a file declares them; show the differences first.
+    """Create and update the schedules that a package or a file declares; show the differences first.
 
     It changes only schedules that it owns: they were created by applying this package, or a file with this managed_by. On a terminal
     it asks before it changes anything; elsewhere, as in a pipeline, it asks for --yes only if it would delete schedules.
@@ -100,10 +101,11 @@ def _schedules(number: int) -> str:
 @matching("no schedule matches")
 def export(
     shell: Shell,
-    prefix: Annotated[str, typer.Option(help="Only names with this prefix.")] = "",
+    prefix: Annotated[str, typer.Option(help="Only schedules with this name prefix.")] = "",
     output: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
     jobs: Annotated[
-        list[str] | None, typer.Option("--jobs", help="A package with jobs, whose queues need not be written.")
+        list[str] | None,
+        typer.Option("--jobs", help="Package with jobs. A queue that equals its job's is left out. Repeatable."),
     ] = None,
 ) -> None:
     """Write all schedules as YAML that apply accepts unchanged, one document for each owner."""

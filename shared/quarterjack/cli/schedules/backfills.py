@@ -30,7 +30,7 @@ from quarterjack.state.backfill import ENDED, BackfillState
 
 app = typer.Typer(no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(help="Id of the backfill, as `schedules backfill` and `backfills list` print it.")]
+Id = Annotated[str, typer.Argument(help="Id of the backfill, as `backfills list` prints it.")]
 Watch = Annotated[
     bool, typer.Option("--watch", help="Show the progress until the backfill ends; after Ctrl-C it continues.")
 ]
@@ -64,17 +64,16 @@ def start(
         datetime, PAST, typer.Argument(metavar="START", help="Start of the span, e.g. -3d, or 2026-12-01T00:00:00Z.")
     ],
     end: Annotated[datetime, PAST, typer.Argument(metavar="END", help="End of the span, exclusive, e.g. now.")],
-    order: Annotated[str, typer.Option(help="Which fires come first: oldest or newest.")] = "oldest",
+    order: Annotated[str, typer.Option(help="Order of the fires: oldest or newest first.")] = "oldest",
     concurrency: Annotated[int, typer.Option(help="Maximum number of concurrent runs, 1 to 100.")] = 10,
     payload: Payload = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
     *,
-    current: Annotated[
-        bool, typer.Option("--current", help="The current definition for all fires, not that of their time.")
-    ] = False,
+    current: Annotated[bool, typer.Option("--current", help="Use the current definition for all fires.")] = False,
     allow_repeat: Annotated[
-        bool, typer.Option("--allow-repeat", help="Fires older than the ledger's retention, too: they may have run.")
+        bool,
+        typer.Option("--allow-repeat", help="Include fires older than the ledger's retention, which may have run."),
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -99,14 +98,17 @@ def start(
 @matching("there is no such backfill")
 def list_(
     shell: Shell,
-    name: Annotated[str | None, typer.Argument(help="Name of the schedule; left out: of all schedules.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the schedule. Default: all schedules.")] = None,
     state: Annotated[
-        str | None, typer.Option(help="Of all schedules: only RUNNING, PAUSED, CANCELLED or DONE ones.")
+        str | None,
+        typer.Option(
+            help="Only backfills in this state: RUNNING, PAUSED, CANCELLED or DONE. Without a schedule's name."
+        ),
     ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
-    """List the backfills of a schedule, oldest first, or those of all schedules, newest first."""
+    """List the backfills of a schedule, oldest first, or of all schedules, newest first."""
     if name is None:
         shell.page(shell.scheduler.backfills(state=state, limit=limit, cursor=cursor), _OF_ALL)  # type: ignore[arg-type]
         return
@@ -127,7 +129,7 @@ def get(shell: Shell, name: Name, backfill: Id, *, watch: Watch = False) -> None
 
 @app.command()
 def pause(shell: Shell, name: Name, backfill: Id) -> None:
-    """Pause a backfill: after the return none of its runs starts."""
+    """Pause a backfill. When the command has returned, none of its runs starts."""
     shell.show(shell.scheduler.pause_backfill(name, backfill))
 
 
@@ -139,7 +141,7 @@ def resume(shell: Shell, name: Name, backfill: Id) -> None:
 
 @app.command()
 def cancel(shell: Shell, name: Name, backfill: Id, *, yes: Yes = False) -> None:
-    """Cancel a backfill: after the return none of its runs starts."""
+    """Cancel a backfill. When the command has returned, none of its runs starts."""
     shell.confirm(f"Cancel backfill {backfill} of {name}", yes=yes)
     shell.show(shell.scheduler.cancel_backfill(name, backfill))
 

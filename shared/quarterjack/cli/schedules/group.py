@@ -48,7 +48,9 @@ Job = Annotated[str, typer.Argument(help="Name of the job.")]
 Expression = Annotated[str, typer.Argument(help="'*/5 * * * *', 'rate(5 minutes)' or 'at(2026-12-24T18:00:00)'.")]
 
 Until = Annotated[
-    datetime | None, COMING, typer.Option(help="Resume at this time, e.g. 2h, 'tomorrow 09:00', 2026-12-24T18:00:00Z.")
+    datetime | None,
+    COMING,
+    typer.Option(help="Time of the resumption, e.g. 2h, 'tomorrow 09:00', 2026-12-24T18:00:00Z."),
 ]
 
 
@@ -78,7 +80,7 @@ def upsert(
     job: Job,
     expression: Expression,
     *,
-    managed_by: Annotated[str | None, typer.Option(help="The package or file that declares it.")] = None,
+    managed_by: Annotated[str | None, typer.Option(help="Package or file that declares the schedule.")] = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
     strict: Strict = False,
@@ -101,9 +103,11 @@ def update(
     shell: Shell,
     name: Name,
     *,
-    job: Annotated[str | None, typer.Option(help="Another job.")] = None,
-    expression: Annotated[str | None, typer.Option(help="Another expression.")] = None,
-    unset: Annotated[list[str] | None, typer.Option(help="Remove the value of this option, e.g. max-running.")] = None,
+    job: Annotated[str | None, typer.Option(help="New job.")] = None,
+    expression: Annotated[str | None, typer.Option(help="New expression.")] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option(help="Remove the value of an option, e.g. max-running. Repeatable.")
+    ] = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
     strict: Strict = False,
@@ -173,7 +177,7 @@ def pause(
     *,
     drain: Drain = False,
 ) -> None:
-    """Pause a schedule: after the return none of its runs starts."""
+    """Pause a schedule. When the command has returned, none of its runs starts."""
     given: dict[str, Any] = {"expected_revision": expected_revision, "client_token": client_token, "drain": drain}
     shell.show(shell.scheduler.pause_schedule(name, reason=reason, until=until, **given))
 
@@ -207,7 +211,9 @@ def trigger(
     shell: Shell,
     name: Name,
     payload: Payload = None,
-    priority: Annotated[str | None, typer.Option(help="high, normal or low instead of the schedule's.")] = None,
+    priority: Annotated[
+        str | None, typer.Option(help="Priority instead of the schedule's: high, normal or low.")
+    ] = None,
     key: Key = None,
     expected_revision: ExpectedRevision = None,
 ) -> None:
@@ -232,18 +238,26 @@ app.command("backfill")(backfills.start)
 @with_filters
 def bulk(
     shell: Shell,
-    action: Annotated[str, typer.Argument(help="pause, resume, delete, retag or trigger.")],
+    action: Annotated[str, typer.Argument(help="Action: pause, resume, delete, retag or trigger.")],
     reason: Reason = None,
     until: Annotated[
-        datetime | None, COMING, typer.Option(help="pause: resume them at this time, e.g. 2h, or 'tomorrow 09:00'.")
+        datetime | None, COMING, typer.Option(help="For pause: time of the resumption, e.g. 2h, or 'tomorrow 09:00'.")
     ] = None,
-    payload: Annotated[str | None, typer.Option(help="trigger: JSON that replaces each schedule's payload.")] = None,
+    payload: Annotated[
+        str | None, typer.Option(help="For trigger: JSON that replaces each schedule's payload.")
+    ] = None,
     client_token: ClientToken = None,
-    tags: Annotated[list[str] | None, typer.Option("--set", help="retag: key=value; may be repeated.")] = None,
-    removed: Annotated[list[str] | None, typer.Option("--remove", help="retag: key; may be repeated.")] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--set", help="For retag: tag to set, key=value. Repeatable.")
+    ] = None,
+    removed: Annotated[
+        list[str] | None, typer.Option("--remove", help="For retag: key of a tag to remove. Repeatable.")
+    ] = None,
     rate: Annotated[float, typer.Option(help="Maximum number of schedules per second.")] = 500.0,
     cursor: Cursor = None,
-    names: Annotated[list[str] | None, typer.Option("--name", help="Only this schedule; may be repeated.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Option("--name", help="Only the schedule of this name. Repeatable.")
+    ] = None,
     *,
     drain: Drain = False,
     dry_run: DryRun = False,

@@ -67,13 +67,13 @@ def importer(function: Callable[..., ImportReport]) -> Command:
         if report.not_taken:
             raise typer.Exit(ExitCode.FAILED)
 
-    shadow_help = "Let the schedules record their fires and start nothing, to compare first."
-    jobs_help = "The Python file with their jobs to write. Default: jobs.py beside the output."
+    shadow_help = "Let the schedules record their fires and start no run, for a comparison."
+    jobs_help = "Python file for their jobs. Default: jobs.py beside the output."
     added = [
-        option("output", Path, Path("schedules.yaml"), typer.Option(help="The file of schedules to write.")),
+        option("output", Path, Path("schedules.yaml"), typer.Option(help="File for the schedules.")),
         option("jobs_file", Path | None, None, typer.Option(help=jobs_help)),
         option("shadow", bool, False, typer.Option("--shadow", help=shadow_help)),
-        option("dry_run", bool, False, typer.Option("--dry-run", help="Report, and write no file.")),
+        option("dry_run", bool, False, typer.Option("--dry-run", help="Print the report, and write no file.")),
         option("force", bool, False, typer.Option("--force", help="Overwrite existing files.")),
     ]
     return with_parameters(function, added, call)
@@ -83,7 +83,7 @@ def importer(function: Callable[..., ImportReport]) -> Command:
 @importer
 def crontab(
     shell: Shell,  # noqa: ARG001 (every command has it)
-    file: Annotated[str, typer.Argument(help="A crontab; - for standard input, as from crontab -l.")],
+    file: Annotated[str, typer.Argument(help="Crontab file; - for standard input, as from crontab -l.")],
     timezone: Zone = None,
     job: JobName = "command",
     *,
@@ -105,7 +105,7 @@ def crontab(
 @importer
 def kubernetes(
     shell: Shell,  # noqa: ARG001 (every command has it)
-    file: Annotated[str, typer.Argument(help="Manifests in YAML or JSON; - for standard input.")],
+    file: Annotated[str, typer.Argument(help="File of manifests in YAML or JSON; - for standard input.")],
     timezone: Zone = None,
     job: JobName = "command",
 ) -> ImportReport:
@@ -124,7 +124,9 @@ def eventbridge(
     file: Annotated[
         str | None, typer.Argument(help="Output of aws scheduler or events; - for standard input. Default: ask AWS.")
     ] = None,
-    region: Annotated[str | None, typer.Option(help="Of the schedules, if AWS is asked. Default: AWS_REGION.")] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Region of the schedules, if AWS is asked. Default: AWS_REGION.")
+    ] = None,
     group: Annotated[str | None, typer.Option(help="Only the schedules of this group, if AWS is asked.")] = None,
 ) -> ImportReport:
     """Turn schedules of EventBridge Scheduler and scheduled rules into schedules of jobs that call the same targets.

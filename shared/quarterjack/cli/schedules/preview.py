@@ -27,7 +27,7 @@ After = Annotated[
     typer.Option(help="Fires after this time, e.g. 2d, 'tomorrow 09:00', 2026-03-28T00:00:00Z. Default: now."),
 ]
 AroundDst = Annotated[
-    bool, typer.Option("--around-dst", help="The next two clock changes, with the fires around them.")
+    bool, typer.Option("--around-dst", help="Show the next two clock changes, with the fires around them.")
 ]
 InWords = Annotated[bool, typer.Option("--explain", help="Describe the expression in words first.")]
 _BAR = 40  # characters of the fullest span
@@ -48,9 +48,7 @@ def preview(
     timezone: Annotated[str, typer.Option(help="IANA time zone.")] = "UTC",
     count: Count = 5,
     after: After = None,
-    key: Annotated[
-        str | None, typer.Option(help="TENANT/NAME of the schedule, which determines the value of H.")
-    ] = None,
+    key: Annotated[str | None, typer.Option(help="TENANT/NAME of a schedule; it determines the value of H.")] = None,
     *,
     around_dst: AroundDst = False,
     in_words: InWords = False,
@@ -119,23 +117,24 @@ def _show(
 def forecast(
     shell: Shell,
     since: Annotated[
-        datetime | None, COMING, typer.Option(help="From this time on, e.g. 2h, 'tomorrow 02:00'. Default: now.")
+        datetime | None, COMING, typer.Option(help="Begin of the span, e.g. 2h, 'tomorrow 02:00'. Default: now.")
     ] = None,
     until: Annotated[
-        datetime | None, COMING, typer.Option(help="Up to this time, excluded. Default: 24 hours later.")
+        datetime | None, COMING, typer.Option(help="End of the span, exclusive. Default: 24 hours later.")
     ] = None,
-    by: Annotated[str, typer.Option(help="Count by minute, hour or day.")] = "hour",
-    timezone: Annotated[str, typer.Option(help="IANA time zone, by whose clock is counted.")] = "UTC",
-    listed: Annotated[int, typer.Option(help="With --schedules: maximum number of lines.")] = 100,
-    limit: Annotated[int, typer.Option(help="Maximum number of schedules to look at, up to 10000.")] = LOOKED_AT,
+    by: Annotated[str, typer.Option(help="Unit of the count: minute, hour or day.")] = "hour",
+    timezone: Annotated[str, typer.Option(help="IANA time zone of the count.")] = "UTC",
+    listed: Annotated[int, typer.Option(help="Maximum number of schedules that --schedules lists.")] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of schedules to read, up to 10000.")] = LOOKED_AT,
     cursor: Cursor = None,
     *,
     schedules: Annotated[
-        bool, typer.Option("--schedules", help="List the schedules that fire instead, by their first fire.")
+        bool,
+        typer.Option("--schedules", help="List the schedules that fire, by their first fire, instead of the counts."),
     ] = False,
     **conditions: Any,
 ) -> None:
-    """Show how many fires of all schedules are due when."""
+    """Show the number of coming fires of all schedules by minute, hour or day."""
     found = shell.scheduler.forecast(
         since=since,
         until=until,
@@ -170,7 +169,7 @@ def _remarks(shell: Shell, found: Forecast) -> None:
     said = f"{found.fires:,} fires of {found.firing:,} schedules"
     if found.firing > len(found.schedules):
         said += f", of which --schedules lists {len(found.schedules):,}"
-    shell.remark(f"{said}; {found.looked_at:,} were looked at")
+    shell.remark(f"{said}; {found.looked_at:,} were read")
     if found.paused:
         shell.remark(f"{found.paused:,} are paused beyond it, and not counted")
     if found.frozen_until is not None:

@@ -33,7 +33,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class BackfillAction:
-    """What can be done to a backfill."""
+    """An action on a backfill."""
 
     title: str  # of its button
     effect: str  # in a sentence

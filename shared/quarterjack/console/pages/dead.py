@@ -77,7 +77,7 @@ def preview_redrive(call: PageCall) -> Response:
 
 
 def redrive(call: PageCall) -> Response:
-    """Repeat them for as long as a request may take; the answer has a button that goes on."""
+    """Repeat the runs for as long as a request may take; the answer has a button that continues."""
     form = call.form
     given, conditions = _filter(call, form)
     text = form.get("payload", "").strip()
@@ -117,7 +117,7 @@ def preview_dismissal(call: PageCall) -> Response:
 
 
 def dismiss(call: PageCall) -> Response:
-    """Take them off the list for as long as a request may take; the answer has a button that goes on."""
+    """Remove the runs from the list for as long as a request may take; the answer has a button that continues."""
     given, conditions = _filter(call, call.form)
     with call.in_time() as stop:
         count = call.acting().purge(**conditions, stop=stop)

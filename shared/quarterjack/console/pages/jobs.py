@@ -33,7 +33,7 @@ def show_jobs(call: PageCall) -> Response:
 
 
 def show_job(call: PageCall) -> Response:
-    """One job: its policies, what its payload has to be, its schedules."""
+    """One job: its policies, its payload's schema, its schedules."""
     job = _job(call)
     return call.render(
         "operations/job.html",

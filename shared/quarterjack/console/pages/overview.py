@@ -1,4 +1,4 @@
-"""The first page: is anything wrong, what is held, what happened since yesterday."""
+"""The overview: problems, holds, and the outcomes since yesterday."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from quarterjack.sdk.history.day_stats import HourlyOutcomes
 from quarterjack.sdk.schedule_views import Schedule
 from quarterjack.sdk.views import DeadRun, Page
 
-_LISTED, _SEARCHED = 10, 1_000  # schedules that are shown, and looked at: one read
+_LISTED, _SEARCHED = 10, 1_000  # schedules that are shown, and read: one query
 _RUNNING, _DEAD, _FAILURES = (
     10,
     100,
     8,
-)  # runs that are shown, runs that are looked at, and groups of them that are shown
+)  # running runs that are shown, dead runs that are read, and groups of them that are shown
 _HOURS = 24
 _WINDOW = (2, 4)  # hours of tomorrow, UTC: the maintenance window that is offered
 _FORECAST = 100  # schedules whose fires are counted here; the calendar counts all
@@ -49,7 +49,7 @@ class _Marked:
 
     failing: Sequence[Schedule]  # with an open incident, the last failure first
     paused: Sequence[Schedule]  # the last pause first
-    searched_name: str | None  # up to which they were looked at; None: all
+    searched_name: str | None  # name up to which they were read; None: all
     is_empty: bool  # there is no schedule at all
 
     @classmethod
@@ -66,7 +66,7 @@ class _Marked:
 
 @dataclass(frozen=True)
 class _Outcomes:
-    """Ended runs by what their state means, as far as they were counted."""
+    """Counts of ended runs, which may be incomplete."""
 
     counts: Mapping[str, int]
     is_whole: bool  # all are counted
@@ -91,7 +91,7 @@ def _said(count: int, *, is_whole: bool) -> str | None:
 
 @dataclass(frozen=True)
 class _Hours:
-    """What became of the runs of the last hour, and of the last day."""
+    """Outcomes of the last hour, and of the last day."""
 
     hours: Sequence[Any]  # the latest first
     recent: _Outcomes
@@ -115,7 +115,7 @@ class _Dead:
 
     groups: Sequence[SameFailure]  # the largest
     looked_at: int  # runs
-    more: bool  # there are, or may be, more than were looked at
+    more: bool  # there are, or may be, more runs
     searched_to: datetime | None  # how far back; None: the whole day
 
     @classmethod
@@ -145,7 +145,7 @@ def show(call: PageCall) -> Response:
 
 
 def _same_failures(runs: Sequence[DeadRun]) -> list[SameFailure]:
-    """The runs, the newest first, grouped by what failed and how; the largest groups."""
+    """The largest groups of runs with the same schedule, job and error. ``runs``: newest first."""
     groups = defaultdict[tuple[str | None, str, str], list[DeadRun]](list)
     for run in runs:
         groups[run.schedule, run.job, run.error_type or run.reason or str(run.state)].append(run)

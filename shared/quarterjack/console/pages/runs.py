@@ -114,7 +114,7 @@ def _dead_run(call: PageCall, run: Run) -> DeadRun | None:
 
 
 def path_of(run: Run) -> list[PathEntry]:
-    """What happened when, in order."""
+    """The events of a run in order of time."""
     failed = {one.number for one in run.failed_attempts}
     moments = [
         (run.created_at, "Created", str(run.kind)),

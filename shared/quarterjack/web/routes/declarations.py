@@ -76,7 +76,7 @@ class Difference(BaseModel):
 
 
 class Change(BaseModel):
-    """What applying would do to one schedule."""
+    """The planned change of one schedule."""
 
     name: str
     action: str = Field(description=", ".join(f"`{act}`" for act in ApplyAction))
@@ -88,14 +88,14 @@ class Change(BaseModel):
 
 
 class Plan(BaseModel):
-    """What applying would do."""
+    """The planned changes."""
 
     managed_by: str | None
     changes: list[Change] = Field(description="by name")
 
 
 class Applied(Plan):
-    """What applying did."""
+    """The planned changes, and their results."""
 
     done: int = Field(description="schedules that were created, updated or deleted")
     failed: dict[str, str] = Field(description="errors by name; the same request again continues")
@@ -130,7 +130,7 @@ class _TimeIsOverError(Exception):
 
 @router.get("/declarations", responses=answers(Declarations))
 def export_declarations(call: Call, query: Annotated[ExportQuery, InQuery()]) -> Response:
-    """All schedules as declarations: a list of documents, one for each owner. Each is what `apply` takes."""
+    """All schedules as declarations: a list of documents, one for each owner, that `apply` accepts."""
     found = call.scheduler.export_declared(prefix=query.prefix)
     items = [{"managed_by": owner, "schedules": as_json(words)} for owner, words in found.items()]
     return call.answer({"items": items})
@@ -138,7 +138,7 @@ def export_declarations(call: Call, query: Annotated[ExportQuery, InQuery()]) ->
 
 @router.post("/declarations/plan", responses=answers(Plan))
 def plan_declarations(call: Call, body: DeclarationsRequest) -> Response:
-    """What applying these declarations would change. Writes nothing."""
+    """The changes that applying these declarations would make. Writes nothing."""
     return call.answer(_plan_document(_compare(call, body)))
 
 
@@ -162,7 +162,7 @@ def apply_declarations(call: Call, body: ApplyRequest) -> Response:
 
 @router.post("/preview", responses=answers(Preview))
 def preview(call: Call, body: PreviewRequest) -> Response:
-    """The next fires of an expression, in words and with what clock changes do to them."""
+    """An expression in words, with its next fires and the clock changes between them."""
     words = {"job": "preview", "expression": body.expression, "timezone": body.timezone, "rule": body.rule}
     rule = read_words("preview", words, "the body").rule
     policies = {name: getattr(rule, name) for name in rule.as_dict() if name not in ("expression", "timezone")}

@@ -1,4 +1,4 @@
-"""What all tenants share, and what is of the tenant as a whole: queues, workers, jobs, audit, statistics, freeze."""
+"""The installation and the tenant as a whole: queues, workers, jobs, audit, statistics, freeze."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ router = routes_of("installation")
 
 
 class WorkersQuery(PageQuery):
-    """Which workers."""
+    """Conditions on workers."""
 
-    queue: str | None = Field(None, pattern=QUEUE, description="that it receives from")
-    job: str | None = Field(None, pattern=NAME, description="that it knows, or may know")
-    stopped: bool = Field(False, description="with those that left in order")
+    queue: str | None = Field(None, pattern=QUEUE, description="a queue that the worker serves")
+    job: str | None = Field(None, pattern=NAME, description="a job that the worker knows, or may know")
+    stopped: bool = Field(False, description="include workers that have stopped")
 
 
 class AuditQuery(PageQuery):
-    """Which acts."""
+    """Conditions on audit entries."""
 
     schedule: str | None = Field(None, pattern=NAME)
-    actor: str | None = Field(None, description="as the application gives it, or as a line shows it")
+    actor: str | None = Field(None, description="as the application gives it, or as an entry shows it")
     act: AuditAct | None = None
     run: str | None = Field(None, description="the `url_id` of a run", json_schema_extra=RUN_ID)
-    call: str | None = Field(None, description="id of a call whose acts are wanted")
+    call: str | None = Field(None, description="id of the call that made the entries")
     since: Moment | None = Field(None, description="left out: the last 30 days")
     until: Moment | None = None
 
 
 class TenantStatsQuery(ApiQuery):
-    """Counted by what, of which days."""
+    """The unit and the days of the statistics."""
 
     by: Literal["job", "schedule"] = "job"
     job: str | None = Field(None, pattern=NAME)
@@ -50,9 +50,9 @@ class TenantStatsQuery(ApiQuery):
 
 
 class OutcomesQuery(ApiQuery):
-    """Of which hours."""
+    """The span of the outcomes."""
 
-    hours: int = Field(24, ge=1, le=168, description="up to now, the present one included")
+    hours: int = Field(24, ge=1, le=168, description="number of hours up to now, with the present one")
 
 
 def _soon(schema: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def _soon(schema: dict[str, Any]) -> None:
 
 
 class FreezeRequest(ApiBody):
-    """Until when, and why."""
+    """The end and the reason of a freeze."""
 
     until: Moment = Field(description="at most 400 days ahead", json_schema_extra=_soon)
     reason: str | None = None
@@ -69,7 +69,7 @@ class FreezeRequest(ApiBody):
 
 @router.get("/queues", responses=answers(views.items_model(views.QUEUE.model)))
 def list_queues(call: Call) -> Response:
-    """The queues, with what waits in each and whether the ticker holds them back."""
+    """The queues, with the number of messages in each, and whether the ticker holds them back."""
     return call.answer({"items": call.scheduler.queues()})
 
 
@@ -87,7 +87,7 @@ def list_jobs(call: Call) -> Response:
 
 @router.get("/audit", responses=answers(views.AUDIT))
 def list_audit(call: Call, query: Annotated[AuditQuery, InQuery()]) -> Response:
-    """Who did what, newest first. A page may be short, or empty, and not the last."""
+    """Audit entries, newest first. A page may be short, or empty, and not the last."""
     given = query.arguments()
     if given.get("run") is not None:
         given["run"] = run_of_url(given["run"])
@@ -104,7 +104,7 @@ def get_stats(call: Call, query: Annotated[TenantStatsQuery, InQuery()]) -> Resp
 
 @router.get("/outcomes", responses=answers(views.HOURLY.model))
 def get_outcomes(call: Call, query: Annotated[OutcomesQuery, InQuery()]) -> Response:
-    """What became of the runs that ended in the latest hours, and in the last 60 minutes."""
+    """The outcomes of the runs that ended in the latest hours, and in the last 60 minutes."""
     return call.answer(call.scheduler.hourly_outcomes(query.hours))
 
 
@@ -116,7 +116,7 @@ def get_ticker(call: Call) -> Response:
 
 @router.get("/holds", responses=answers(views.HOLDS.model))
 def get_holds(call: Call) -> Response:
-    """What keeps all runs of the tenant from starting, and why."""
+    """The reasons why no run of the tenant starts: freeze, suspension, backpressure."""
     return call.answer(call.scheduler.holds())
 
 

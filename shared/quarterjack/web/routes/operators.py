@@ -37,46 +37,50 @@ _JOBS: Any = Field(
 
 
 class ProfileRequest(ApiBody):
-    """What a tenant may run."""
+    """The profile of a tenant."""
 
     jobs: list[str] | None = _JOBS
-    tier: str | None = Field(None, pattern=NAME, description="whose jobs, queue and limits count where it has none")
-    queue: str | None = Field(None, pattern=NAME, description="of runs for which neither job nor caller names one")
-    description: str | None = Field(None, description="whose it is")
+    tier: str | None = Field(
+        None, pattern=NAME, description="tier whose jobs, queue and limits apply where the profile has none"
+    )
+    queue: str | None = Field(
+        None, pattern=NAME, description="default queue, for runs without a queue of their job or caller"
+    )
+    description: str | None = Field(None, description="e.g. the owner of the tenant")
     limits: dict[str, StrictInt | StrictFloat | StrictStr | None] = Field(
         {},
-        description="numbers by name, of highest_priority a word; null: the installation's",
+        description="numbers by name, for highest_priority a word; null: the installation's",
         examples=[{"runs_per_second": 10}],
     )
 
 
 class NewTenant(ProfileRequest):
-    """A tenant, and what it may run."""
+    """A tenant with its profile."""
 
     tenant: str = Field(examples=["acme"])
 
 
 class ProfileChange(ProfileRequest):
-    """What changes of a profile; what is left out stays, and null is the default of the installation."""
+    """The changes of a profile: missing fields stay, and null restores the installation's default."""
 
-    add_jobs: list[str] = Field([], description="instead of jobs: beside those that it has")
-    remove_jobs: list[str] = Field([], description="instead of jobs: of those that it has")
+    add_jobs: list[str] = Field([], description="jobs to add, instead of jobs")
+    remove_jobs: list[str] = Field([], description="jobs to remove, instead of jobs")
 
 
 class FiguresQuery(ApiQuery):
-    """Of which time."""
+    """The span of the figures."""
 
-    minutes: int = Field(5, ge=1, le=60, description="the last ones")
+    minutes: int = Field(5, ge=1, le=60, description="length of the span")
 
 
 class SuspendRequest(ApiBody):
-    """Why."""
+    """The reason of a suspension."""
 
-    reason: str | None = Field(None, description="wherever runs wait for it", examples=["unpaid since March"])
+    reason: str | None = Field(None, description="shown with waiting runs", examples=["unpaid since March"])
 
 
 class GrantRequest(ApiBody):
-    """Who may do what."""
+    """A grant."""
 
     to: str = Field(description="a principal or a pattern of principals", examples=["app:alice@acme"])
     can: list[str] = Field(description="roles and verbs", examples=[["operator"]])
@@ -84,7 +88,7 @@ class GrantRequest(ApiBody):
 
 
 class RevokeRequest(ApiBody):
-    """What is taken away."""
+    """The grants to revoke."""
 
     to: str = Field(description="as it was granted", examples=["app:alice@acme"])
     can: list[str] | None = Field(None, description="left out: all")
@@ -93,7 +97,7 @@ class RevokeRequest(ApiBody):
 
 @router.get("/tenants", responses=answers(views.items_model(TENANT.model)))
 def list_tenants(call: Operation) -> Response:
-    """All profiles, by name, those of the installation and of tiers first. A tenant without a profile is not among them."""
+    """All profiles by name, first the installation's and the tiers'. A tenant without a profile is not listed."""
     return call.answer({"items": call.tenants.list()})
 
 
@@ -113,7 +117,7 @@ def get_tenant(call: Operation, tenant: Holder) -> Response:
 
 @router.get("/tenants/{tenant}/figures", responses=answers(FIGURES.model))
 def tenant_figures(call: Operation, tenant: Holder, query: Annotated[FiguresQuery, InQuery()]) -> Response:
-    """Rate, lateness, failures and backlog of the last minutes, and what is left of the limits. Nothing is written for it."""
+    """Rate, lateness, failures and backlog of the last minutes, and the rest of the limits. Writes nothing."""
     return call.answer(call.tenants.figures(tenant, minutes=query.minutes))
 
 
@@ -131,7 +135,7 @@ def set_tenant(call: Operation, tenant: Holder, body: ProfileChange, if_match: I
 
 @router.post("/tenants/{tenant}/suspend", responses=answers(TENANT.model))
 def suspend_tenant(call: Operation, tenant: Holder, body: SuspendRequest | None = None) -> Response:
-    """Accept no work of a tenant any more, and start none. Running attempts continue; what is due meanwhile waits."""
+    """Accept and start no work of a tenant. Running attempts continue; runs that become due wait."""
     return _answer(call, call.tenants.suspend(tenant, reason=None if body is None else body.reason))
 
 
@@ -143,20 +147,20 @@ def resume_tenant(call: Operation, tenant: Holder) -> Response:
 
 @router.post("/tenants/{tenant}/grants", responses=answers(TENANT.model))
 def grant(call: Operation, tenant: Holder, body: GrantRequest) -> Response:
-    """Let a principal do something for a tenant, or for every tenant."""
+    """Grant a principal roles or verbs for a tenant, or for every tenant."""
     return _answer(call, call.tenants.grant(tenant, body.to, body.can, jobs=body.jobs))
 
 
 @router.post("/tenants/{tenant}/grants/revoke", responses=answers(TENANT.model))
 def revoke(call: Operation, tenant: Holder, body: RevokeRequest) -> Response:
-    """Take grants of a principal away."""
+    """Revoke grants of a principal."""
     return _answer(call, call.tenants.revoke(tenant, body.to, can=body.can, jobs=body.jobs))
 
 
 class NewKeyRequest(ApiBody):
-    """Who may do what by a new key."""
+    """A new API key and its grant."""
 
-    name: str = Field(description="who uses it: the audit has its acts as `key:<name>`", examples=["crm"])
+    name: str = Field(description="the program that uses it; its actor in the audit is `key:<name>`", examples=["crm"])
     can: list[str] = Field(description="roles and verbs", examples=[["submit"]])
     jobs: list[str] = Field(["*"], description="names and patterns of the jobs that it is limited to")
     expires_at: Moment | None = Field(None, description="left out: it does not expire")
@@ -170,7 +174,7 @@ def list_keys(call: Operation, tenant: Holder) -> Response:
 
 @router.post("/tenants/{tenant}/keys", status_code=201, responses=answers(NEW_KEY.model, 201, "created"))
 def create_key(call: Operation, tenant: Holder, body: NewKeyRequest) -> Response:
-    """Make an API key. The answer has its text, which is stored nowhere."""
+    """Create an API key. The answer has its text, which is stored nowhere."""
     given = body.given()
     return call.answer(call.tenants.create_key(tenant, given.pop("name"), given.pop("can"), **given), 201)
 
@@ -179,18 +183,18 @@ def create_key(call: Operation, tenant: Holder, body: NewKeyRequest) -> Response
 def revoke_key(
     call: Operation, tenant: Holder, key: Annotated[str, Path(description="the `id` of the key", examples=["crm.1"])]
 ) -> Response:
-    """Remove an API key: within 5 s no process takes it any more."""
+    """Remove an API key. After 5 s no process accepts it."""
     return call.answer(call.tenants.revoke_key(tenant, key))
 
 
 class ResetRequest(ApiBody):
-    """Which breakers are closed."""
+    """The breakers to close."""
 
     job: str | None = Field(None, description="left out: all of the tenant", examples=["report.daily"])
 
 
 class ClosedBreakers(BaseModel):
-    """Those that were open."""
+    """The jobs whose breakers were open."""
 
     items: list[str]
 
@@ -203,12 +207,12 @@ def list_breakers(call: Operation, tenant: Holder) -> Response:
 
 @router.post("/tenants/{tenant}/breakers/reset", responses=answers(ClosedBreakers))
 def reset_breaker(call: Operation, tenant: Holder, body: ResetRequest | None = None) -> Response:
-    """Close the breaker of a job, or all of a tenant: what waits starts within three minutes."""
+    """Close the breaker of a job, or all breakers of a tenant. Waiting runs start within three minutes."""
     return call.answer({"items": list(call.tenants.reset_breaker(tenant, None if body is None else body.job))})
 
 
 class DoctorFinding(BaseModel):
-    """What one check found."""
+    """The finding of one check."""
 
     check: str
     verdict: Literal["ok", "warn", "fail"]
@@ -217,7 +221,7 @@ class DoctorFinding(BaseModel):
 
 
 class Findings(BaseModel):
-    """What the doctor found."""
+    """The findings of the doctor."""
 
     items: list[DoctorFinding]
 

@@ -1,4 +1,4 @@
-"""What all routes have in common: they read JSON as payloads are read, refuse what they do not know, and answer problems."""
+"""The base of all routes: JSON is read as payloads are, unknown names are refused, and errors are answered as problems."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEAVE_OUT = "leave it out, or correct its name: /openapi.json has the names"
 
 class _StrictRequest(Request):
     async def json(self) -> Any:
-        """The body. Raises HTTPException 400 for what is no JSON, and for a key that an object has twice."""
+        """The body. Raises HTTPException 400 for invalid JSON, and for a key that an object has twice."""
         try:
             return parse_json((await self.body()).decode())
         except (ValueError, RecursionError) as problem:
@@ -37,7 +37,7 @@ class _StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route that reads JSON as payloads are read, and refuses what it does not know."""
+    """A route that reads JSON as payloads are read, and refuses unknown names."""
 
     @cached_property
     def query_words(self) -> Mapping[str, bool]:

@@ -50,7 +50,7 @@ _BOTH: dict[str, Any] = {
 
 
 class SubmitRequest(ApiBody):
-    """What to run, when, and under which policies."""
+    """A run to submit: its job, time and policies."""
 
     model_config = ConfigDict(json_schema_extra={"not": _BOTH})
 
@@ -90,13 +90,13 @@ class WaitQuery(ApiQuery):
 
 
 class ReplayRequest(ApiBody):
-    """What to repeat it with."""
+    """The payload of the repeat."""
 
     payload: Payload = Field(None, description="instead of the original's", examples=[{"region": "us"}])
 
 
 class RescheduleRequest(ApiBody):
-    """When."""
+    """The new start time."""
 
     model_config = ConfigDict(json_schema_extra=one_of_these(at="string", delay="number"))
 
@@ -116,7 +116,7 @@ def submit(call: Call, body: SubmitRequest, key: IdempotencyKey = None) -> Respo
 
 @router.get("/runs", responses=answers(views.RUNS))
 def list_runs(call: Call, query: Annotated[RunsQuery, InQuery()]) -> Response:
-    """Runs of all schedules and one-offs: those that have not ended first, then ended ones, newest first.
+    """Runs of all schedules and one-offs: first the open ones, then the ended ones, newest first.
 
     Their payloads, results, error texts, actors, progress, workers and the times of their leases are null here: ask for the run.
 

@@ -1,4 +1,4 @@
-"""What is done to one schedule, and what is read about it: status, history, fires, statistics, why; pause, resume, skip."""
+"""One schedule: its status, history, fires, statistics and explanation; pause, resume, skip."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ class PauseRequest(ApiBody):
 
 
 class FiresQuery(ApiQuery):
-    """How many fires, and from when on."""
+    """The number of fires, and the time after which they are."""
 
     count: int = Field(10, ge=1, le=1_000)
     after: Moment | None = Field(None, description="fires later than it; left out, or in the past: later than now")
 
 
 class StatsQuery(ApiQuery):
-    """Of which days, in UTC."""
+    """The days of the statistics, in UTC."""
 
     since: Moment | None = Field(None, description="left out: six days ago")
     until: Moment | None = Field(None, description="left out: today")
 
 
 class WhyQuery(ApiQuery):
-    """Which fire."""
+    """The due time of a fire."""
 
     at: Moment
 
 
 @router.get("/schedules/{name}/status", responses=answers(views.ScheduleStatus))
 def get_schedule_status(call: Call, name: ScheduleName) -> Response:
-    """What moves by itself: incident, next fires, last runs, the health of its chain. Costs about eight reads."""
+    """Its incident, next fires, last runs, and the health of its chain. Costs about eight reads."""
     found = call.scheduler.describe_schedule(name)
     schedule = found.schedule
     names = ("state", "revision", "failing", "failed_at", "failed_run", "incident", "last_fired_at")
@@ -59,7 +59,7 @@ def get_schedule_status(call: Call, name: ScheduleName) -> Response:
 
 @router.get("/schedules/{name}/history", responses=answers(views.items_model(views.REVISION.model)))
 def get_schedule_history(call: Call, name: ScheduleName) -> Response:
-    """Its revisions, newest first, at most twenty: what changed, when, and by whom."""
+    """Its revisions, newest first, at most twenty, with their differences, times and actors."""
     return call.answer({"items": call.scheduler.describe_schedule(name).revisions})
 
 

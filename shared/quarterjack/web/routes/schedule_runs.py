@@ -33,30 +33,30 @@ router = routes_of("runs of a schedule")
 
 
 class TriggerRequest(ApiBody):
-    """What to run it with."""
+    """The payload and the priority of the run."""
 
     payload: Payload = Field(None, description="instead of the schedule's own", examples=[{"region": "us"}])
     priority: Priority | None = Field(None, description="likewise")
 
 
 class ScheduleRunsQuery(PageQuery):
-    """Which fires, sorted by time."""
+    """Conditions on fires, sorted by time."""
 
     after: Moment | None = None
     before: Moment | None = None
     newest_first: bool = True
-    upcoming: bool = Field(False, description="with those that are not due yet")
+    upcoming: bool = Field(False, description="include runs that are not due yet")
 
 
 class BackfillsQuery(PageQuery):
-    """Which backfills, the newest first."""
+    """Conditions on backfills, the newest first."""
 
     limit: Limit = 50
     state: BackfillStateWord | None = Field(None, description="left out: any")
 
 
 class CancelRequest(ApiBody):
-    """Which fires: in (after, upto]."""
+    """A span of fires: (after, upto]."""
 
     after: Moment = Field(examples=["2026-12-24T00:00:00Z"])
     upto: Moment = Field(examples=["2026-12-25T00:00:00Z"])
@@ -64,7 +64,7 @@ class CancelRequest(ApiBody):
 
 
 class BackfillRequest(ApiBody):
-    """Which fires, and how."""
+    """A span of fires, and how they run."""
 
     start: Moment = Field(description="inclusive", examples=["2026-05-01T00:00:00Z"])
     end: Moment = Field(description="exclusive, and past", examples=["2026-05-03T00:00:00Z"])
@@ -73,7 +73,7 @@ class BackfillRequest(ApiBody):
     payload: Payload = Field(None, description="instead of their own")
     current: Flag = Field(False, description="all fires with the current definition")
     allow_repeat: Flag = Field(False, description="also fires older than the ledger's retention")
-    dry_run: Flag = Field(False, description="only say what it would run")
+    dry_run: Flag = Field(False, description="only count its fires")
 
 
 @router.post("/schedules/{name}/runs", status_code=201, responses=answers(views.RUN.model, 201, "submitted"))
@@ -100,7 +100,7 @@ def list_schedule_runs(call: Call, name: ScheduleName, query: Annotated[Schedule
 
 @router.post("/schedules/{name}/runs/cancel", responses=answers(views.Count))
 def cancel_schedule_runs(call: Call, name: ScheduleName, body: CancelRequest) -> Response:
-    """Cancel the runs with fires in (after, upto] that have not ended. Repeat the request if it took its whole time."""
+    """Cancel the runs with fires in (after, upto] that have not ended. Repeat the request if it used up its time."""
     with call.in_time() as stop:
         count = call.scheduler.cancel_runs(name, between=(body.after, body.upto), dry_run=body.dry_run, stop=stop)
     return call.answer({"count": count})

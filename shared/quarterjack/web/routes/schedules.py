@@ -105,7 +105,7 @@ def get_schedule(
     name: ScheduleName,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """A schedule with its definition. What moves by itself is in its status."""
+    """A schedule with its definition. Its fires, runs and incidents are in its status."""
     document = _document(call, name)
     tag = etag_of(document)
     if if_none_match is not None and has_tag(if_none_match, tag):
@@ -122,7 +122,7 @@ def put_schedule(
     if_none_match: OnlyCreates = None,
     key: IdempotencyKey = None,
 ) -> Response:
-    """Create a schedule, or give it this definition: what is left out has its default. A paused one stays paused."""
+    """Create a schedule, or give it this definition: missing fields have their defaults. A paused schedule stays paused."""
     arguments = _arguments(name, body)
     if if_none_match is not None:
         _check_only_creates(if_none_match, if_match)

@@ -1,1 +1,1 @@
-"""Fires over time: what ran, what runs, and what is due."""
+"""Fires over time: timeline, calendar, and the fires of a span."""

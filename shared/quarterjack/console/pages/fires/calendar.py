@@ -37,7 +37,7 @@ _LISTED = 5  # peaks, and quiet times
 
 
 def show(call: PageCall) -> Response:
-    """The page. What cannot be read in its address is shown with its fault."""
+    """The page. An invalid part of its address is shown with its fault."""
     kept = {name: call.param(name) for name in ("q", "zone", "show", "holidays", "count")}
     values: dict[str, Any] = {"fault": None, "found": None}
     try:

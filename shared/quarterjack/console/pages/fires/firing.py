@@ -92,7 +92,7 @@ def tomorrow(now: datetime, zone: tzinfo, hour: int) -> datetime:
 
 
 def show(call: PageCall) -> Response:
-    """The page. What cannot be read in its address is shown with its fault."""
+    """The page. An invalid part of its address is shown with its fault."""
     kept = {name: call.param(name) for name in ("q", "zone", "count")}
     values: dict[str, Any] = {"fault": None, "found": None}
     try:
@@ -103,7 +103,7 @@ def show(call: PageCall) -> Response:
 
 
 def _firing(call: PageCall, kept: Mapping[str, str | None]) -> dict[str, Any]:
-    """What the page shows. Raises InvalidInput."""
+    """The values of the page. Raises InvalidInput."""
     zone = zone_of(kept["zone"] or "UTC")
     start, end = _time(call, zone)
     long = end.astimezone(UTC) - start.astimezone(UTC)

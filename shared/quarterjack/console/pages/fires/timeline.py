@@ -36,7 +36,7 @@ _TOP = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """What is known of a schedule in a window."""
+    """The runs and coming fires of a schedule in a window."""
 
     runs: Sequence[Any] = ()  # that touch the window, newest first
     due: Sequence[datetime] = ()  # fires that are still to come
@@ -57,7 +57,7 @@ class Lane:
 
 
 def show(call: PageCall) -> Response:
-    """The page. What cannot be read in its address is shown with its fault."""
+    """The page. An invalid part of its address is shown with its fault."""
     q, name, cursor = call.param("q"), call.param("zone") or "UTC", call.param("cursor")
     page, fault = Page(items=[]), None
     try:
@@ -128,7 +128,7 @@ def _lane(call: PageCall, schedule: Any, window: Window) -> Lane:
 
 
 def _runs(call: PageCall, name: str, window: Window) -> tuple[Sequence[Any], datetime | None]:
-    """The newest runs that touch the window, also those that were due before it by up to its length."""
+    """The newest runs that touch the window. A run may be due before it, by up to its length."""
     if window.start > call.now:
         return (), None
     page = call.scheduler.list_runs(

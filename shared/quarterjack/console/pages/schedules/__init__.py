@@ -1,1 +1,1 @@
-"""Schedules: those that a search finds, one of them, and the acts on them."""
+"""Schedules: the list, one schedule, its form, and the actions on schedules."""

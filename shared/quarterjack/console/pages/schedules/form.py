@@ -44,7 +44,7 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class FormPreview:
-    """What a form would do."""
+    """The effect of a form."""
 
     rule: Rule
     in_words: str | None
@@ -68,7 +68,7 @@ class FormPreview:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What is odd about it: no worker knows its job."""
+        """Warnings, such as a job that no worker knows."""
         return self.change.value.warnings if self.change.value is not None else ()
 
     @property
@@ -109,7 +109,7 @@ def edit(call: PageCall) -> Response:
 
 
 def change(call: PageCall) -> Response:
-    """Preview the form, or give the schedule its definition, if it still is what was shown."""
+    """Preview the form, or change the schedule, if it is still the one that was shown."""
     name, form = schedule_of(call), typed(call.form)
     schedule = call.scheduler.get_schedule(name)
     if call.form.get("do") != "save" or schedule.managed_by is not None:
@@ -168,7 +168,7 @@ def _preview(call: PageCall, name: str, form: Mapping[str, str], schedule: Sched
 
 
 def _fires(call: PageCall, name: str, rule: Rule, schedule: Schedule | None, now: datetime) -> Sequence[PreviewRow]:
-    """The next fires; those of a rule that stays count from where they did."""
+    """The next fires. A rule that stays keeps its anchor."""
     found = None if schedule is None else call.scheduler.describe_schedule(name).definition
     anchor = found.counts_from if found is not None and found.rule == rule else None
     return rows(rule, after=now, count=_FIRES, key=f"{call.tenant}/{name}", anchor=anchor)
@@ -183,7 +183,7 @@ def _attempt(ask: Any) -> FormPreview | QuarterjackError:
 
 
 def _saved(call: PageCall, form: Mapping[str, str], schedule: Schedule | None, act: Any) -> Response:
-    """The answer to an act; if it is refused, the form as it was typed, with the fault."""
+    """The answer to a change; if it is refused, the form as it was typed, with the fault."""
     try:
         done: Response = act()
     except _REFUSED as problem:
