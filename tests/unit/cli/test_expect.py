@@ -65,7 +65,7 @@ FRUITLESS = [
     ("dead redrive --job note", "no dead run matches"),
     ("resend --all-tenants --dry-run", "no run should have a message in a queue now"),
     ("dead purge --job note --until -1h --yes", "no dead run matches"),
-    ("audit list --actor nobody", "no act matches"),
+    ("audit list --actor nobody", "no audit entry matches"),
     ("export --prefix nothing", "no schedule matches"),
 ]
 
