@@ -61,7 +61,7 @@ FRUITLESS = [
     ("runs list s", "no run matches"),
     ("runs cancel --schedule s --dry-run", "no run matches that has not ended"),
     ("runs cancel --schedule s --yes", "no run matches that has not ended"),
-    ("dead list", "no dead run matches; without --since only those of the last 24 hours"),
+    ("dead list", "no dead run matches; without --since only the last 24 hours"),
     ("dead redrive --job note", "no dead run matches"),
     ("resend --all-tenants --dry-run", "no run should have a message in a queue now"),
     ("dead purge --job note --until -1h --yes", "no dead run matches"),
