@@ -24,7 +24,7 @@ from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
 from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, SECOND, from_ms
 from quarterjack.historian.context import HistorianContext
-from quarterjack.historian.fold import fold
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.historian.pages import write_pages
 from quarterjack.history import read as paging
 from quarterjack.ports.services import Clock, Services
@@ -170,7 +170,7 @@ def written(
     units, size = bench.tables.units, bench.tables.bytes
     bench.move_to(T0 + 4 * HOUR)
     began = time.process_time()
-    fold(bench.services, clock=bench.clock, budget=DAY)
+    compact_pages(bench.services, clock=bench.clock, budget=DAY)
     return {
         "case": name,
         "runs": runs,
@@ -206,7 +206,7 @@ def read(runs: int) -> list[Mapping[str, object]]:
     rows = [_asked(bench, "as appended", "the last 100", limit=100)]
     bench.move_to(T0 + DAY + 3 * HOUR)
     began = time.process_time()
-    fold(bench.services, clock=bench.clock, budget=DAY)
+    compact_pages(bench.services, clock=bench.clock, budget=DAY)
     folded = time.process_time() - began
     rows += [_asked(bench, "folded", name, **conditions) for name, conditions in _ASKED.items()]
     print(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from quarterjack.auditor.audit import audit
-from quarterjack.auditor.closing import close_days
+from quarterjack.auditor.log_closing import close_days
 from quarterjack.clock import system_clock
 from quarterjack.signals.catalogue import METRICS
 from quarterjack.signals.reports import of_audit, of_closing, of_gauges, of_tick

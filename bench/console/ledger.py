@@ -22,7 +22,7 @@ from quarterjack.domain.run import DeadRunRow, Failure, RunRow, RunState
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.historian.context import HistorianContext
-from quarterjack.historian.fold import fold
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.historian.pages import write_pages
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
@@ -215,7 +215,7 @@ class _Maker:
             batch.append(change)
         if batch:
             write_pages(batch, HistorianContext(services=services, now=now, batch="b"))
-        fold(services, clock=self.clock, budget=DAY)
+        compact_pages(services, clock=self.clock, budget=DAY)
 
     def dead(self) -> None:
         """The index of runs that failed for good."""

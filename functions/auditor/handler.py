@@ -9,16 +9,16 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from quarterjack.auditor.audit import WORKERS, audit
-from quarterjack.auditor.closing import close_days
-from quarterjack.auditor.history import check_history
+from quarterjack.auditor.history_check import check_history
+from quarterjack.auditor.log_closing import close_days
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.historian.archive import compact_archive
-from quarterjack.historian.fold import fold
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.services import system_clock
 from quarterjack.settings import from_environment
 from quarterjack.signals.catalogue import counted
-from quarterjack.signals.reports import of_audit, of_closing, of_compaction, of_folding
+from quarterjack.signals.reports import of_audit, of_closing, of_compaction, of_page_compaction
 
 from functions.observe import emit, logger, metrics, services
 
@@ -71,5 +71,5 @@ def _look_after_history() -> None:
     if not from_environment().history:
         return
     with _beside("history.not_checked", "HistoryNotFolded"):
-        emit(of_folding(fold(services(), clock=system_clock, budget=_FOLDING)))
+        emit(of_page_compaction(compact_pages(services(), clock=system_clock, budget=_FOLDING)))
         emit(counted(HistoryRelisted=check_history(services(), clock=system_clock, random=Random()).relisted))

@@ -8,7 +8,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from quarterjack.daemon.event_sink import with_events
 from quarterjack.dynamodb.stream_records import parse_records
-from quarterjack.historian.deliver import Reader, deliver
+from quarterjack.historian.deliver import StreamReader, deliver
 from quarterjack.ports.services import Services
 from quarterjack.services import system_clock
 from quarterjack.settings import from_environment
@@ -37,7 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
             system_clock(),
             notices=parsed.notices,
             unreadable=parsed.unreadable,
-            reader=Reader.EVENTS,
+            reader=StreamReader.EVENTS,
         )
     except Exception:
         emit(counted(EventsStopped=1))

@@ -16,7 +16,7 @@ from constructs import Construct
 from quarterjack.domain.history.outgoing_event import EventTarget, parse_target, states_of
 from quarterjack.domain.notice import NOTICE_EVENTS, RECORD, schedule_events
 from quarterjack.errors import InvalidInput
-from quarterjack.historian.marks import OWNER
+from quarterjack.historian.progress import OWNER
 
 from ..installation import InstallationSettings
 from ..storage.store import InstallationStore

@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from quarterjack.historian.marks import OWNER
+from quarterjack.historian.progress import OWNER
 
 from ..acknowledge import acknowledge
 from ..installation import InstallationSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quarterjack.auditor.closing import anchors
+from quarterjack.auditor.log_closing import anchors
 from quarterjack.domain.audit import anchor_key, anchors_of
 from quarterjack.domain.history.archive_keys import keys_between, object_key, tenant_prefix
 from quarterjack.domain.times import HOUR

@@ -27,7 +27,7 @@ from quarterjack.domain.tenants.profile import Grant, TenantProfile, TenantState
 from quarterjack.fires.claim import message_of
 from quarterjack.fires.lines import change_cap, line_up, look_after_line
 from quarterjack.historian.context import HistorianContext
-from quarterjack.historian.marks import (
+from quarterjack.historian.progress import (
     ShardPosition,
     StreamGap,
     StreamPosition,

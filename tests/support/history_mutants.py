@@ -170,7 +170,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "an hour is folded that was not closed",
-        "historian/fold.py",
+        "historian/page_compaction.py",
         "        self._history.close(self._closed)\n",
         "",
     ),

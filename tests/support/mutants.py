@@ -1163,7 +1163,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was put over an anchor is not reported",
-        "auditor/verification.py",
+        "auditor/log_verification.py",
         "        if changes := originals[key].changes:\n",
         "        if changes := 0:\n",
         ("tests/unit/auditor/test_closing.py",),
@@ -1250,7 +1250,7 @@ MUTANTS = (
     *(Mutant(*each, BREAKERS) for each in BREAKER_MUTANTS),
     Mutant(
         "an audit reads a part of the ledger from its beginning again",
-        "auditor/run_walk.py",
+        "auditor/run_walks.py",
         "        progress.parts = {str(number): cursor for number, cursor in rest.items()}\n",
         "        progress.parts = {}\n",
         ("tests/unit/auditor/test_budget.py",),

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from quarterjack.auditor.chain_walk import ChainWalk
 from quarterjack.auditor.repairs import tidy
-from quarterjack.auditor.run_walk import WINDOW, LedgerWalk, PayloadWalk, RunWalk
+from quarterjack.auditor.run_walks import WINDOW, LedgerWalk, PayloadWalk, RunWalk
 from quarterjack.auditor.walk import AuditReport, Bookmark, Round, Walk
 from quarterjack.domain.audit import role
 from quarterjack.fires.context import FireContext

@@ -10,8 +10,8 @@ from functools import partial
 from random import Random
 
 from quarterjack.auditor.audit import WORKERS, audit
-from quarterjack.auditor.closing import close_days
-from quarterjack.auditor.history import check_history
+from quarterjack.auditor.history_check import check_history
+from quarterjack.auditor.log_closing import close_days
 from quarterjack.auditor.walk import AuditReport
 from quarterjack.daemon.declarations import DeclarationApplier
 from quarterjack.daemon.event_sink import with_events
@@ -21,9 +21,9 @@ from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, proces
 from quarterjack.domain.queue import declared_name, prioritised, prioritised_text, striped, striped_text
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
-from quarterjack.historian.deliver import Reader
-from quarterjack.historian.fold import fold
+from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import FollowReport, StreamFollower
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.jobs import Registry
 from quarterjack.ports.services import Services
 from quarterjack.sdk.job_checks import check_declared
@@ -37,9 +37,9 @@ from quarterjack.signals.reports import (
     of_burial,
     of_closing,
     of_events_round,
-    of_folding,
     of_gauges,
     of_history_round,
+    of_page_compaction,
     of_tick,
 )
 from quarterjack.signals.sinks import Sink
@@ -144,7 +144,7 @@ def run_historian(
     publishing = with_events(services, settings)
     of_history, of_events = RoundFigures(sinks), RoundFigures(event_sinks)
     if publishing.events is not None:
-        events = StreamFollower(publishing, system_clock, Reader.EVENTS)
+        events = StreamFollower(publishing, system_clock, StreamReader.EVENTS)
 
         def tell_events(done: FollowReport) -> None:
             of_events.add(partial(of_events_round, done))
@@ -219,7 +219,7 @@ def _close_days(services: Services, sinks: Sequence[Sink]) -> None:
 def _look_after_history(services: Services, sinks: Sequence[Sink]) -> None:
     """Fold the hours of the history that are over, and compare a sample of it with the ledger."""
     try:
-        pass_on(sinks, partial(of_folding, fold(services, clock=system_clock, budget=DAY)))
+        pass_on(sinks, partial(of_page_compaction, compact_pages(services, clock=system_clock, budget=DAY)))
         checked = check_history(services, clock=system_clock, random=Random())
     except QuarterjackError:
         pass_on(sinks, partial(counted, HistoryNotFolded=1))

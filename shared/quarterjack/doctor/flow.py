@@ -16,7 +16,7 @@ from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import HOUR, MINUTE, SECOND, from_ms
 from quarterjack.dynamodb.items import to_item
 from quarterjack.fires.backpressure import read_hold_log
-from quarterjack.historian.marks import changes_set_aside, gaps, read_position, rebuild_command
+from quarterjack.historian.progress import changes_set_aside, gaps, read_position, rebuild_command
 from quarterjack.owner.ticker_health import TickerHealth, TickerState, is_needed, survey_ticks
 from quarterjack.owner.workers import read_workers
 from quarterjack.state.lease import SKEW

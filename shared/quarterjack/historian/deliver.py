@@ -27,8 +27,8 @@ from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.historian.archive import archive
 from quarterjack.historian.context import Consumer, EventConsumer, HistorianContext
 from quarterjack.historian.events import publish_events
-from quarterjack.historian.marks import set_aside
 from quarterjack.historian.pages import write_pages
+from quarterjack.historian.progress import set_aside
 from quarterjack.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ CONSUMERS: tuple[Consumer, ...] = (write_pages, archive)  # of changes of runs, 
 EVENT_CONSUMERS: tuple[EventConsumer, ...] = (publish_events,)  # of notices, too
 
 
-class Reader(StrEnum):
+class StreamReader(StrEnum):
     """Who reads the stream."""
 
     HISTORY = "history"  # pages and archive
@@ -80,10 +80,10 @@ def deliver(
     *,
     notices: Sequence[NoticeChange] = (),
     unreadable: int = 0,
-    reader: Reader = Reader.HISTORY,
+    reader: StreamReader = StreamReader.HISTORY,
 ) -> DeliveryReport:
     """Deliver a batch to the consumers of a reader, at ``now`` (UTC ms); notices are events only. Raises what stops it."""
-    if reader is Reader.EVENTS:
+    if reader is StreamReader.EVENTS:
         both: list[StreamChange] = [*changes, *notices]
         report = _deliver_all(EVENT_CONSUMERS, both, services, now)
     else:

@@ -14,7 +14,7 @@ from quarterjack.domain.history.run_change import NoticeChange, StreamChange
 from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.errors import EventFailed, EventRefused, Unavailable
 from quarterjack.historian.context import HistorianContext
-from quarterjack.historian.marks import failing_since, set_aside
+from quarterjack.historian.progress import failing_since, set_aside
 from quarterjack.ports.receivers import EventSink
 from quarterjack.state.history.run_changes import transition_of
 

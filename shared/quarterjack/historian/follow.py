@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from quarterjack.domain.times import DAY, MINUTE, SECOND
-from quarterjack.historian.deliver import DeliveryReport, Reader, deliver
-from quarterjack.historian.marks import (
+from quarterjack.historian.deliver import DeliveryReport, StreamReader, deliver
+from quarterjack.historian.progress import (
     ShardPosition,
     StreamGap,
     StreamPosition,
@@ -42,9 +42,9 @@ class FollowReport(DeliveryReport):
 class StreamFollower:
     """One reader of the stream. A second one of its kind beside it would deliver everything twice, and do no other harm."""
 
-    def __init__(self, services: Services, clock: Clock, reader: Reader = Reader.HISTORY) -> None:
+    def __init__(self, services: Services, clock: Clock, reader: StreamReader = StreamReader.HISTORY) -> None:
         self._services, self._clock, self._reader = services, clock, reader
-        self._suffix = "" if reader is Reader.HISTORY else f"~{reader}"  # of its position's key
+        self._suffix = "" if reader is StreamReader.HISTORY else f"~{reader}"  # of its position's key
         self._position: StreamPosition | None = None
         self._version = 0
         self._shards: list[StreamShard] = []  # parents first
@@ -156,7 +156,7 @@ class StreamFollower:
         known = [position.caught_up, *(each.at for each in position.shards.values() if each.at is not None)]
         gap = StreamGap(since=max(known), until=self._clock())
         report.gaps += 1
-        is_history = self._reader is Reader.HISTORY
+        is_history = self._reader is StreamReader.HISTORY
         remedy = "fill it from the ledger: `quarterjack history rebuild`" if is_history else "these events are not sent"
         fields = {"reader": str(self._reader), "since": gap.since, "until": gap.until, "error": problem}
         log.error("historian.gap", extra=fields | {"remedy": remedy})

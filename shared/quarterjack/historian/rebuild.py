@@ -21,8 +21,8 @@ from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Misconfigured
 from quarterjack.historian.archive import archive_found
-from quarterjack.historian.marks import mark_filled
 from quarterjack.historian.pages import pages_of, tagged
+from quarterjack.historian.progress import mark_filled
 from quarterjack.history.read import Reading
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.history.entries import corrected, end_of, entry_of, is_open, open_place, tells, withdrawal_of

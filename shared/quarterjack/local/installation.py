@@ -24,7 +24,7 @@ from quarterjack.domain.queue import Queue, prioritised, prioritised_text, strip
 from quarterjack.errors import Unavailable
 from quarterjack.jobs import check_package
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
-from quarterjack.local.cloud_watch import CloudWatch
+from quarterjack.local.cloud_guard import CloudGuard
 from quarterjack.local.declared import declared_queues
 from quarterjack.local.processes import LogFollower, ProcessGroup, roles, variables
 from quarterjack.settings import Settings
@@ -122,7 +122,7 @@ class LocalInstallation:
     settings: Settings
     environment: Mapping[str, str]  # variables with which an AWS SDK reaches its cloud
     processes: ProcessGroup
-    watch: CloudWatch
+    watch: CloudGuard
     follower: LogFollower  # reads the logs of all processes from their start
     folder: Path  # logs, and the data if it is kept
 
@@ -171,7 +171,7 @@ def installation(
         _folder(data) as folder,
         LocalCloud(data=None if data is None else folder / "cloud") as cloud,
         reached_by_this_process(cloud.environment),
-        CloudWatch(cloud, data=data and folder, stop=stop or threading.Event()).start().guard() as watch,
+        CloudGuard(cloud, data=data and folder, stop=stop or threading.Event()).start().guard() as watch,
     ):
         queues = declared_queues(jobs)
         settings = local_settings(settings or Settings(), queues, cloud, folder)
@@ -212,7 +212,7 @@ def local_settings(given: Settings, queues: Sequence[Queue], cloud: LocalCloud, 
 
 
 @contextmanager
-def _running(processes: ProcessGroup, watch: CloudWatch) -> Iterator[None]:
+def _running(processes: ProcessGroup, watch: CloudGuard) -> Iterator[None]:
     """The processes for the time of the block. They have no time to finish if their cloud died, or if Ctrl-C ended the start."""
     grace = _GRACE
     try:

@@ -13,12 +13,12 @@ from quarterjack.signals.catalogue import counted, measured
 from quarterjack.signals.measurement import Measurement, stand_ins
 
 if TYPE_CHECKING:  # a function loads the modules of its own role only
-    from quarterjack.auditor.closing import ClosingReport
+    from quarterjack.auditor.log_closing import ClosingReport
     from quarterjack.auditor.walk import AuditReport
     from quarterjack.historian.archive import CompactionReport
     from quarterjack.historian.deliver import DeliveryReport
-    from quarterjack.historian.fold import FoldReport
     from quarterjack.historian.follow import FollowReport
+    from quarterjack.historian.page_compaction import PageCompactionReport
     from quarterjack.ticker.gauges import Gauges
     from quarterjack.ticker.tick import TickReport
     from quarterjack.undertaker.bury import Burial
@@ -161,6 +161,6 @@ def of_compaction(report: CompactionReport) -> list[Measurement]:
     return counted(ArchiveCompacted=report.removed, ArchiveUnreadable=report.unreadable)
 
 
-def of_folding(report: FoldReport) -> list[Measurement]:
+def of_page_compaction(report: PageCompactionReport) -> list[Measurement]:
     """Of the hours of the history that were folded."""
     return counted(HistoryFolded=report.hours, HistoryNotFolded=report.failed)

@@ -20,7 +20,7 @@ from quarterjack.domain.notice import SCHEDULE_EVENTS, Notice
 from quarterjack.domain.times import HOUR, MINUTE, SECOND, to_ms
 from quarterjack.errors import InvalidInput, Unreadable
 from quarterjack.fires.context import LOOKAHEAD
-from quarterjack.historian.deliver import Reader
+from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.jobs import Registry, default_registry, load
 from quarterjack.owner.catalogue import CataloguePublisher
@@ -140,7 +140,7 @@ class Harness:
         self._receiver = MemoryEvents()
         if events:
             publishing = replace(self._services, events=self._receiver)
-            self._followers.append(StreamFollower(publishing, self.clock, Reader.EVENTS))
+            self._followers.append(StreamFollower(publishing, self.clock, StreamReader.EVENTS))
         self._followed = self.clock()  # UTC ms of the last round of the historian
 
     def advance(self, by: timedelta | None = None, **lengths: float) -> list[Run]:

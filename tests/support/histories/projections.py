@@ -13,7 +13,7 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY
 from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
-from quarterjack.historian.marks import changes_set_aside, gaps
+from quarterjack.historian.progress import changes_set_aside, gaps
 from quarterjack.history.statistics import daily
 from quarterjack.ports.services import Services
 from quarterjack.stores.history.pages import ReadMeter

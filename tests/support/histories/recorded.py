@@ -18,8 +18,8 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.historian import pages
 from quarterjack.historian import rebuild as rebuilding
 from quarterjack.historian.archive import compact_archive
-from quarterjack.historian.fold import fold
-from quarterjack.historian.marks import OWNER, gaps
+from quarterjack.historian.page_compaction import compact_pages
+from quarterjack.historian.progress import OWNER, gaps
 
 from tests.support.histories.accounts import AuditWitness, EventReceiver
 from tests.support.histories.projections import Projections
@@ -97,7 +97,7 @@ class Recorded(Rich):
         stage = self.stage
         stage.now += 3 * HOUR
         services = stage.memory.connect()
-        fold(services, clock=lambda: stage.now, budget=HOUR)
+        compact_pages(services, clock=lambda: stage.now, budget=HOUR)
         projections = Projections(self.witness.changes, services, stage.now, TAGS)
         return list(projections.statistics())
 
@@ -120,7 +120,7 @@ class Recorded(Rich):
         compact_archive(process.services.archive, clock=lambda: process.clock() + 2 * HOUR, budget=HOUR)
 
     def _fold(self, process: Process) -> None:
-        fold(process.services, clock=process.clock, budget=HOUR)
+        compact_pages(process.services, clock=process.clock, budget=HOUR)
 
     def _rebuild(self, process: Process) -> None:
         """In half of the histories, for a rebuild would repair what a historian does wrong."""

@@ -17,7 +17,7 @@ from zlib import crc32
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import QuarterjackError
-from quarterjack.historian.deliver import Reader, deliver
+from quarterjack.historian.deliver import StreamReader, deliver
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.ports.run_stream import RunStream, StreamPage, StreamShard
 
@@ -92,11 +92,11 @@ class Feed:
 
     def __init__(self, stage: Stage, witness: Witness, receiver: EventReceiver, *, local: bool, function: bool) -> None:
         self._stage, self._witness, self._receiver = stage, witness, receiver
-        self._readers = (*((Reader.HISTORY,) if local else ()), Reader.EVENTS)  # that are processes
+        self._readers = (*((StreamReader.HISTORY,) if local else ()), StreamReader.EVENTS)  # that are processes
         self._sources = [_Source(number) for number in range(SHARDS)] if function else []
-        self._followers: dict[Reader, Process] = {}
+        self._followers: dict[StreamReader, Process] = {}
         self._is_away = False
-        self._rounds = Counter[Reader]()  # of followers, to the end of the stream
+        self._rounds = Counter[StreamReader]()  # of followers, to the end of the stream
         stage.memory.stream_shards = SHARDS
 
     def leave(self) -> None:
@@ -122,11 +122,11 @@ class Feed:
         """Whether it ended, or has stalled for so long that another one was started in its place."""
         return process is None or process not in self._stage.processes or process.wakes > self._stage.now + PATIENCE
 
-    def _follow(self, reader: Reader, process: Process) -> None:
+    def _follow(self, reader: StreamReader, process: Process) -> None:
         services = replace(
             process.services,
             stream=CutStream(process.services.stream, Random(self._stage.random.random())),
-            events=self._receiver.seen_by(process) if reader is Reader.EVENTS else None,
+            events=self._receiver.seen_by(process) if reader is StreamReader.EVENTS else None,
         )
         follower = StreamFollower(services, process.clock, reader)
         while (

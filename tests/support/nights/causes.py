@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quarterjack import Context, Retry, Tenants
-from quarterjack.auditor.closing import ClosingReport
+from quarterjack.auditor.log_closing import ClosingReport
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
 from quarterjack.errors import Misconfigured

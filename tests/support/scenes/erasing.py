@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from quarterjack import Context, Registry, Retry, Scheduler
-from quarterjack.auditor.closing import close_days
+from quarterjack.auditor.log_closing import close_days
 from quarterjack.domain.audit import Caller
 from quarterjack.domain.message import Message
 from quarterjack.domain.tenants.erasure import Erasure
@@ -23,7 +23,7 @@ from quarterjack.eraser.erase import begin, go_on
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.lines import change_cap, line_up, look_after_line
 from quarterjack.historian.archive import compact_archive
-from quarterjack.historian.fold import fold
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.ports.services import Services
 from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
 from quarterjack.state.worker_record import (
@@ -93,7 +93,7 @@ class ErasingScene:
             scheduler.redrive(scheduler.list_dead().items[0].id)
         self._furnish_installation()
         compact_archive(self.services.archive, clock=self.clock, budget=MINUTE)
-        fold(self.services, clock=self.clock, budget=MINUTE)
+        compact_pages(self.services, clock=self.clock, budget=MINUTE)
         self.leave_work()
 
     def _furnish(self, tenant: str) -> None:

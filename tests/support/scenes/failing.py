@@ -11,7 +11,7 @@ from quarterjack import Context, Retry, Tenants
 from quarterjack.domain.history.outgoing_event import OutgoingEvent
 from quarterjack.domain.times import MINUTE
 from quarterjack.fires.breakers import read_breakers
-from quarterjack.historian.deliver import Reader
+from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.testing.memory.receivers import MemoryEvents
 from quarterjack.testing.process import Hand, bury_all
@@ -39,7 +39,7 @@ class Failing(World):
         self.jobs.job("sound")(self._sound)
         self.receiver = MemoryEvents()
         publishing = replace(self.memory.connect(), events=self.receiver)
-        self.publisher = StreamFollower(publishing, self.clock, Reader.EVENTS)
+        self.publisher = StreamFollower(publishing, self.clock, StreamReader.EVENTS)
         self.hands = [Hand(worker=self.worker(name=f"w{n}")) for n in range(4)]
         for n in range(self.schedules):
             self.scheduler.create_schedule(f"s{n}", "shaky", "* * * * *", **self.options)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from quarterjack.auditor import run_walk
+from quarterjack.auditor import run_walks
 from quarterjack.auditor.audit import audit
 from quarterjack.auditor.walk import KEY, AuditReport, Progress
 from quarterjack.auditor.walk import OWNER as AUDITS
@@ -33,14 +33,14 @@ def six() -> World:
 def checked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the runs of a schedule were checked, one schedule a step. A check takes ten seconds: see ``hurried``."""
     seen: Counter[str] = Counter()
-    check = run_walk.check_runs
+    check = run_walks.check_runs
 
-    def counted(head: Head, window: int, context: FireContext) -> run_walk.RunFindings:
+    def counted(head: Head, window: int, context: FireContext) -> run_walks.RunFindings:
         seen[head.name] += 1
         return check(head, window, context)
 
-    monkeypatch.setattr(run_walk, "check_runs", counted)
-    monkeypatch.setattr(run_walk, "_PAGE", 1)
+    monkeypatch.setattr(run_walks, "check_runs", counted)
+    monkeypatch.setattr(run_walks, "_PAGE", 1)
     return seen
 
 

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from quarterjack.auditor.closing import ClosingReport, anchor_of, close_days
-from quarterjack.auditor.verification import AuditVerdict
+from quarterjack.auditor.log_closing import ClosingReport, anchor_of, close_days
+from quarterjack.auditor.log_verification import AuditVerdict
 from quarterjack.domain.audit import AuditAct, anchor_key, root_of
 from quarterjack.domain.times import DAY, HOUR, MINUTE
 from quarterjack.errors import InvalidInput, Unavailable

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Scheduler
-from quarterjack.auditor.history import BEHIND, HistoryCheck, check_history
+from quarterjack.auditor.history_check import BEHIND, HistoryCheck, check_history
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.names import one_off_ref
 from quarterjack.domain.run import RunState

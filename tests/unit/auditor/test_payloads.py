@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from quarterjack import Context, Run, RunState
-from quarterjack.auditor.run_walk import remove_payloads
+from quarterjack.auditor.run_walks import remove_payloads
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.payload import is_in_folder_of, is_same_content, owner_of_object, payload_key
 from quarterjack.domain.times import DAY, SECOND

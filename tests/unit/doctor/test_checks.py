@@ -22,7 +22,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.fires.backpressure import KEY as HOLDS
 from quarterjack.fires.backpressure import OWNER
 from quarterjack.historian.context import HistorianContext
-from quarterjack.historian.marks import StreamGap, StreamPosition, set_aside, write_gap, write_position
+from quarterjack.historian.progress import StreamGap, StreamPosition, set_aside, write_gap, write_position
 from quarterjack.local.installation import create_queues
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.services import connect, system_clock

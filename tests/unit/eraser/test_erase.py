@@ -10,8 +10,8 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from quarterjack.auditor.closing import close_days
-from quarterjack.auditor.verification import verify
+from quarterjack.auditor.log_closing import close_days
+from quarterjack.auditor.log_verification import verify
 from quarterjack.domain.history.archive_keys import tenant_prefix
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.tenants.certificate import certificate_key, document_of

@@ -10,12 +10,12 @@ from contextlib import suppress
 
 import pytest
 from quarterjack.auditor.audit import audit
-from quarterjack.auditor.closing import close_days
+from quarterjack.auditor.log_closing import close_days
 from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.errors import QuarterjackError
 from quarterjack.historian.archive import compact_archive
-from quarterjack.historian.fold import fold
 from quarterjack.historian.follow import StreamFollower
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.ports.services import Services
 from quarterjack.testing import Detail, Hook
 from quarterjack.testing.process import bury_all
@@ -46,7 +46,7 @@ ROLES: dict[str, Role] = {
     "historian": lambda scene, services: StreamFollower(services, scene.clock).poll(),
     "auditor": lambda scene, services: audit(services, clock=scene.clock),
     "compaction": lambda scene, services: compact_archive(services.archive, clock=scene.clock, budget=MINUTE),
-    "fold": lambda scene, services: fold(services, clock=scene.clock, budget=MINUTE),
+    "fold": lambda scene, services: compact_pages(services, clock=scene.clock, budget=MINUTE),
     "closing": lambda scene, services: close_days(services, clock=scene.clock),
     "owner": _owner,
 }

@@ -10,7 +10,7 @@ import pytest
 from quarterjack.dynamodb.items import to_item
 from quarterjack.errors import Unavailable
 from quarterjack.historian import deliver
-from quarterjack.historian.marks import changes_set_aside
+from quarterjack.historian.progress import changes_set_aside
 from quarterjack.ports.services import Services
 from quarterjack.stores.rows import run_row
 from quarterjack.testing import ManualClock, Memory

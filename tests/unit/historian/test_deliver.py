@@ -9,7 +9,7 @@ from quarterjack.domain.history.run_change import RunChange
 from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.historian import deliver as delivery
 from quarterjack.historian.deliver import MOST_ASIDE, batch_name, deliver
-from quarterjack.historian.marks import changes_set_aside
+from quarterjack.historian.progress import changes_set_aside
 from quarterjack.ports.services import Services
 from quarterjack.testing import ManualClock, Memory
 

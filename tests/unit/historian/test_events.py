@@ -14,10 +14,10 @@ from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.historian.archive import archive
-from quarterjack.historian.deliver import Reader
+from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.events import MOST, SILENT, TAKING, events_of, publish_events
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.historian.marks import changes_set_aside
+from quarterjack.historian.progress import changes_set_aside
 from quarterjack.ports.receivers import FailedEvents
 from quarterjack.ports.services import Services
 from quarterjack.testing import ManualClock
@@ -125,7 +125,7 @@ def test_a_receiver_that_does_not_answer_holds_up_no_history_and_gets_everything
     clock = ManualClock(from_ms(NOON))
     memory, sink = Memory(clock), Sink(failing=errors.Unavailable("webhook: no answer"))
     services = replace(memory.connect(), events=sink)
-    history, events = StreamFollower(services, clock), StreamFollower(services, clock, Reader.EVENTS)
+    history, events = StreamFollower(services, clock), StreamFollower(services, clock, StreamReader.EVENTS)
     for number in range(3):
         run_to_end(services, a_run(NOON + number))
         with pytest.raises(errors.Unavailable):
@@ -136,7 +136,7 @@ def test_a_receiver_that_does_not_answer_holds_up_no_history_and_gets_everything
     assert events.poll().changes == 9
     assert [event.type for event in sink.sent] == ["run.succeeded"] * 3
     assert events.poll().changes == 0
-    assert StreamFollower(services, clock, Reader.EVENTS).poll().changes == 0, "its position is remembered"
+    assert StreamFollower(services, clock, StreamReader.EVENTS).poll().changes == 0, "its position is remembered"
     assert StreamFollower(services, clock).poll().changes == 0
 
 
@@ -147,7 +147,7 @@ def test_an_event_that_the_receiver_refuses_is_set_aside_and_the_others_are_sent
     services = replace(memory.connect(), events=sink)
     for run in runs:
         run_to_end(services, run)
-    report = StreamFollower(services, clock, Reader.EVENTS).poll()
+    report = StreamFollower(services, clock, StreamReader.EVENTS).poll()
     assert report.set_aside == 1
     assert {event.about for event in sink.sent} == {str(run.ref) for run in runs} - {str(runs[2].ref)}
     (aside,) = changes_set_aside(services)
@@ -180,7 +180,7 @@ class Stage:
     def poll(self) -> int | None:
         """How many were set aside; None if the batch waits."""
         try:
-            return StreamFollower(self.services, self.clock, Reader.EVENTS).poll().set_aside
+            return StreamFollower(self.services, self.clock, StreamReader.EVENTS).poll().set_aside
         except errors.Unavailable:
             return None
 

@@ -15,7 +15,7 @@ from quarterjack.domain.times import HOUR
 from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.historian import deliver as delivery
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.historian.marks import StreamGap, gaps
+from quarterjack.historian.progress import StreamGap, gaps
 from quarterjack.historian.rebuild import RebuildSpec, rebuild
 from quarterjack.ports.run_stream import StreamPage, StreamShard, StreamTrimmed
 from quarterjack.ports.services import Services

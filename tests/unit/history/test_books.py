@@ -19,7 +19,7 @@ from quarterjack.domain.names import RunRef, aside_ref, fire_ref, one_off_ref
 from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
 from quarterjack.historian.context import HistorianContext
-from quarterjack.historian.fold import fold
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.historian.pages import write_pages
 from quarterjack.historian.rebuild import RebuildReport, RebuildSpec, rebuild
 from quarterjack.history.read import Position, Reading, parse_position
@@ -238,12 +238,12 @@ def test_the_books_equal_the_ledger(seed: int) -> None:
         clock.advance(timedelta(milliseconds=at - clock()))
         die_and_do(memory, random, partial(_deliver_at, batch, clock()))
         if folds and random.random() < 0.5:
-            die_and_do(memory, random, lambda services: fold(services, clock=clock, budget=HOUR))
+            die_and_do(memory, random, lambda services: compact_pages(services, clock=clock, budget=HOUR))
     check(memory.connect(), story)
     clock.advance(timedelta(days=2))
-    report = fold(memory.connect(), clock=clock, budget=HOUR)
+    report = compact_pages(memory.connect(), clock=clock, budget=HOUR)
     assert report.failed == report.stopped == 0
-    assert fold(memory.connect(), clock=clock, budget=HOUR).hours == 0
+    assert compact_pages(memory.connect(), clock=clock, budget=HOUR).hours == 0
     check(memory.connect(), story)
     listed = {entry.run for entry in read(memory.connect(), Book.OPEN)}  # after the fold: no run that has ended
     assert listed <= {row.ref for row in story.rows.values() if not row.is_terminal}
@@ -263,7 +263,7 @@ def test_the_books_equal_the_ledger_whatever_the_clocks_of_historians_say(seed: 
 
     def fold_it(services: Services) -> None:
         skew = random.choice([0, 0, -HOUR, HOUR])
-        fold(services, clock=lambda: clock() + skew, budget=HOUR)
+        compact_pages(services, clock=lambda: clock() + skew, budget=HOUR)
 
     def fold_meanwhile() -> None:
         clock.advance(timedelta(minutes=random.choice([0, 30, 200])))
@@ -278,7 +278,7 @@ def test_the_books_equal_the_ledger_whatever_the_clocks_of_historians_say(seed: 
             fold_it(stalled(60, partial(deliver, batch, memory.connect(), now)))
     check(memory.connect(), story)
     clock.advance(timedelta(days=2))
-    assert fold(memory.connect(), clock=clock, budget=HOUR).failed == 0
+    assert compact_pages(memory.connect(), clock=clock, budget=HOUR).failed == 0
     check(memory.connect(), story)
 
 
@@ -295,7 +295,7 @@ def test_a_page_that_is_written_while_its_hour_is_folded_is_listed_at_once(at: i
 
     def fold_later() -> None:
         clock.advance(timedelta(hours=1))
-        fold(memory.connect(), clock=clock, budget=HOUR)
+        compact_pages(memory.connect(), clock=clock, budget=HOUR)
 
     deliver([end("a", NOON - (0 if first else HOUR))], memory.connect(), clock())
     for _ in range(3):
@@ -348,7 +348,7 @@ def test_a_rebuilt_history_equals_the_ledger(seed: int) -> None:
             if is_seen:
                 deliver(batch, memory.connect(), clock())
         if random.random() < 0.5:
-            fold(memory.connect(), clock=clock, budget=HOUR)
+            compact_pages(memory.connect(), clock=clock, budget=HOUR)
         if random.random() < 0.3:
             die_and_do(memory, random, lambda services: made_again(services, clock))
     die_and_do(memory, random, lambda services: made_again(services, clock))
@@ -358,7 +358,7 @@ def test_a_rebuilt_history_equals_the_ledger(seed: int) -> None:
         deliver(batch, memory.connect(), clock())
     check(memory.connect(), story)
     clock.advance(timedelta(days=3))
-    fold(memory.connect(), clock=clock, budget=HOUR)
+    compact_pages(memory.connect(), clock=clock, budget=HOUR)
     check(memory.connect(), story)
 
 

@@ -17,7 +17,7 @@ from quarterjack.domain.history.entry import HistoryEntry
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY, HOUR, SECOND
-from quarterjack.historian.fold import fold
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.history import find, read
 from quarterjack.state.history.codec import PageColumns
 from quarterjack.state.history.merge import Merge
@@ -149,7 +149,7 @@ def folded() -> tuple[TimedBench, int]:
     bench = TimedBench()
     runs = bench.written(ends(Random(3), TENANT, 15_000 / 3_600, T0, 4_000, fire))
     bench.move_to(T0 + DAY)
-    assert fold(bench.services, clock=bench.clock, budget=DAY).failed == 0
+    assert compact_pages(bench.services, clock=bench.clock, budget=DAY).failed == 0
     return bench, runs
 
 
@@ -196,7 +196,7 @@ def test_runs_that_ended_at_the_same_time_are_found_once_each() -> None:
     ]
     runs = bench.written(changes)
     bench.move_to(T0 + DAY)
-    assert fold(bench.services, clock=bench.clock, budget=DAY).hours == 1
+    assert compact_pages(bench.services, clock=bench.clock, budget=DAY).hours == 1
     assert calls(bench)[0] == runs > 2 * read.WINDOW
 
 

@@ -14,7 +14,7 @@ from quarterjack.domain.run import Failure, RunState
 from quarterjack.domain.times import DAY, HOUR, from_ms
 from quarterjack.errors import TooNew, Unreadable
 from quarterjack.historian.context import HistorianContext
-from quarterjack.historian.fold import fold
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.historian.pages import write_pages
 from quarterjack.history.read import Reading, parse_position
 from quarterjack.ports.services import Services
@@ -198,10 +198,10 @@ def test_an_hour_is_folded_into_parts_that_do_not_overlap() -> None:
 
 
 def test_a_busy_hour_is_kept_as_it_is(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quarterjack.historian.fold.MOST", 5)
+    monkeypatch.setattr("quarterjack.historian.page_compaction.MOST", 5)
     runs = [a_one_off(f"k{n}", state=RunState.SUCCEEDED, ended_at=NOON + n) for n in range(7)]
     tell(services, *(RunChange(ref=run.ref, sequence=n, at=NOON, old=None, new=run) for n, run in enumerate(runs)))
-    report = fold(services, clock=lambda: NOON + 5 * HOUR, budget=HOUR)
+    report = compact_pages(services, clock=lambda: NOON + 5 * HOUR, budget=HOUR)
     assert (report.hours, report.kept, report.entries) == (1, 1, 0)
     assert len(list(read(services, Book.ENDED).entries())) == len(runs)
 
@@ -209,6 +209,6 @@ def test_a_busy_hour_is_kept_as_it_is(services: Services, monkeypatch: pytest.Mo
 def test_a_fold_whose_time_is_over_goes_on_the_next_time(services: Services) -> None:
     runs = [a_run(NOON + n * HOUR, state=RunState.SUCCEEDED, ended_at=NOON + n * HOUR) for n in range(3)]
     tell(services, *(RunChange(ref=run.ref, sequence=n, at=NOON, old=None, new=run) for n, run in enumerate(runs)))
-    assert fold(services, clock=lambda: NOON + 2 * DAY, budget=0).stopped == 1
-    assert fold(services, clock=lambda: NOON + 2 * DAY, budget=HOUR).hours == 3
-    assert fold(services, clock=lambda: NOON + 2 * DAY, budget=HOUR).hours == 0
+    assert compact_pages(services, clock=lambda: NOON + 2 * DAY, budget=0).stopped == 1
+    assert compact_pages(services, clock=lambda: NOON + 2 * DAY, budget=HOUR).hours == 3
+    assert compact_pages(services, clock=lambda: NOON + 2 * DAY, budget=HOUR).hours == 0

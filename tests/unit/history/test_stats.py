@@ -15,7 +15,7 @@ from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms, to_ms
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.historian.context import HistorianContext
-from quarterjack.historian.fold import fold
+from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.historian.pages import write_pages
 from quarterjack.history import statistics
 from quarterjack.history.read import PageBudget
@@ -44,7 +44,7 @@ class World:
         write_pages(changes, HistorianContext(services=self.services, now=self.clock(), batch="b"))
 
     def fold(self) -> None:
-        assert fold(self.services, clock=self.clock, budget=DAY).failed == 0
+        assert compact_pages(self.services, clock=self.clock, budget=DAY).failed == 0
 
 
 def some(count: int, days: int = 3) -> list[RunRow]:

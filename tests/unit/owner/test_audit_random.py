@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Scheduler
-from quarterjack.auditor.closing import close_days
+from quarterjack.auditor.log_closing import close_days
 from quarterjack.domain.audit import AuditAct, AuditLineRow, digest_of
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable

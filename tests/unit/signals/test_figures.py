@@ -7,14 +7,14 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 import pytest
-from quarterjack.auditor.closing import ClosingReport
+from quarterjack.auditor.log_closing import ClosingReport
 from quarterjack.auditor.walk import AuditReport
 from quarterjack.domain.queue import Stripe
 from quarterjack.domain.run import RunState
 from quarterjack.fires.context import BackfillProgress, MissedFires, TickCounts
 from quarterjack.historian.archive import CompactionReport
 from quarterjack.historian.deliver import DeliveryReport
-from quarterjack.historian.fold import FoldReport
+from quarterjack.historian.page_compaction import PageCompactionReport
 from quarterjack.settings import Metered
 from quarterjack.signals.catalogue import METRICS, counted, measured
 from quarterjack.signals.measurement import Emitter, Measurement, lines_of, stand_ins
@@ -24,9 +24,9 @@ from quarterjack.signals.reports import (
     of_closing,
     of_compaction,
     of_events,
-    of_folding,
     of_gauges,
     of_history,
+    of_page_compaction,
     of_tick,
 )
 from quarterjack.state.backpressure import QueueDepth
@@ -69,7 +69,7 @@ def _made_by(role: Emitter) -> list[Measurement]:
             of_audit(_full(AuditReport))
             + of_closing(_full(ClosingReport))
             + of_compaction(_full(CompactionReport))
-            + of_folding(_full(FoldReport))
+            + of_page_compaction(_full(PageCompactionReport))
         )
     return of_history(_full(DeliveryReport)) if role is Emitter.HISTORIAN else of_events(_full(DeliveryReport))
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from quarterjack import Context, Registry, Retry
 from quarterjack.domain.notice import RECORD, schedule_events
-from quarterjack.historian.deliver import Reader
+from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.historian.marks import OWNER
+from quarterjack.historian.progress import OWNER
 from quarterjack.testing import Crash, Harness
 from quarterjack.testing.memory.receivers import MemoryEvents
 
@@ -34,7 +34,7 @@ class Published:
     def events(self) -> list[tuple[str, dict[str, object]]]:
         """The events about schedules: type and data."""
         services = replace(self.scene.services, events=self.sink)
-        StreamFollower(services, self.scene.clock, Reader.EVENTS).poll()
+        StreamFollower(services, self.scene.clock, StreamReader.EVENTS).poll()
         return [(event.type, dict(event.data)) for event in self.sink.taken if event.type in BOTH]
 
     def records(self) -> int:

@@ -22,7 +22,7 @@ from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.views import Page
 
 if TYPE_CHECKING:
-    from quarterjack.auditor.verification import AuditVerdict
+    from quarterjack.auditor.log_verification import AuditVerdict
 
 SPAN = 30 * DAY  # ms that a listing goes back, unless it is told how far
 _INSTANTS = ("start", "end", "since", "until", "expires_at", "due_before")  # in the detail of a line, UTC ms
@@ -152,7 +152,7 @@ class AuditMethods(SchedulerBase):
             field, value = ("day", day) if day is not None else ("until", until) if since is None else ("since", since)
             remedy = "give since before until, from 1970 on and not in the future"
             raise InvalidInput(field, value, "leaves nothing to verify", remedy)
-        from quarterjack.auditor.verification import verify  # noqa: PLC0415 (`import quarterjack` need not take its time)
+        from quarterjack.auditor.log_verification import verify  # noqa: PLC0415 (`import quarterjack` need not take its time)
 
         return verify(self.tenant, first, last, self.session.services, now=now, limit=most)
 

@@ -20,7 +20,7 @@ from quarterjack.cli.shell import stop_on_signals
 from quarterjack.errors import JobError, Unavailable
 from quarterjack.local import installation
 from quarterjack.local.cloud import LocalCloud
-from quarterjack.local.cloud_watch import CloudDied
+from quarterjack.local.cloud_guard import CloudDied
 from quarterjack.local.processes import ProcessGroup, ProcessRole, roles, variables
 from quarterjack.local.session.session import LocalOptions, UncleanSession, run
 from quarterjack.local.session.verifier import StartLog

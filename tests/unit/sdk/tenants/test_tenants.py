@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Grant, Scheduler, Tenants, TenantState
-from quarterjack.auditor.closing import close_days
+from quarterjack.auditor.log_closing import close_days
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.tenants.editing import MAX_TEXT
 from quarterjack.domain.tenants.profile import INSTALLATION, MAX_GRANTS, TenantProfile

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 
-from quarterjack.auditor.closing import document_of
+from quarterjack.auditor.log_closing import document_of
 from quarterjack.domain.audit import DayClose, anchor_key, anchors_of, closes_at, date_of, root_of
 from quarterjack.domain.times import HOUR
 from quarterjack.ports.buckets import OriginalObject

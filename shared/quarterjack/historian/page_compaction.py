@@ -35,7 +35,7 @@ _OWNER, _KEY = "~quarterjack/~history", "~folded"  # the record of how far all d
 
 
 @dataclass
-class FoldReport:
+class PageCompactionReport:
     """What one call did."""
 
     hours: int = 0  # folded
@@ -45,20 +45,20 @@ class FoldReport:
     stopped: int = 0  # 1: its time was over
 
 
-def fold(services: Services, *, clock: Clock, budget: int) -> FoldReport:
+def compact_pages(services: Services, *, clock: Clock, budget: int) -> PageCompactionReport:
     """Fold what can be folded by now, within ``budget`` ms. The next call goes on with the rest."""
-    return _Folding(services, clock, clock() + budget).run()
+    return _Compaction(services, clock, clock() + budget).run()
 
 
-class _Folding:
+class _Compaction:
     def __init__(self, services: Services, clock: Clock, end: int) -> None:
         self._services, self._clock, self._end = services, clock, end
         self._history = services.history
         self._now = clock()
         self._closed = (self._now - MARGIN) // HOUR - 1  # hours since 1970: those before are folded
-        self.report = FoldReport()
+        self.report = PageCompactionReport()
 
-    def run(self) -> FoldReport:
+    def run(self) -> PageCompactionReport:
         record = self._services.records.read(_OWNER, _KEY)
         begin = int(record.body["hour"]) if record else (self._now - self._services.retention) // HOUR
         self._history.close(self._closed)

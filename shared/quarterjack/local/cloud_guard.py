@@ -22,7 +22,7 @@ class CloudDied(Unavailable):
     """The embedded cloud ended by itself: nothing that runs against it can go on."""
 
 
-class CloudWatch:
+class CloudGuard:
     """Waits in a thread for the end of the cloud's process.
 
     ``lost`` is set if the cloud ends without having been told to, and so is ``stop``: then those who wait for either return.
