@@ -128,7 +128,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
         "stuck:",
         [
             (quarterjack.fires.lines, "send", lambda messages, work, clock: [True] * len(messages)),
-            (quarterjack.auditor.audit._Course, "take", lambda self, walks: None),
+            (quarterjack.auditor.audit, "_take_turns", lambda walks, state, bookmark, budget: None),
         ],
     ),
     "a lease needs nothing": (

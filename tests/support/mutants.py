@@ -1258,8 +1258,8 @@ MUTANTS = (
     Mutant(
         "a large ledger takes all of an audit's time",
         "auditor/audit.py",
-        "            if not self._go(walk, walk.share / shares):\n",
-        "            if not self._go(walk, 1):\n",
+        "_until(end, state, walk.share / shares)",
+        "end",
         ("tests/unit/auditor/test_budget.py",),
     ),
     Mutant(

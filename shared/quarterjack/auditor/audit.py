@@ -1,13 +1,15 @@
-"""Audit: check the invariants on live data, repair what a bug, an operator or a lost item broke, and report it.
+"""Audit: check the invariants on live data, repair violations, and report them.
+
+    audit ─► read the bookmark ─► each walk takes its share of the time ─► unfinished walks take the rest ─► count quarantined ─► report
 
     chains    every ACTIVE head has its open revision's chain in the agenda           chain_walk
     entries   none lies beyond the end of its revision or in another shard            repairs
-    runs      every fire of the recent past has its run, and none waits too long      run_walk
-    ledger    no run of any age waits or runs long past its time; a part an hour      ledger_walk
-    payloads  none outlives the runs and revisions that name it; once a pass          ledger_walk
+    runs      every fire of the recent past has its run, and none waits too long      run_walks
+    ledger    no run of any age waits or runs long past its time; a part an hour      run_walks
+    payloads  none outlives the runs and revisions that name it; once a pass          run_walks
 
-Each is a walk of bounded steps with a share of the audit's time, so that a large ledger delays no chain. What one walk leaves of its
-time goes to the others. A walk continues where the last audit stopped.
+Each is a walk of bounded steps with a share of the audit's time, so that a large ledger delays no chain. The time that a walk does not
+use goes to the others. A walk continues where the last audit stopped.
 """
 
 from __future__ import annotations
@@ -49,9 +51,9 @@ def audit(
 
     ``budget``: ms after which it begins no further step; every walk takes at least one. ``segments``: parts of the ledger, of which each
     audit reads so many that a week of hourly audits reads all; 0 reads none. ``batch`` bounds memory: so many schedules at a time are
-    compared with the agenda. ``workers``: threads that check the recent runs of schedules. ``removes``: what is kept for the retention
-    goes after it, deleted schedules and large payloads; only where tables, bucket and retention are surely those of one installation, as
-    in the stack's own function. Raises the first error of a walk that could not go on, when the others have had their time.
+    compared with the agenda. ``workers``: threads that check the recent runs of schedules. ``removes``: remove deleted schedules
+    and large payloads after the retention; only where tables, bucket and retention belong to one installation for certain, as in the
+    stack's own function. Raises the first error of a walk that could not go on, when the others have had their time.
     """
     bookmark, layout = Bookmark(services, clock), services.agenda.layout(fresh=True)
     context = FireContext(services=services, clock=clock, caller=role("auditor"))
@@ -63,55 +65,60 @@ def audit(
     ]
     walks += [PayloadWalk(state)] if removes and segments else []
     walks += [LedgerWalk(state, segments=segments, most=max(1, segments // HOURS))] if segments else []
-    problem = _Course(state, bookmark, budget).take(walks)
-    aside = (key for shard in range(layout.shards) for key in services.agenda.quarantined(shard))
-    state.report.quarantined = sum(is_needed(key, services) for key in aside)
+    problem = _take_turns(walks, state, bookmark, budget)
+    _count_quarantined(state)
     log.info("audit.done", extra=dict(vars(state.report)))
     if problem is not None:
         raise problem
     return state.report
 
 
-class _Course:
-    """The walks of one audit, in turns."""
+def _take_turns(walks: Sequence[Walk], state: Round, bookmark: Bookmark, budget: int | None) -> Exception | None:
+    """Give each walk its share of the time, then the remaining time to the walks that are not through. Returns the first error."""
+    end = None if budget is None else state.clock() + budget
+    problem, left, shares = None, list[Walk](), sum(walk.share for walk in walks)
+    for walk in walks:
+        done, failure = _advance(walk, state, bookmark, _until(end, state, walk.share / shares))
+        problem = problem or failure
+        left += [] if done else [walk]
+        shares -= walk.share
+    unfinished = 0
+    for walk in left:
+        if problem is not None or (end is not None and state.clock() >= end):
+            unfinished += 1
+            continue
+        done, problem = _advance(walk, state, bookmark, end)
+        unfinished += not done
+    state.report.stopped = int(unfinished > 0)
+    bookmark.save()
+    return problem
 
-    def __init__(self, state: Round, bookmark: Bookmark, budget: int | None) -> None:
-        self._state, self._bookmark = state, bookmark
-        self._end = None if budget is None else state.clock() + budget
-        self._problem: Exception | None = None
 
-    def take(self, walks: Sequence[Walk]) -> Exception | None:
-        """Give each walk its share of the time, then what is left to those that are not through; the first error."""
-        left, shares = list[Walk](), sum(walk.share for walk in walks)
-        for walk in walks:
-            if not self._go(walk, walk.share / shares):
-                left.append(walk)
-            shares -= walk.share
-        for walk in left:
-            if not self._is_over() and self._go(walk, 1):
-                left = [other for other in left if other is not walk]
-        self._state.report.stopped = int(bool(left))
-        self._bookmark.save()
-        return self._problem
+def _until(end: int | None, state: Round, part: float) -> int | None:
+    """When a part of the remaining time is over (UTC ms); None: never."""
+    now = state.clock()
+    return None if end is None else now + max(0, int((end - now) * part))
 
-    def _go(self, walk: Walk, part: float) -> bool:
-        """Walk for this part of the time that is left, at least one step; whether the walk is through."""
-        now = self._state.clock()
-        self._state.until = None if self._end is None else now + max(0, int((self._end - now) * part))
-        done = False
-        try:
-            while not done:
-                done = walk.step()
-                self._bookmark.save_often()
-                if self._state.is_over():
-                    break
-        except Exception as problem:
-            log.exception("audit.walk_failed", extra={"walk": type(walk).__name__})
-            self._problem = self._problem or problem
-        return done
 
-    def _is_over(self) -> bool:
-        return self._problem is not None or (self._end is not None and self._state.clock() >= self._end)
+def _advance(walk: Walk, state: Round, bookmark: Bookmark, until: int | None) -> tuple[bool, Exception | None]:
+    """Take steps of a walk up to ``until`` (UTC ms), one at least. Returns whether the walk is through, and its error."""
+    state.until, done = until, False
+    try:
+        while not done:
+            done = walk.step()
+            bookmark.save_often()
+            if state.is_over():
+                break
+    except Exception as problem:
+        log.exception("audit.walk_failed", extra={"walk": type(walk).__name__})
+        return done, problem
+    return done, None
+
+
+def _count_quarantined(state: Round) -> None:
+    """Count the entries that were moved aside, are needed, and wait for an operator."""
+    keys = (key for shard in range(state.layout.shards) for key in state.services.agenda.quarantined(shard))
+    state.report.quarantined = sum(is_needed(key, state.services) for key in keys)
 
 
 class _EntryWalk:

@@ -82,7 +82,7 @@ def test_even_without_any_time_every_walk_gets_further(checked: Counter[str]) ->
 def test_a_part_of_the_ledger_larger_than_an_audit_is_read_in_several_and_delays_no_chain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quarterjack.stores.ledger._SCANNED", 5)
+    monkeypatch.setattr("quarterjack.stores.upkeep._SCANNED", 5)
     world = World()
     for number in range(40):
         world.scheduler.submit("note", number)
@@ -104,7 +104,7 @@ def test_a_part_of_the_ledger_larger_than_an_audit_is_read_in_several_and_delays
 
 
 def test_two_slow_walks_share_the_time(monkeypatch: pytest.MonkeyPatch, checked: Counter[str]) -> None:
-    monkeypatch.setattr("quarterjack.stores.ledger._SCANNED", 1)
+    monkeypatch.setattr("quarterjack.stores.upkeep._SCANNED", 1)
     world, pages = six(), list[None]()
     for number in range(20):
         world.scheduler.submit("note", number)
