@@ -1,1 +1,4 @@
-"""Look hourly for what should be impossible, repair it and report it."""
+"""The auditor: check the invariants every hour, repair violations and report them. Begin with ``audit``.
+
+``log_closing`` and ``log_verification`` are about the audit log, the record of who did what.
+"""

@@ -42,7 +42,7 @@ _PAGE = 1_000  # heads of a request
 
 
 class _Armed(NamedTuple):
-    """What is kept of an ACTIVE head."""
+    """The fields of an ACTIVE head that the walk needs."""
 
     tenant: str
     name: str
@@ -199,7 +199,7 @@ _REVISIONS = 1_000  # of one schedule that one audit removes: 5 s
 
 @dataclass(kw_only=True)
 class Retired:
-    """What was removed."""
+    """Counts of removed rows."""
 
     schedules: int = 0  # of whose heads only the numbering is left
     revisions: int = 0
@@ -211,12 +211,12 @@ def retire_all(
     guarded: Callable[[dict[str, str], Callable[[], None]], None],
     is_over: Callable[[], bool],
 ) -> Retired:
-    """Retire those of the heads that may be. Nothing is begun once it ``is_over``; ``guarded`` keeps a failure from stopping the others."""
+    """Retire the heads that are due. No head is begun once it ``is_over``; ``guarded`` keeps a failure from stopping the others."""
     found, now = Retired(), context.clock()
     due = sorted(
         (head for head in heads if _is_due(head, now, context.services.retention)), key=lambda head: head.owner
     )
-    # Those that something refers to for years are asked each hour; with little time not the same ones first each hour.
+    # A head that is referred to for years is checked each hour: the order rotates, so that all get their turn in little time.
     first = now // HOUR * 7_919 % len(due) if due else 0
     for head in (*due[first:], *due[:first]):
         if is_over():

@@ -1,6 +1,6 @@
-"""Compare a sample of ended runs with the history, and have the history list what it lacks.
+"""Compare a sample of ended runs with the history, and let the history list the runs that it lacks.
 
-The repair is a mark on the run's row: the write passes the stream, and so the history's own way, whatever else happens to the run.
+The repair writes a field of the run's row: this change passes the stream, and so reaches the history in the usual way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_READ = 20_000  # runs that a comparison reads at the most
 
 @dataclass
 class HistoryCheck:
-    """What one comparison found."""
+    """Counts of one comparison."""
 
     compared: int = 0
     relisted: int = 0  # runs that the history lacked, or had otherwise

@@ -1,6 +1,6 @@
-"""Close the audit's days, one hour after their end: shut the gates, hash the lines, chain the close to the one before, anchor it.
+"""Close the days of the audit log an hour after their end: shut the gates, hash the entries, chain the close to the last one, anchor it.
 
-The gates are shut before the lines are read, so no line comes after its close. The number of a close decides between two auditors.
+The gates are shut before the entries are read, so no entry comes after its close. The number of a close decides between two auditors.
 A close is put into the archive's bucket as well, where there is one, and never in place of another object: this is its anchor. An
 anchor of a close that the table does not have, or has otherwise, says that the record was changed. Then nothing more of that tenant is
 closed, because a new close under the number of a removed one would hide it.
@@ -22,14 +22,14 @@ from quarterjack.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
 
-RECENT = 3  # days that are looked at again, for a tenant whose first line came late
+RECENT = 3  # days that are checked again, for a tenant whose first entry came late
 OLDEST = 100  # days after which a day that no auditor has closed is left alone
 _ANCHORED_FOR = 3 * HOUR  # closes are put into the bucket again for so long: an auditor may have died before it could
 _LAST = 10  # closes that are read of a tenant with recent days only
 
 
 class Contradicted(QuarterjackError):
-    """An anchor in the bucket differs from the table: somebody has changed the record."""
+    """An anchor in the bucket differs from the table: the audit log was changed."""
 
 
 @dataclass(kw_only=True)
@@ -37,8 +37,8 @@ class ClosingReport:
     """What became of the days that could be closed: numbers of tenants' days."""
 
     closed: int = 0
-    failed: int = 0  # not closed, for want of an answer: the next audit tries again
-    contradicted: int = 0  # not closed, because an anchor differs: until somebody has found out why
+    failed: int = 0  # not closed, because a service did not answer: the next audit tries again
+    contradicted: int = 0  # not closed, because an anchor differs: until an operator has found the cause
 
 
 def close_days(services: Services, *, clock: Clock, budget: int | None = None) -> ClosingReport:
@@ -104,7 +104,7 @@ def _close(tenant: str, day: int, services: Services, clock: Clock, *, newest: i
         previous="" if before is None else before.digest,
         closed_at=now,
     )
-    if not services.audit.close(close):  # another auditor has put this number: look again in the next audit
+    if not services.audit.close(close):  # another auditor has used this number: the next audit checks it
         return False
     _anchor([close], services)
     return True

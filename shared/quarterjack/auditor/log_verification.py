@@ -18,7 +18,7 @@ PATIENCE = 3 * HOUR  # ms beyond which a day that may be closed should be: audit
 
 
 class ProblemKind(StrEnum):
-    """What is wrong."""
+    """Kinds of findings."""
 
     CHANGED = "changed"  # a line is not as it was written, or other lines stand in its place
     REMOVED = "removed"  # a day has fewer lines than its close counted
@@ -38,7 +38,7 @@ class AuditProblem:
     kind: ProblemKind
     day: str | None  # UTC, as in 2026-11-22
     key: str | None  # of a line, where it is known which one
-    text: str  # what was found
+    text: str  # a sentence about it
 
 
 @dataclass(kw_only=True)
@@ -64,7 +64,7 @@ def verify(
 ) -> AuditVerdict:
     """Verify all closes of a tenant, and the lines of the days from ``first`` to ``last`` (since 1970). Raises Unavailable.
 
-    What is damaged is a finding, and the rest is verified.
+    A damaged row is a finding, and the rest is verified.
     With a ``limit`` of lines the newest days come first, each whole: a day is verified by all of its lines or not at all.
     """
     verdict, audit = AuditVerdict(), services.audit

@@ -1,4 +1,4 @@
-"""What an audit does about a finding: send a run again, remove entries beyond the end of their revision, move others to their shard."""
+"""Repairs of an audit: send a run again, remove entries beyond the end of their revision, move chains to their shard."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def tidy(shard: int, layout: AgendaLayout, context: FireContext) -> tuple[int, i
                 with suppress(ValueError):  # a malformed id, which the ticker counts and moves aside
                     keyed.append((entry, revision_key(entry)))
         found = services.schedules.revisions({key for _, key in keyed}).found if keyed else {}
-        moot = []
+        unneeded = []
         for entry, key in keyed:
             revision = found.get(key)
             if revision is not None and revision.active_until is not None and entry.due > revision.active_until:
                 withdraw_beyond(revision, context)
                 log.info("audit.tidied", extra={"entry": entry.key})
-                moot.append(entry)
+                unneeded.append(entry)
             elif revision is not None and moved < _MOST_MOVED and (home := layout.shard_of(revision.owner)) != shard:
                 moved += services.schedules.move(revision, entry, home)
-        removed += len(services.agenda.remove(moot)) if moot else 0
+        removed += len(services.agenda.remove(unneeded)) if unneeded else 0
     return removed, moved

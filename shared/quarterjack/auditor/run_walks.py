@@ -76,7 +76,7 @@ class RunWalk:
         return not progress.runs
 
     def _window_now(self) -> int:
-        """Ms to look back. After rounds that took longer than an hour nothing may fall between two of them."""
+        """Ms before now whose fires are checked. After a round of more than an hour the window reaches back to its begin."""
         since = self._state.progress.since
         if not since:
             return self._window
@@ -196,7 +196,7 @@ class PayloadWalk:
 
 
 def remove_payloads(services: Services, clock: Clock, *, after: str = "") -> Iterator[tuple[str, int]]:
-    """Look at payloads beyond this key, in batches; of each batch the last key, and how many were removed. Raises Unavailable.
+    """Check payloads beyond this key, in batches; of each batch the last key, and how many were removed. Raises Unavailable.
 
     A younger payload than the retention is of a run or schedule that is in the tables, or about to be.
     """
@@ -210,14 +210,14 @@ def remove_payloads(services: Services, clock: Clock, *, after: str = "") -> Ite
 
 
 def _of_runs(keys: Sequence[str], services: Services) -> Iterator[str]:
-    """Those of runs that are not in the ledger."""
+    """The payloads of runs that are not in the ledger."""
     runs = {key: run for key in keys if isinstance(run := owner_of_object(key), RunRef)}
     read = services.ledger.look(list(runs.values()))
     return (key for key, run in runs.items() if run not in read.found and run not in read.unanswered)
 
 
 def _of_schedules(keys: Sequence[str], services: Services) -> Iterator[str]:
-    """Those of schedules that nothing names: keys are in order, so those of one schedule are together."""
+    """The payloads of schedules that no row names. Keys are in order, so the payloads of a schedule are together."""
     for owner, group in groupby(keys, owner_of_object):
         if isinstance(owner, str):
             found = list(group)

@@ -37,7 +37,7 @@ class Progress:
     since: int = 0  # recent runs: when the round before it began
     segment: int = 0  # ledger: first part to read next
     parts: dict[str, str] = field(default_factory=dict)  # ledger: cursors of the parts that are not at their end
-    removing: str = ""  # payloads: key of the last one that was looked at; "": no removal is under way
+    removing: str = ""  # payloads: key of the last one that was checked; "": no removal is under way
 
 
 class Bookmark:
@@ -81,9 +81,9 @@ def _parsed(body: Mapping[str, object]) -> Progress:
 
 @dataclass(kw_only=True)
 class AuditReport:
-    """Counts of what an audit read, found and repaired."""
+    """Counts of one audit."""
 
-    schedules: int = 0  # ACTIVE heads whose chains were looked for
+    schedules: int = 0  # ACTIVE heads whose chains were checked
     rearmed: int = 0  # without a chain, or paused beyond the end of the pause: their agenda entry put again
     unclaimed: int = 0  # fires of the recent past without a run: claimed now, or skipped by their policy
     moved: int = 0  # runs at instants that are no fires any more, as the rules of a time zone changed: only reported
@@ -101,7 +101,7 @@ class AuditReport:
 
 @dataclass(kw_only=True)
 class Round:
-    """What the walks of one audit share."""
+    """Shared by the walks of one audit."""
 
     context: FireContext
     layout: AgendaLayout

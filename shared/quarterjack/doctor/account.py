@@ -1,4 +1,4 @@
-"""Checks of what the account gives an installation: functions for the ticker, and topics that its alarms can publish to."""
+"""Checks of the AWS account: concurrency for the ticker's function, and topics that the alarms can publish to."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _verdict(account: Mapping[str, int], reserved: int | None, needed: int, work
     shared = account.get("UnreservedConcurrentExecutions", quota)
     if reserved is not None:
         if reserved >= needed:
-            return ok(f"{reserved} of the account's {quota} functions are kept for the ticker")
+            return ok(f"{reserved} of the account's {quota} functions are reserved for the ticker")
         remedy = f"set ticker_reserved={needed}, or None, and deploy"
         return warn(f"the ticker may have {reserved} functions, and a tick may need {needed}", remedy)
     known = [limit for limit in workers if limit is not None]
@@ -90,7 +90,7 @@ def _advice(quota: int, shared: int, needed: int) -> str:
 
 
 def alarms(context: DoctorContext) -> Iterator[Finding]:
-    """Whether the topics of the alarms let CloudWatch publish: an alarm whose action is refused tells nobody."""
+    """Whether the topics of the alarms let CloudWatch publish: an alarm whose action is refused reaches no one."""
     prefix = f"{context.settings.prefix}-"
     answer = context.probe.call("cloudwatch", "describe_alarms", AlarmNamePrefix=prefix)
     if answer.code is not None:
@@ -115,7 +115,7 @@ def _topic(context: DoctorContext, topic: str) -> Finding:
         remedy = f"let {_CLOUDWATCH} use kms:Decrypt and kms:GenerateDataKey* of a key of your own"
         return fail(f"{topic} is encrypted with {key}, which CloudWatch may not use: no alarm arrives", remedy)
     if attributes.get("SubscriptionsConfirmed") == "0":
-        return warn(f"nobody is subscribed to {topic}", "subscribe to it: aws sns subscribe")
+        return warn(f"{topic} has no subscriber", "subscribe to it: aws sns subscribe")
     return ok(topic)
 
 
@@ -140,7 +140,7 @@ def _lets_publish(policy: Mapping[str, Any], topic: str) -> bool:
 
 
 def _has(policy: Mapping[str, Any], service: str, action: str) -> bool:
-    """Whether a policy allows an action to a service. Conditions are not looked at."""
+    """Whether a policy allows an action to a service. Conditions are not evaluated."""
     return any(service in _listed(_service(statement)) for statement in _allowing(policy, action))
 
 
@@ -163,4 +163,6 @@ def _listed(value: Any) -> Sequence[str]:
 
 
 def _unseen(answer: ProbeAnswer) -> Finding:
-    return warn(f"not checked: {answer.action} is refused", f"allow {answer.action}, or ask somebody who may")
+    return warn(
+        f"not checked: {answer.action} is refused", f"allow {answer.action}, or run the doctor with a role that may"
+    )

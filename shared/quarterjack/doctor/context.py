@@ -1,4 +1,4 @@
-"""What all checks use: the installation, calls to AWS without effects, and the findings that checks yield."""
+"""Shared by all checks: the installation, calls to AWS without effects, and the findings that checks yield."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def at_once(ask: Callable[[_P], _R], parts: Sequence[_P]) -> Sequence[_R]:
 class Severity(StrEnum):
     """Severity of a finding."""
 
-    OK = "ok"  # as it should be
+    OK = "ok"  # the check passed
     WARN = "warn"  # it works, with a problem; or it could not be checked
     FAIL = "fail"  # something does not work
 
@@ -174,7 +174,7 @@ class DoctorContext:
     probe: AwsProbe
     clock: Clock  # UTC ms
     packages: Sequence[str] = ()  # whose jobs should be importable
-    sample: int = 50  # schedules to look at
+    sample: int = 50  # schedules to check
     chance: random.Random = field(default_factory=random.Random)
     tables: set[str] = field(default_factory=set)  # suffixes of those that are there and readable
     queues: dict[str, Mapping[str, str]] = field(default_factory=dict)  # attributes of those that are there, by suffix

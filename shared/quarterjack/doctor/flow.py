@@ -39,7 +39,7 @@ def ticker(context: DoctorContext) -> Iterator[Finding]:
     if "agenda" not in context.tables:
         return
     function = f"{context.settings.prefix}-ticker"
-    remedy = f"look at the log and the schedule of the function {function}, or run `quarterjack ticker`"
+    remedy = f"read the log and the schedule of the function {function}, or run `quarterjack ticker`"
     table = context.settings.table("agenda")
     config = context.probe.call("dynamodb", "get_item", TableName=table, Key=to_item(CONFIG)).data.get("Item")
     if config is None:
@@ -67,7 +67,7 @@ def _verdict(context: DoctorContext, seen: TickerHealth, remedy: str) -> Finding
 
 
 def _signs(context: DoctorContext) -> str:
-    """Other signs of a running ticker: a held lock, the function's metric."""
+    """Other signs of a running ticker: a lock in use, the function's metric."""
     locks, now = at_once(partial(_lock, context), range(context.shards)), context.clock()
     locked = sum(lock is not None and int(lock["until"]["N"]) > now for lock in locks)
     if locked:
@@ -93,8 +93,8 @@ def quarantined(context: DoctorContext) -> Iterator[Finding]:
     needed = at_once(lambda key: is_needed(key, services), keys)
     live = [key for key, is_live in zip(keys, needed, strict=True) if is_live]
     if not live:
-        moot = f", {len(keys)} of former revisions aside" if keys else ""
-        yield ok(f"no entry of a present revision was put aside{moot}")
+        no_longer_needed = f", {len(keys)} of former revisions moved aside" if keys else ""
+        yield ok(f"no entry of a current revision was moved aside{no_longer_needed}")
         return
     names = ", ".join(sorted({key.split("#", 2)[2] for key in live})[:10])
     remedy = "see `entry.quarantined` in the ticker's log, fix the cause, then pause and resume each schedule"
@@ -129,7 +129,7 @@ def _dead(context: DoctorContext, attributes: Mapping[str, str]) -> Finding:
         return ok(f"{name} is empty")
     return warn(
         f"{name} holds {waiting} dead letters that no undertaker has recorded{_age(context, name)}",
-        f"look at the log of the function {context.settings.prefix}-undertaker, or run `quarterjack undertaker`",
+        f"read the log of the function {context.settings.prefix}-undertaker, or run `quarterjack undertaker`",
     )
 
 
@@ -140,7 +140,7 @@ def _work(context: DoctorContext, suffix: str, attributes: Mapping[str, str]) ->
         remedy = "SQS gives no more than about 120,000 at a time: start more workers, or lower their concurrency"
         return warn(what, remedy)
     if waiting and not in_flight:
-        remedy = "start a worker: `quarterjack worker`, or look at the worker function"
+        remedy = "start a worker: `quarterjack worker`, or check the worker function"
         return warn(f"{what}; no worker has any", remedy)
     if waiting > _MANY:
         return warn(what, "start more workers: raise max_concurrency of the stack, or run further `quarterjack worker`")
@@ -222,7 +222,7 @@ def history(context: DoctorContext) -> Iterator[Finding]:
     position, _ = read_position(context.services)
     silent = 0 if position is None else context.clock() - position.caught_up
     if position is not None and silent > _SILENT:
-        what = f"the historian has caught up last {silent // MINUTE} minutes ago"
-        yield warn(what, "look at its log; is `quarterjack historian` running? A stream keeps 24 hours")
+        what = f"the historian caught up last {silent // MINUTE} minutes ago"
+        yield warn(what, "read its log; is `quarterjack historian` running? A stream keeps 24 hours")
     elif not found and not aside:
         yield ok("nothing is missing" + ("" if position is None else f", as of {silent // SECOND} s ago"))

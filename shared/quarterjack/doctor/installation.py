@@ -109,7 +109,7 @@ def _table(context: DoctorContext, table: TableDefinition) -> Finding:
 
 
 def _of_state(context: DoctorContext, table: TableDefinition, now: Mapping[str, Any]) -> Finding | None:
-    """What is wrong with a table that can be read."""
+    """Problems of a table that can be read."""
     name = context.settings.table(table.suffix)
     status = now.get("TableStatus", "ACTIVE")
     if status != "ACTIVE":
@@ -153,7 +153,7 @@ def _lanes(context: DoctorContext, there: Collection[str | None]) -> Iterator[Fi
     said = prioritised(context.settings.priorities)
     found = frozenset(there)
     for queue in sorted(said - found, key=str):
-        what = f"queue {queue or DEFAULT_QUEUE} has no lanes: what is sent to it goes the normal way, whatever its priority"
+        what = f"queue {queue or DEFAULT_QUEUE} has no lanes: its messages have normal priority"
         yield warn(
             what, "declare Queue(..., priorities=True), for the default queue Quarterjack(priorities=True), and deploy"
         )
@@ -179,7 +179,7 @@ def _queue(context: DoctorContext, suffix: str) -> Finding:
     if found.code is None:
         found = call("sqs", "get_queue_attributes", QueueUrl=found.data["QueueUrl"], AttributeNames=["All"])
     if found.code is not None:  # only the functions need the dead-letter queue
-        return (warn if name == dead else fail)(f"{name} cannot be looked at: {found.code}", grant(found))
+        return (warn if name == dead else fail)(f"{name} cannot be read: {found.code}", grant(found))
     context.queues[suffix] = attributes = found.data.get("Attributes", {})
     again = "create it as the stack does: `cdk deploy`"
     if int(attributes.get("MessageRetentionPeriod", RETENTION)) < RETENTION:

@@ -70,7 +70,7 @@ def chains(context: DoctorContext) -> Iterator[Finding]:
             "run `quarterjack audit`: it arms them again and claims what was missed",
         )
     else:
-        yield ok(f"{len(context.active)} active schedules of {context.settings.tenant} looked at: each has its entry")
+        yield ok(f"{len(context.active)} active schedules of {context.settings.tenant} checked: each has its entry")
 
 
 def incidents(context: DoctorContext) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def incidents(context: DoctorContext) -> Iterator[Finding]:
             "`quarterjack schedules list --failing` shows all of them, `quarterjack dead list` what failed",
         )
     elif context.active:
-        yield ok(f"{len(context.active)} active schedules looked at: none fails")
+        yield ok(f"{len(context.active)} active schedules checked: none fails")
 
 
 def _some(context: DoctorContext, heads: Sequence[Head]) -> str:
@@ -137,7 +137,7 @@ def jobs(context: DoctorContext) -> Iterator[Finding]:
     declared = set(default_registry.names()) if loaded else set[str]()
     catalogue = read_catalogue(context.services, context.clock()) if "runs" in context.tables else JobCatalogue()
     if not loaded and not catalogue:
-        return  # no worker has published, so nobody can tell
+        return  # no worker has published its jobs, so the answer is not known
     known = declared | catalogue.entries.keys()
     wanted = {head.job: head for head in reversed(context.active)}
     unknown = sorted(wanted.keys() - known)
@@ -179,7 +179,7 @@ def grants(context: DoctorContext) -> Iterator[Finding]:
             f"`{command_for(tenant, denied[0])}` gives it; or pause the schedules, and redrive with --error-type {KIND} afterwards",
         )
     else:
-        yield ok(f"tenant {tenant} may run all {len(wanted)} jobs of the active schedules looked at")
+        yield ok(f"tenant {tenant} may run all {len(wanted)} jobs of the active schedules checked")
 
 
 def secrets(context: DoctorContext) -> Iterator[Finding]:
@@ -188,13 +188,13 @@ def secrets(context: DoctorContext) -> Iterator[Finding]:
         names = getattr(job.function, "env_secrets", ())
         if names:
             yield warn(
-                f"job {job.name!r} reads secrets from variables ({', '.join(names)}): all who may see a function's configuration see them",
+                f"job {job.name!r} reads secrets from variables ({', '.join(names)}): readers of a function's configuration can read them",
                 "use Secret(parameter=...) or Secret(secret=...); outside of `quarterjack local` variables need allow_env_secrets=True",
             )
 
 
 def isolation(context: DoctorContext) -> Iterator[Finding]:
-    """What the import of isolated jobs leaves: one finding, or one for each module that a process of its own cannot import."""
+    """Whether processes of isolated jobs can import their modules: one finding, or one for each module that cannot be imported."""
     modules = modules_of(default_registry) if context.packages else []
     if not modules:
         return

@@ -39,7 +39,7 @@ _ROUNDS = 5  # times that a profile may change between the read and the write
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What an erasure would remove, counted so far."""
+    """Counts of rows and objects that an erasure would remove, so far."""
 
     position: ErasurePosition = field(default_factory=ErasurePosition)
     found: Mapping[DataKind, int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def _begun(tenant: str, known: Erasure | None, context: FireContext, now: int) -
 
 
 def _profile(tenant: str, state: TenantState, context: FireContext, now: int) -> TenantProfile:
-    """The tenant's profile as it will be: while it is erased and afterwards nobody needs to know its jobs and grants."""
+    """The tenant's next profile: from the begin of the erasure on its jobs and grants are not needed."""
     present = context.services.tenants.profile(tenant)
     if present is None:
         return TenantProfile(tenant=tenant, state=state, version=1, created_at=now, updated_at=now)
@@ -95,7 +95,7 @@ def _profile(tenant: str, state: TenantState, context: FireContext, now: int) ->
 
 
 def go_on(erasure: Erasure, context: FireContext, *, until: int) -> Erasure:
-    """Work until about ``until`` (UTC ms), to the erasure's end, or to where nothing is to be done before ``next_at``.
+    """Work until about ``until`` (UTC ms), to the erasure's end, or until it must wait for ``next_at``.
 
     Every call gets further, also one without time. Raises Unavailable, Misconfigured: call again, and it goes on there.
     """
@@ -156,7 +156,7 @@ _KINDS = {
 
 
 def sweep(place: ErasurePlace, cursors: Sequence[str | None], rules: SweepRules, services: Services) -> Swept:
-    """One step: what it found, and where the next one goes on. Raises Unavailable: repeat it with the same cursors."""
+    """One step. Returns its counts, and the cursors of the next one. Raises Unavailable: repeat it with the same cursors."""
     if place is ErasurePlace.INBOX:
         return _sweep_inbox(cursors[0] or "", rules, services)
     if place is ErasurePlace.SECRETS:
@@ -167,7 +167,7 @@ def sweep(place: ErasurePlace, cursors: Sequence[str | None], rules: SweepRules,
 
 
 def folder_of(place: ErasurePlace, tenant: str) -> str:
-    """What the keys of a tenant's objects begin with."""
+    """The prefix of the keys of a tenant's objects."""
     return tenant_prefix(tenant) if place is ErasurePlace.ARCHIVE else f"{place}/{tenant}/"
 
 
@@ -212,7 +212,7 @@ def _sweep_inbox(cursor: str, rules: SweepRules, services: Services) -> Swept:
 
 
 def _forget(each: ObjectVersion, rules: SweepRules, swept: Swept, services: Services) -> bool:
-    """Whether an object has lines of the tenant; then what is left of it is stored."""
+    """Whether an object has lines of the tenant; then its other lines are stored anew."""
     content = services.objects.read(each)
     try:
         lines = [] if content is None else unpack_raw(content)

@@ -89,14 +89,14 @@ _BATCH = "compacted"
 
 @dataclass(kw_only=True)
 class CompactionReport:
-    """What one compaction did."""
+    """Counts of one compaction."""
 
     removed: int = 0  # objects of the inbox whose lines were moved
     unreadable: int = 0  # objects that were left in the inbox
 
 
 def compact_archive(store: Archive, *, clock: Clock, budget: int) -> CompactionReport:
-    """Move what is in the inbox from hours that are over, for at most about ``budget`` ms.
+    """Move transitions of hours that are over out of the inbox, for at most about ``budget`` ms.
 
     Raises Unavailable: the next call continues.
     """

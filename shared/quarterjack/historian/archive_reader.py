@@ -1,4 +1,4 @@
-"""Read the archive: transitions of one tenant in order of time, hour by hour, without those that were delivered twice."""
+"""Read the archive: transitions of one tenant in order of time, hour by hour, without duplicates."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_archive(store: Archive, tenant: str, wanted: ArchiveFilter) -> Iterator
 
     An object or a line that cannot be read is logged and left out. Raises Unavailable.
     """
-    # The inbox is listed first: what is compacted meanwhile is in one of the two listings at least.
+    # The inbox is listed first: an object that is compacted meanwhile is in one of the two listings at least.
     inbox = sorted(_by_hour(_inbox(store, wanted.since, wanted.until), tenant, wanted))
     first, last = keys_between(tenant, wanted.since, wanted.until)
     own = ((hour_of_key(key), key) for key in store.keys(tenant_prefix(tenant), after=first, before=last))
@@ -72,7 +72,7 @@ def _inbox(store: Archive, since: int, until: int) -> Iterator[str]:
             span = span_of_inbox(key)
             if span is not None and span[1] >= since:
                 yield key
-    except Misconfigured as problem:  # who may read one tenant only sees the inbox when it is compacted
+    except Misconfigured as problem:  # a caller with access to one tenant reads transitions after their compaction
         log.info("archive.inbox_not_read", extra={"error": str(problem)})
 
 

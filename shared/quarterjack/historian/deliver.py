@@ -38,7 +38,7 @@ EVENT_CONSUMERS: tuple[EventConsumer, ...] = (publish_events,)  # of notices, to
 
 
 class StreamReader(StrEnum):
-    """Who reads the stream."""
+    """The readers of the stream."""
 
     HISTORY = "history"  # pages and archive
     EVENTS = "events"  # events, where a target is configured
@@ -57,11 +57,11 @@ class DeliveryReport:
     batches: int = 0
     changes: int = 0
     set_aside: int = 0
-    unreadable: int = 0  # records that are no change, because nobody can read them
+    unreadable: int = 0  # records that could not be decoded
     delay: int = 0  # ms from the oldest change to its delivery
 
     def add(self, other: DeliveryReport) -> None:
-        """Count what another report says."""
+        """Add the counts of another report."""
         self.delay = max(self.delay, other.delay)
         for name in ("batches", "changes", "set_aside", "unreadable"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -101,16 +101,16 @@ def _deliver_all(
     report = DeliveryReport()
     if changes:
         context = HistorianContext(services=services, now=now, batch=batch_name(changes))
-        kept = _of_tenants_that_stay(changes, services, now)
-        for consume in consumers if kept else ():
-            report.set_aside += _deliver_to(consume, kept, context, room=MOST_ASIDE)
+        left = _without_erased_tenants(changes, services, now)
+        for consume in consumers if left else ():
+            report.set_aside += _feed(consume, left, context, room=MOST_ASIDE)
         report.batches, report.changes = 1, len(changes)
         report.delay = max(0, now - min(change.at for change in changes))
     return report
 
 
-def _of_tenants_that_stay(changes: Sequence[_Change], services: Services, now: int) -> Sequence[_Change]:
-    """The changes but those of tenants that are being erased or were: the removal of their rows is no history. Raises Unavailable."""
+def _without_erased_tenants(changes: Sequence[_Change], services: Services, now: int) -> Sequence[_Change]:
+    """The changes without those of erased tenants: the removal of their rows is no history. Raises Unavailable."""
     gone = services.erasures.gone(now)
     return [change for change in changes if change.ref.tenant not in gone] if gone else changes
 
@@ -131,14 +131,14 @@ def deliver_patiently(
         wait = min(2 * wait, _LONGEST_WAIT)
 
 
-def _deliver_to(
+def _feed(
     consume: Callable[[Sequence[_Change], HistorianContext], int | None],
     changes: Sequence[_Change],
     context: HistorianContext,
     *,
     room: int,
 ) -> int:
-    """How many changes were set aside; at most ``room``."""
+    """Give changes to a consumer, in halves after an error. Returns how many were set aside, at most ``room``."""
     try:
         return consume(changes, context) or 0
     except (Misconfigured, Unavailable):
@@ -154,7 +154,7 @@ def _deliver_to(
     middle, count = len(changes) // 2, 0
     for half in (changes[:middle], changes[middle:]):
         named = replace(context, batch=batch_name(half))
-        count += _deliver_to(consume, half, named, room=room - count)
+        count += _feed(consume, half, named, room=room - count)
     return count
 
 

@@ -24,7 +24,7 @@ from quarterjack.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
 
-_REFRESH = 10 * SECOND  # ms between two looks at the stream's shards; they change every few hours
+_REFRESH = 10 * SECOND  # ms between two reads of the list of shards; it changes every few hours
 _IDLE_WRITE = 15 * MINUTE  # ms between two writes of a position that has not changed
 _AGED = STREAM_DAYS * DAY - 30 * MINUTE  # ms: a record this old may have been trimmed for its age
 _PAGES = 20  # of one shard in a round
@@ -32,7 +32,7 @@ _PAGES = 20  # of one shard in a round
 
 @dataclass(kw_only=True)
 class FollowReport(DeliveryReport):
-    """What one round did."""
+    """Counts of one round."""
 
     gaps: int = 0
     has_more: bool = False  # begin the next round at once
@@ -49,7 +49,7 @@ class StreamFollower:
         self._version = 0
         self._shards: list[StreamShard] = []  # parents first
         self._present: set[str] = set()  # their ids
-        self._looked = 0  # UTC ms of the last look at the shards; 0: look now
+        self._listed = 0  # UTC ms of the last read of the list of shards; 0: read it now
         self._written = 0  # UTC ms of the last write of the position
 
     def poll(self, report: FollowReport | None = None) -> FollowReport:
@@ -83,7 +83,7 @@ class StreamFollower:
         """The position in the present stream and its present shards."""
         if self._position is None:
             self._position, self._version = read_position(self._services, self._suffix)
-        if self._looked and self._clock() - self._looked < _REFRESH:
+        if self._listed and self._clock() - self._listed < _REFRESH:
             assert self._position is not None
             return self._position
         name, now = self._services.stream.name(), self._clock()
@@ -96,7 +96,7 @@ class StreamFollower:
         lost = [shard for shard, each in position.shards.items() if shard not in present and not each.ended]
         if lost:
             self._note_gap(position, f"shard {lost[0]} is gone", report)
-        self._looked = now
+        self._listed = now
         self._position = replace(position, shards={k: v for k, v in position.shards.items() if k in present})
         return self._position
 
@@ -109,7 +109,7 @@ class StreamFollower:
     # One shard.
 
     def _read(self, shard: StreamShard, position: StreamPosition, report: FollowReport) -> StreamPosition:
-        """Deliver what a shard has, page by page; returns the position behind it."""
+        """Deliver the records of a shard, page by page. Returns the position after them."""
         for _ in range(_PAGES):
             at = position.shards.get(shard.id, ShardPosition())
             try:
@@ -135,7 +135,7 @@ class StreamFollower:
                 self._position = position
                 self._write()
             if page.is_end:
-                self._looked = 0  # its children are ready now
+                self._listed = 0  # its children are ready now
                 report.has_more = True
             if not page.has_more:
                 return position

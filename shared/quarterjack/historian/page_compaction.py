@@ -1,7 +1,9 @@
-"""Fold hours that are over: the pages of an hour as few large ones, which the hour's index names.
+"""Compact the pages of hours that are over: many small pages of an hour become few large ones, which the hour's index names.
 
-Nothing is removed and no page is changed, so a fold that dies at any step, or runs twice, is only done again. Hours are closed before
-they are read: what is written into them later, by whatever clock, is noted as late, and folded with the rest the next time.
+    close hours ─► hours that closed since the last call ─► hours with late entries ─► record how far all days are compacted
+
+No page is removed or changed, so a compaction that dies at any step, or runs twice, is repeated without harm. Hours are closed before they
+are read: an entry that is written into a closed hour is noted as late, and the next call compacts the hour again.
 """
 
 from __future__ import annotations
@@ -26,27 +28,25 @@ from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 
-MARGIN = (
-    10 * MINUTE
-)  # ms after an hour in which historians write most of what belongs to it: more would be folded twice
-MOST = 1_000_000  # entries of an hour that are folded; the pages of a busier tenant are large as they are
-_LOOKED = 100  # open runs that are read at once
-_OWNER, _KEY = "~quarterjack/~history", "~folded"  # the record of how far all days are folded
+MARGIN = 10 * MINUTE  # after an hour; in it historians write most entries of the hour, which else was compacted twice
+MOST = 1_000_000  # entries of an hour that are compacted; the pages of a busier tenant are large as they are
+_READ = 100  # open runs that are read at once
+_OWNER, _KEY = "~quarterjack/~history", "~folded"  # the record of how far all days are compacted
 
 
 @dataclass
 class PageCompactionReport:
-    """What one call did."""
+    """Counts of one call."""
 
-    hours: int = 0  # folded
-    kept: int = 0  # too large to fold
-    entries: int = 0  # in folded pages
-    failed: int = 0  # days of a tenant that could not be folded; the next call does it
+    hours: int = 0  # compacted
+    kept: int = 0  # left as they are: too large
+    entries: int = 0  # in compacted pages
+    failed: int = 0  # days of a tenant that could not be compacted; the next call repeats them
     stopped: int = 0  # 1: its time was over
 
 
 def compact_pages(services: Services, *, clock: Clock, budget: int) -> PageCompactionReport:
-    """Fold what can be folded by now, within ``budget`` ms. The next call goes on with the rest."""
+    """Compact the hours that are over, within ``budget`` ms. The next call goes on with the rest."""
     return _Compaction(services, clock, clock() + budget).run()
 
 
@@ -55,7 +55,7 @@ class _Compaction:
         self._services, self._clock, self._end = services, clock, end
         self._history = services.history
         self._now = clock()
-        self._closed = (self._now - MARGIN) // HOUR - 1  # hours since 1970: those before are folded
+        self._closed = (self._now - MARGIN) // HOUR - 1  # hours since 1970: earlier ones are compacted
         self.report = PageCompactionReport()
 
     def run(self) -> PageCompactionReport:
@@ -75,7 +75,7 @@ class _Compaction:
         return bool(self.report.stopped)
 
     def _days(self, book: Book, begin: int) -> bool:
-        """Fold the hours that have closed since the last call that came to its end; whether all were reached."""
+        """Compact the hours that closed since the last complete call; whether all were reached."""
         for day in range(max(begin - 1, 0) // 24, self._closed // 24 + 1):
             for tenant in self._history.tenants(book, day):
                 if self._is_over():
@@ -84,7 +84,7 @@ class _Compaction:
         return True
 
     def _late(self, book: Book) -> bool:
-        """Fold again what was written to late; whether all was reached."""
+        """Compact hours with late entries again; whether all were reached."""
         for late in list(self._history.late(book)):
             if self._is_over():
                 return False
@@ -96,7 +96,7 @@ class _Compaction:
         try:
             for day in self._history.days(tenant, book, first=number, last=number, meter=ReadMeter()):
                 self._hours(tenant, book, day)
-        except QuarterjackError as problem:  # the other days are folded all the same
+        except QuarterjackError as problem:  # the other days are compacted all the same
             self.report.failed += 1
             log.error(
                 "history.not_folded", extra={"tenant": tenant, "book": str(book), "day": number, "error": str(problem)}
@@ -147,7 +147,7 @@ class _Compaction:
         self.report.entries += sum(page.summary.count for page in pages if page.summary)
 
     def _put_stats(self, tenant: str, day: Day, number: int, stats: Stats) -> None:
-        """Before the index: an hour that is folded has its statistics, and a day that is over has them for the whole day."""
+        """Before the index: a compacted hour has its statistics, and a day that is over has them for the whole day."""
         self._history.put_stats(tenant, day.number, number, encode_parts(stats), self._closed)
         self._history.put_totals(tenant, day.number, number, outcomes_of(stats), self._closed)
         if day.folded >= day.number * 24 + 24:
@@ -162,7 +162,7 @@ class _Compaction:
     def _still_open(self, entries: Iterable[HistoryEntry]) -> Iterator[HistoryEntry]:
         """The open runs that the ledger knows as such. A run that it did not answer for stays."""
         left = (entry for entry in entries if not entry.withdrawn)
-        while batch := list(islice(left, _LOOKED)):
+        while batch := list(islice(left, _READ)):
             answer = self._services.ledger.look([entry.run for entry in batch])
             for entry in batch:
                 run = answer.found.get(entry.run)
@@ -171,7 +171,7 @@ class _Compaction:
 
 
 class _TooManyError(Exception):
-    """An hour has more entries than are folded."""
+    """An hour has more entries than are compacted."""
 
 
 class _Counted:

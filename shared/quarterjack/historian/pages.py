@@ -1,6 +1,6 @@
 """The history's pages: from one batch of the stream to one page for each tenant, book and hour.
 
-Pages are only added. What they are called follows from what they hold, so a batch that is delivered again replaces its own pages, and
+Pages are only added. The name of a page follows from its content, so a batch that is delivered again replaces its own pages, and
 one that is delivered in other parts adds entries that are there already, which readers merge.
 """
 
@@ -26,7 +26,7 @@ from quarterjack.stores.history.pages import SPAN, PagePut
 MOST = 1_000  # entries of a page: 15 to 35 KB
 LARGE = 200  # entries of a page from which on its body lies beside its summary
 MANY = 500  # entries of one tenant and hour in a batch from which on its pages go to several partitions
-TAGS = 5 * MINUTE  # ms for which a process believes what it has read of a schedule's tags
+TAGS = 5 * MINUTE  # ms for which a process caches the tags of a schedule
 _KNOWN = 50_000  # schedules
 
 Tags = Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What the historian remembers among the records: how far it has read, what it set aside, and where changes are missing."""
+"""Records of the historian: its position in the stream, changes that it set aside, and gaps of the history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 OWNER = "~quarterjack/~historian"  # no tenant's: `~` begins no name
 _POSITION, _ASIDE, _GAP, _FAILING = "~position", "~aside~", "~gap~", "~failing~"
-_FILLED = "filled"  # in the body of a mark that a rebuild has dealt with
+_FILLED = "filled"  # in the body of a record that a rebuild has dealt with
 _ERROR = 500  # characters
 ASIDE_DAYS = 14  # for which a change that was set aside is shown
 _FAILING_DAYS = 2  # a stream keeps a change for one
@@ -87,12 +87,12 @@ def failing_since(change: StreamChange, consumer: str, context: HistorianContext
 
 def changes_set_aside(services: Services) -> Iterator[Mapping[str, Any]]:
     """The changes that were set aside: run, sequence number, consumer, error, and UTC ms of the change."""
-    return (record.body for record in _open_marks(services, _ASIDE))
+    return (record.body for record in _open_records(services, _ASIDE))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamGap:
-    """A time of which changes may be missing in what the historian writes. A rebuild from the ledger fills it."""
+    """A time of which changes may be missing in the history. A rebuild from the ledger fills it."""
 
     since: int  # UTC ms
     until: int  # UTC ms
@@ -106,22 +106,24 @@ def write_gap(gap: StreamGap, services: Services) -> None:
 
 def gaps(services: Services) -> Iterator[StreamGap]:
     """The recorded gaps, the oldest first."""
-    return (StreamGap(since=mark.body["since"], until=mark.body["until"]) for mark in _open_marks(services, _GAP))
+    return (
+        StreamGap(since=record.body["since"], until=record.body["until"]) for record in _open_records(services, _GAP)
+    )
 
 
 def mark_filled(services: Services, *, after: int, upto: int) -> None:
-    """Show no more what a rebuild of ``(after, upto]`` (UTC ms) has filled: the gaps in it, and the changes of it that were set aside."""
+    """Hide the gaps and the changes set aside that a rebuild of ``(after, upto]`` (UTC ms) has filled."""
     for prefix, first, last in ((_GAP, "since", "until"), (_ASIDE, "at", "at")):
-        for mark in list(_open_marks(services, prefix)):
-            if after < mark.body[first] and mark.body[last] <= upto:
-                filled = replace(mark, version=mark.version + 1, body={**mark.body, _FILLED: True})
+        for record in list(_open_records(services, prefix)):
+            if after < record.body[first] and record.body[last] <= upto:
+                filled = replace(record, version=record.version + 1, body={**record.body, _FILLED: True})
                 services.records.write(filled)
 
 
-def _open_marks(services: Services, prefix: str) -> Iterator[Record]:
-    return (mark for mark in services.records.listed(OWNER, prefix) if _FILLED not in mark.body)
+def _open_records(services: Services, prefix: str) -> Iterator[Record]:
+    return (record for record in services.records.listed(OWNER, prefix) if _FILLED not in record.body)
 
 
 def rebuild_command(since: int) -> str:
-    """What a person runs to fill the history from an instant on (UTC ms)."""
+    """The command that fills the history from an instant on (UTC ms)."""
     return f"`quarterjack history rebuild --all-tenants --since {from_ms(since):%Y-%m-%dT%H:%M:%SZ}`"

@@ -1,9 +1,11 @@
-"""Make the history again from the ledger, for a time in which the stream was not followed. It may run beside a historian.
+"""Rebuild the history from the ledger, for a time in which the stream was not followed. It may run beside a historian.
 
-The archive gets the state of each run that the history lacked; how it came there, nobody knows any more.
+    correct the entries that contradict the ledger ─► add the missing entries ─► archive the found states ─► hide the filled gaps
 
-Every entry gets an order that lies just behind what was read of the run's place before the run's row was read: nothing was there, or the
-entry that the row contradicts. So a change that the stream brings later always holds.
+The archive gets the present state of each run that the history lacked; its earlier transitions are lost.
+
+An entry is ordered just after the one that was read at the run's place before the run's row was read. So a change that the stream brings
+later always wins.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _WRITTEN = 20_000  # entries that are written at once: the more, the fuller the 
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildSpec:
-    """What is made again: ended runs with ends, and open ones with due times, in ``(after, upto]`` (UTC ms)."""
+    """The runs to rebuild: ended ones by their ends, open ones by their due times, in ``(after, upto]`` (UTC ms)."""
 
     tenant: str | None  # None: all
     after: int
@@ -49,7 +51,7 @@ class RebuildSpec:
 
 @dataclass
 class RebuildReport:
-    """What one call did."""
+    """Counts of one call."""
 
     runs: int = 0  # read from the ledger
     added: int = 0  # entries that the history lacked
@@ -67,7 +69,7 @@ class _Rebuilding:
         self._spec, self._services, self._clock = spec, services, clock
         self._there: set[bytes] = set()  # places that have an entry
         self._made: dict[Book, list[HistoryEntry]] = {book: [] for book in Book}
-        self._found: list[RunRow] = []  # what the stream did not bring: the archive lacks it, too
+        self._found: list[RunRow] = []  # runs that the stream did not bring: the archive lacks them, too
         self.report = RebuildReport()
 
     def run(self) -> RebuildReport:
@@ -112,7 +114,7 @@ class _Rebuilding:
             upto=spec.upto,
             meter=ReadMeter(),
             whole=True,
-            appended=book is Book.OPEN,  # folds leave its withdrawals out, behind which a correction has to lie
+            appended=book is Book.OPEN,  # compacted pages lack its withdrawals, after which a correction must come
         )
         entries = reading.entries()
         while (batch := list(islice(entries, _BATCH))) and not self._is_stopped():

@@ -1,4 +1,4 @@
-"""What the roles measure of themselves: which metrics there are, and which of them a report of a role becomes.
+"""The metrics of the roles, and the measurements that a report of a role becomes.
 
-Read ``catalogue`` first. Where measurements go (CloudWatch, OpenTelemetry, Prometheus) is the process's affair.
+Read ``catalogue`` first. A process chooses the sinks of its measurements: CloudWatch, OpenTelemetry, Prometheus.
 """

@@ -1,10 +1,16 @@
-"""The undertaker records dead runs. A letter is deleted only after its run was recorded or the letter is known to be moot.
+"""The undertaker records dead runs. A letter is deleted only after its run was recorded, or when it is no longer needed.
 
-    run's row: DEAD, buried ──► line in the index, with its effect on the schedule ──► letter is deleted
+    bury_one:  decode the letter ─► read the run ─► record (row: DEAD, buried ─► entry of the index, effect on the schedule)
+                                                └► return to work ─► or drop           then the caller deletes the letter
 
-The row comes first, because it decides: of several letters about one run one verdict holds, and the line's key follows from the row.
-An undertaker that dies before the line is put leaves the letter; the next one finds the row buried and puts the same line. LOST and
-EXPIRED runs are recorded in the same way; the worker or ticker that found them has written the row already.
+The row is written first, because it decides: of several letters about one run one verdict holds, and the key of the index entry follows
+from the row. LOST and EXPIRED runs are recorded in the same way; a worker or ticker has written their row already.
+
+| the undertaker dies | then |
+|---|---|
+| before the row is written | the letter comes back, and nothing was recorded |
+| before the entry is put | the letter comes back; the row is found buried, and the same entry is put |
+| before the letter is deleted | the letter comes back, and is dropped: recorded already |
 """
 
 from __future__ import annotations
@@ -37,7 +43,7 @@ from quarterjack.undertaker.incidents import record_dead_run
 
 log = logging.getLogger(__name__)
 
-RETURNS = 3  # times that a message which SQS moved here is sent back to work while nobody works on its run
+RETURNS = 3  # times that a message which SQS moved here is sent back to work while no worker has its run
 _RETURN_DELAY = 60  # seconds
 _UNREAD = "its message cannot be read"  # how the reason of a run begins that died of that
 _REASON = 400  # characters of the reader's error that a dead run keeps
@@ -88,7 +94,7 @@ def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
 def _bury_unreadable(named: RunRef | None, body: str, problem: Unreadable, context: FireContext) -> Burial:
     """A message that cannot be decoded. If its text still names a run that waits, that run is sent anew, from its row.
 
-    The text decides nothing, since everybody who may send to the queue can write it: it neither starts nor ends the run. A person
+    Anyone with the right to send to the queue can write such a text, so it neither starts nor ends the run. An operator
     sees it in the log. A run is dead for it only if the message that its row gives cannot be decoded either.
     """
     why, unreadable = str(problem), Burial(action="unreadable", reason=str(problem))
@@ -126,7 +132,7 @@ def _own_message(run: RunRow, services: Services, trace: str | None = None) -> M
 
 
 def _bury_rejected(ref: RunRef, body: str, reason: str) -> Burial:
-    """The message is of no run that was accepted, or not the run's own: nothing is recorded. A person sees it in the log."""
+    """No accepted run has this message, or it is not the run's own: nothing is recorded. An operator sees it in the log."""
     log.error("letter.rejected", extra={"run_id": str(ref), "reason": reason, "body": body[:_SHOWN]})
     return Burial(action="rejected", reason=reason)
 
@@ -144,12 +150,12 @@ def _record(ref: RunRef, letter: DeadLetter, context: FireContext, revision: int
         )
     moved = services.ledger.move(ref, burial)
     if moved.run is None or moved.run.fence != letter.fence or moved.run.buried_at is None:
-        return _dropped(ref, "verdict is moot")  # a later attempt was leased, or the owner cancelled the run
+        return _dropped(ref, "no longer needed")  # a later attempt was leased, or the owner cancelled the run
     return _index(moved.run, context, recorded=moved.applied)
 
 
 def _index(run: RunRow, context: FireContext, *, recorded: bool) -> Burial:
-    """Put the line of a buried run; ``recorded``: this call has buried it."""
+    """Put the index entry of a buried run; ``recorded``: this call has buried it."""
     recording = record_dead_run(run, context)
     if not (recording.put or recorded):
         return _dropped(run.ref, "recorded already")
@@ -163,7 +169,7 @@ def _return(message: Message, run: RunRow, why: str, context: FireContext) -> Bu
     """No worker had it, but nothing is wrong with it: return it to work while the run has a live lease or attempts left.
 
     A run that takes days comes here again and again: SQS hides a message for twelve hours at most, then each receipt finds the lease
-    live and counts. So a live lease returns it however often that was; only returns that found nobody at work are counted.
+    live and counts. So a live lease returns it however often that was; only returns that found no live lease are counted.
     """
     if run.buried_at is not None:
         return _index(run, context, recorded=False)

@@ -36,7 +36,7 @@ _SUCCESSES = 10  # the last success is searched among so many
 class DeadRunResult:
     """The effect of recording a dead run."""
 
-    put: bool  # this call put the run's line
+    put: bool  # this call put the run's entry into the index
     began: bool = False  # an incident of its schedule began by it
     paused: bool = False  # its schedule is paused by it
 

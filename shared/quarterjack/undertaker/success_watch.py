@@ -1,4 +1,4 @@
-"""The option ``expect_success_within``, and the end of an incident: three timers that look for a success in the ledger.
+"""The option ``expect_success_within``, and the end of an incident: three timers that search the ledger for a success.
 
     entry id         is put                              checks
     tenant/name      with the revision that expects it   whether a run succeeded in time; again that long after the last success
@@ -68,7 +68,7 @@ def watch_success(entry: AgendaEntry, context: FireContext, counts: TickCounts) 
 
 
 def _is_over(entry: AgendaEntry, head: Head, context: FireContext, counts: TickCounts) -> bool:
-    """Look for the success that ends an open incident; if there is none, look again later."""
+    """Search the success that ends an open incident; if there is none, search again later."""
     since, now = failing_since(head), context.clock()
     for run in context.services.ledger.succeeded(head.owner, after=since - OVERLAP, upto=now):
         if is_counted(run) and (run.ended_at or 0) > since:
@@ -78,7 +78,7 @@ def _is_over(entry: AgendaEntry, head: Head, context: FireContext, counts: TickC
 
 
 def _over(head: Head, success: RunRow, context: FireContext, counts: TickCounts) -> bool:
-    """End the incident, unless the success came before its last failure. False: the head has moved, look again."""
+    """End the incident, unless the success came before its last failure. False: the head has changed, search again."""
     decision = after_success(head, success.ended_at or 0)
     if decision.head == head:
         return True

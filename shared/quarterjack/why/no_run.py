@@ -1,4 +1,4 @@
-"""A fire without a row in the ledger: it was none, or what has become of it."""
+"""A fire without a row in the ledger: either the rule has no such fire, or its fate follows from other evidence."""
 
 from __future__ import annotations
 
@@ -218,12 +218,12 @@ def _too_old(facts: Facts, revision: Revision) -> Sentence:
 def _to_come(facts: Facts, revision: Revision) -> Iterator[Sentence]:
     left = span(facts.at - facts.now)
     yield by_rule(revision, f"The fire is still to come, in {left}, at {exact(facts.at)}.")
-    yield from mark(revision, facts.at)
+    yield from clock_change(revision, facts.at)
     yield from chain_trouble(facts)
     yield from freeze_ahead(facts)
 
 
-def mark(revision: Revision, at: int) -> Iterator[Sentence]:
+def clock_change(revision: Revision, at: int) -> Iterator[Sentence]:
     """If a change of the clocks has to do with a fire."""
     rule = revision.definition.rule
     try:

@@ -14,7 +14,7 @@ from quarterjack.why.answer import Cause, Sentence, Verdict, count, exact, show,
 from quarterjack.why.delay import LATE, claim_delay, start_delay
 from quarterjack.why.facts import Facts, not_known, of_revision, of_run
 from quarterjack.why.holds import freeze_ahead
-from quarterjack.why.no_run import Judgement, absence_of, mark
+from quarterjack.why.no_run import Judgement, absence_of, clock_change
 from quarterjack.why.timeline import active_at, closing_act, who_closed
 from quarterjack.why.workers import of_job, of_queue, of_worker
 
@@ -89,7 +89,7 @@ def marked(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """If a change of the clocks has to do with the fire of the run."""
     revision = facts.defining
     if revision is not None and run.ref.is_fire:
-        yield from mark(revision, run.due)
+        yield from clock_change(revision, run.due)
 
 
 def running(facts: Facts, run: RunRow) -> Judgement:

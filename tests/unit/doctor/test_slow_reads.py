@@ -91,7 +91,7 @@ def test_a_healthy_installation_is_called_healthy(*, goes_on: bool, harness: Har
     assert [what for verdict, what in slow if verdict is not Severity.OK] == [
         f"1 of {SCHEDULES + 1} active schedules fail, or had no success in time: wrong"
     ]
-    assert f"{SCHEDULES + 1} active schedules of default looked at: each has its entry" in [what for _, what in slow]
+    assert f"{SCHEDULES + 1} active schedules of default checked: each has its entry" in [what for _, what in slow]
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["alone", "beside ticks"])
