@@ -86,7 +86,7 @@ def limited(functions: int) -> dict[str, Any]:
             "`Concurrent executions`, which is 10; until then set ticker_groups=1 and max_concurrency=5",
         ),
         (an_account(20, limited(5), groups=1), Severity.OK, "a tick may need 2", None),
-        (an_account(1000, {}, reserved=17), Severity.OK, "17 of the account's 1000 functions are kept", None),
+        (an_account(1000, {}, reserved=17), Severity.OK, "17 of the account's 1000 functions are reserved", None),
         (an_account(1000, {}, reserved=4), Severity.WARN, "may have 4 functions", "ticker_reserved=17"),
         (an_account(1000, limited(100), groups=None), Severity.OK, "a tick may need 17", None),
     ],
@@ -154,7 +154,7 @@ def a_topic(*statements: dict[str, Any], **attributes: str) -> Answers:
             Severity.OK,
             TOPIC,
         ),
-        (a_topic(CLOUDWATCH, SubscriptionsConfirmed="0"), Severity.WARN, "nobody is subscribed"),
+        (a_topic(CLOUDWATCH, SubscriptionsConfirmed="0"), Severity.WARN, "has no subscriber"),
         (
             a_topic() | {"get_topic_attributes": ProbeAnswer(action="sns:GetTopicAttributes", code="NotFound")},
             Severity.FAIL,

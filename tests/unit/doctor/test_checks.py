@@ -309,7 +309,7 @@ def test_a_sample_of_many_is_bounded(local_settings: Settings) -> None:
         owner(local_settings).create_schedule(f"s{number}", "j", "0 0 1 1 *")
     for seed in range(4):
         findings = {f.check: f for f in run_checks(local_settings, sample=3, chance=random.Random(seed))}
-        assert findings["chains"].what.startswith("3 active schedules of default looked at")
+        assert findings["chains"].what.startswith("3 active schedules of default checked")
 
 
 def test_messages_that_nobody_takes(used: Settings) -> None:
