@@ -14,7 +14,7 @@ from pathlib import Path
 from quarterjack import Registry, Scheduler
 from quarterjack.daemon.roles import run_ticker
 from quarterjack.daemon.worker_process import WorkerProcess
-from quarterjack.jobs import load
+from quarterjack.job_packages import load
 from quarterjack.local.processes import changed_environ
 from quarterjack.ports.services import Clock
 from quarterjack.services import system_clock

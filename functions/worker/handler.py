@@ -8,12 +8,13 @@ from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from quarterjack.daemon.secrets_at_start import tell_unusable_secrets
 from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, function_identity
+from quarterjack.daemon.worker_shell import tell_unusable_secrets
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Misconfigured
-from quarterjack.jobs import Registry, load
+from quarterjack.job_packages import load
+from quarterjack.jobs import Registry
 from quarterjack.services import system_clock
 from quarterjack.settings import from_environment
 from quarterjack.signals.catalogue import counted

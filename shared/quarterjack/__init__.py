@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from quarterjack.domain.run import RunState
     from quarterjack.domain.schedule import ScheduleState
     from quarterjack.domain.tenants.profile import Grant, TenantState
-    from quarterjack.jobs import Queue, Registry, job, load
+    from quarterjack.job_packages import load
+    from quarterjack.jobs import Queue, Registry, job
     from quarterjack.sdk.asynchronous.scheduler import AsyncScheduler
     from quarterjack.sdk.history.log_views import LogLine, LogPage
     from quarterjack.sdk.history.worker_views import JobView, QueueStripe, QueueView, RunningPage, Worker, WorkerRun
@@ -93,7 +94,8 @@ _NAMES_BY_HOME = {
     "domain.run": "RunState",
     "domain.schedule": "ScheduleState",
     "domain.tenants.profile": "Grant TenantState",
-    "jobs": "Queue Registry job load",
+    "jobs": "Queue Registry job",
+    "job_packages": "load",
     "sdk.asynchronous.scheduler": "AsyncScheduler",
     "sdk.scheduler": "Scheduler",
     "sdk.schedule_views": "Schedule",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from quarterjack.errors import Misconfigured
@@ -19,8 +20,7 @@ DEFAULT_REQUESTS = 8  # with these a ticker whose requests take 10 ms is bound b
 DEFAULT_TICKER_THREADS = 4  # enough to use one processor
 DEFAULT_TICKER_GROUPS = 16  # one for each shard of a default agenda
 MOST_TICKER_GROUPS = 128
-# Units a second: half of a new table's. The default of the CDK construct; the default of a process is no limit.
-DEFAULT_TICKER_WRITES = 2_000
+DEFAULT_TICKER_WRITES = 2_000  # units a second, of the CDK construct: half of a new table's. A process has no limit
 LEAST_TICKER_WRITES = 1_000  # units a second: the share of one invocation
 DEFAULT_DEPTH = 50_000  # messages of a stripe, well below IN_FLIGHT: fires that are claimed already are still sent
 DEFAULT_AGE = 600  # seconds
@@ -52,11 +52,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ACCOUNT_ENDPOINTS = ("preferred", "disabled", "required")
 _SERVICE_ENDPOINT = "AWS_ENDPOINT_URL_"
 # Where the variable has another name.
-_SERVICE_NAMES = {
-    "cloudwatch_logs": "logs",
-    "dynamodb_streams": "dynamodbstreams",
-    "secrets_manager": "secretsmanager",
-}
+_SERVICE_NAMES = {"cloudwatch_logs": "logs", "dynamodb_streams": "dynamodbstreams", "secrets_manager": "secretsmanager"}
 _PROXY_VARIABLES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy")
 _PROFILE_VARIABLES = ("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE")
 
@@ -67,9 +63,7 @@ class Settings:
 
     prefix: str = DEFAULT_PREFIX  # QUARTERJACK_PREFIX: the names of tables and queues are `<prefix>-…`
     tenant: str = DEFAULT_TENANT  # QUARTERJACK_TENANT: the tenant of the SDK's calls
-    actor: str | None = (
-        None  # QUARTERJACK_ACTOR: for whom this process acts, in the audit; None: its IAM identity alone
-    )
+    actor: str | None = None  # QUARTERJACK_ACTOR: actor recorded in the audit log; None: the IAM identity alone
     endpoint: str | None = None  # AWS_ENDPOINT_URL: a local cloud instead of AWS
     endpoints: Mapping[str, str] | None = None  # AWS_ENDPOINT_URL_DYNAMODB, …_SQS and so on: override `endpoint`
     region: str | None = None  # AWS_REGION or AWS_DEFAULT_REGION; None leaves it to boto3
@@ -77,35 +71,23 @@ class Settings:
     claim_by: str = "partiql"  # QUARTERJACK_CLAIM_BY: `partiql`, or `put` for engines without PartiQL
     bucket: str | None = None  # QUARTERJACK_BUCKET: of large payloads; None refuses payloads over 64 KB
     archive_bucket: str | None = None  # QUARTERJACK_ARCHIVE_BUCKET: of the archive, if it has one of its own
-    events: str | None = (
-        None  # QUARTERJACK_EVENTS: where events are published: `eventbridge:BUS`, `sns:ARN`, `webhook:URL`
-    )
+    events: str | None = None  # QUARTERJACK_EVENTS: target of events: `eventbridge:BUS`, `sns:ARN`, `webhook:URL`
     event_types: str | None = None  # QUARTERJACK_EVENT_TYPES: of these types only, as in `run.dead,run.lost`; None: all
-    event_secret: str | None = (
-        None  # QUARTERJACK_EVENT_SECRET: where a webhook's secret is: `secret:NAME`, `parameter:NAME`
-    )
-    event_networks: str | None = (
-        None  # QUARTERJACK_EVENT_NETWORKS: private addresses that a webhook may have: `10.0.0.0/8`
-    )
+    event_secret: str | None = None  # QUARTERJACK_EVENT_SECRET: a webhook's secret: `secret:NAME`, `parameter:NAME`
+    event_networks: str | None = None  # QUARTERJACK_EVENT_NETWORKS: private addresses of webhooks: `10.0.0.0/8`
     jobs: str | None = None  # QUARTERJACK_JOBS: the package whose jobs a worker runs
     apply_declarations: bool = False  # QUARTERJACK_APPLY_DECLARATIONS: `on`: a worker that starts applies its @schedule
     work_queue: str | None = None  # QUARTERJACK_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # QUARTERJACK_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
-    priorities: str | None = (
-        None  # QUARTERJACK_PRIORITIES: the queues with lanes for high and low runs, as in `default,reports`
-    )
+    priorities: str | None = None  # QUARTERJACK_PRIORITIES: queues with lanes for high and low runs: `default,reports`
     low_share: int = DEFAULT_LOW_SHARE  # QUARTERJACK_LOW_SHARE: percent of a worker process's slots that low runs keep
     low_age: int = DEFAULT_LOW_AGE  # QUARTERJACK_LOW_AGE: seconds after which a low run that waits counts as normal
     logs: str | None = None  # QUARTERJACK_LOGS: the folder of local processes' logs; None: they are in CloudWatch Logs
-    log_groups: str | None = (
-        None  # QUARTERJACK_LOG_GROUPS: log groups to which worker processes send theirs, as in `/ecs/a,/ecs/b`
-    )
+    log_groups: str | None = None  # QUARTERJACK_LOG_GROUPS: log groups of worker processes, as in `/ecs/a,/ecs/b`
     metric_jobs: str | None = None  # QUARTERJACK_METRIC_JOBS: jobs with metrics of their own in CloudWatch, as in `a,b`
     metric_tenants: str | None = None  # QUARTERJACK_METRIC_TENANTS: tenants with metrics of their own, likewise
     history: bool = True  # QUARTERJACK_HISTORY: `on`, or `off`: no stream of the runs, no historian, nothing to search
-    retention_days: int = (
-        90  # QUARTERJACK_RETENTION_DAYS: how long an ended run stays in the ledger, and a deleted schedule
-    )
+    retention_days: int = 90  # QUARTERJACK_RETENTION_DAYS: how long ended runs and deleted schedules are stored
     queue_depth: int = DEFAULT_DEPTH  # QUARTERJACK_QUEUE_DEPTH: messages of a stripe that hold its queue back; 0: never
     queue_age: int = DEFAULT_AGE  # QUARTERJACK_QUEUE_AGE: seconds that a due run waits before its queue is held back
     shards: int = DEFAULT_SHARDS  # QUARTERJACK_SHARDS: of a new agenda; the number may only grow
@@ -171,9 +153,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         found |= {"endpoint": given.get("AWS_ENDPOINT_URL") or None, "endpoints": of_services or None}
     for field in fields(Settings):
         if field.name not in ("endpoint", "endpoints", "region"):
-            name = _variable_of(field.name)
-            read = _READERS.get(type(field.default), Mapping.get)
-            found[field.name] = read(given, name)
+            found[field.name] = _read(given, _variable_of(field.name), type(field.default))
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
 
 
@@ -187,11 +167,9 @@ class Metered:
 
 def metered(settings: Settings) -> Metered:
     """The jobs and tenants with metrics of their own."""
-    return Metered(_names(settings.metric_jobs), _names(settings.metric_tenants))
-
-
-def _names(text: str | None) -> frozenset[str]:
-    return frozenset(name for part in (text or "").split(",") if (name := part.strip()))
+    texts = [(text or "").split(",") for text in (settings.metric_jobs, settings.metric_tenants)]
+    jobs, tenants = (frozenset(filter(None, map(str.strip, names))) for names in texts)
+    return Metered(jobs, tenants)
 
 
 def _check_log_groups(names: str | None) -> None:
@@ -270,7 +248,7 @@ def sdk_variables(environ: Mapping[str, str] | None = None) -> SdkVariables:
     mode = (given.get("AWS_ACCOUNT_ID_ENDPOINT_MODE") or ACCOUNT_ENDPOINTS[0]).lower()
     if mode not in ACCOUNT_ENDPOINTS:
         raise Misconfigured(f"AWS_ACCOUNT_ID_ENDPOINT_MODE={mode!r} is not known; use one of {ACCOUNT_ENDPOINTS}")
-    attempts = _number(given, "AWS_MAX_ATTEMPTS")
+    attempts = _read(given, "AWS_MAX_ATTEMPTS", int)
     if attempts is not None and attempts < 1:
         raise Misconfigured(f"AWS_MAX_ATTEMPTS={attempts} is out of range; use at least 1, or leave it out")
     folder = Path(given.get("HOME") or "~").expanduser() / ".aws"
@@ -307,23 +285,16 @@ def _is_true(given: Mapping[str, str], variable: str) -> bool:
 SWITCH = {"on": True, "off": False}
 
 
-def _switch(given: Mapping[str, str], variable: str) -> bool | None:
+def _read(given: Mapping[str, str], variable: str, kind: type) -> Any:
+    """The value of a variable, a text unless ``kind`` is bool or int; None if it is not set. Raises Misconfigured."""
     text = given.get(variable)
-    if text is None:
-        return None
-    if text not in SWITCH:
-        raise Misconfigured(f"{variable}={text!r} is not known; use {' or '.join(map(repr, SWITCH))}")
-    return SWITCH[text]
-
-
-def _number(given: Mapping[str, str], variable: str) -> int | None:
-    text = given.get(variable)
-    if text is None:
-        return None
+    if text is None or kind not in (bool, int):
+        return text
+    if kind is bool:
+        if text not in SWITCH:
+            raise Misconfigured(f"{variable}={text!r} is not known; use {' or '.join(map(repr, SWITCH))}")
+        return SWITCH[text]
     try:
         return int(text)
     except ValueError:
         raise Misconfigured(f"{variable}={text!r} is not a whole number; set it to one or leave it out") from None
-
-
-_READERS: Mapping[type, Callable[[Mapping[str, str], str], object]] = {bool: _switch, int: _number}

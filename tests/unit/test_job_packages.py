@@ -10,7 +10,7 @@ from quarterjack import Scheduler
 from quarterjack.cli.app import run
 from quarterjack.cli.exits import ExitCode
 from quarterjack.errors import JobError
-from quarterjack.jobs import load
+from quarterjack.job_packages import load
 from quarterjack.local.installation import installation
 from quarterjack.settings import Settings
 

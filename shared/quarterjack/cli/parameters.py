@@ -21,7 +21,8 @@ from quarterjack.cli.typed import ZONE, Duration, TypedReader, TypedTime, anchor
 from quarterjack.cli.wording import Wording
 from quarterjack.domain.payload import parse_json
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
-from quarterjack.jobs import Registry, default_registry, load
+from quarterjack.job_packages import load
+from quarterjack.jobs import Registry, default_registry
 
 if TYPE_CHECKING:
     from quarterjack.cli.shell import Shell

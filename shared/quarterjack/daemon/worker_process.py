@@ -18,9 +18,8 @@ from quarterjack import logs
 from quarterjack.daemon.figures import ProcessFigures
 from quarterjack.daemon.lane_slots import LaneSlots
 from quarterjack.daemon.memory import check_limit, resident
-from quarterjack.daemon.secrets_at_start import tell_unusable_secrets
 from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
-from quarterjack.daemon.worker_shell import WorkerShell
+from quarterjack.daemon.worker_shell import WorkerShell, tell_unusable_secrets
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import BATCH, DEFAULT_QUEUE, LOW_SHARE
 from quarterjack.errors import Unavailable

@@ -12,7 +12,8 @@ from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.daemon.worker_record import RecordKeeper
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import SECOND
-from quarterjack.errors import Unavailable
+from quarterjack.errors import Misconfigured, Unavailable
+from quarterjack.jobs import Registry
 from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
 from quarterjack.services import system_clock
@@ -141,3 +142,17 @@ class WorkerShell:
                     self._keeper.beat()
             except Exception:  # the next beat may succeed, and without beats every lease is lost
                 log.exception("heartbeat.failed")
+
+
+def tell_unusable_secrets(jobs: KnownJobs) -> int:
+    """Log an error for each job with such a variable; how many there are. The others run, so the worker starts."""
+    found = 0
+    for job in jobs if isinstance(jobs, Registry) else ():
+        check = getattr(job.function, "check_secrets", None)
+        try:
+            if check is not None:
+                check()
+        except Misconfigured as problem:
+            found += 1
+            log.error("worker.secret_unusable", extra={"job": job.name, "error": str(problem)})
+    return found

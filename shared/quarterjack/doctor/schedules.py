@@ -13,7 +13,8 @@ from quarterjack.domain.tenants.job_grants import KIND, command_for, job_problem
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput, QuarterjackError, Unreadable
 from quarterjack.isolation import modules_of, report_of
-from quarterjack.jobs import default_registry, load
+from quarterjack.job_packages import load
+from quarterjack.jobs import default_registry
 from quarterjack.owner.catalogue import read_catalogue
 from quarterjack.owner.schedules.chain_health import ChainHealth, check_chain
 

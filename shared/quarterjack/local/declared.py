@@ -22,7 +22,8 @@ _WORDS = (b"Queue", b".queue(")  # a declaration contains one of them
 _TIMEOUT = 60.0  # seconds for the import
 _PROGRAM = """
 import json, sys
-from quarterjack.jobs import default_registry, load
+from quarterjack.job_packages import load
+from quarterjack.jobs import default_registry
 try:
     for package in sys.argv[2:]:
         load(package)

@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 
 from quarterjack.domain.queue import Queue, prioritised, prioritised_text, striped, striped_text
 from quarterjack.errors import Unavailable
-from quarterjack.jobs import check_package
+from quarterjack.job_packages import check_package
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.local.cloud_guard import CloudGuard
 from quarterjack.local.declared import declared_queues

@@ -17,7 +17,8 @@ from quarterjack.domain.schedule import Definition, Head
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.context import FireContext
-from quarterjack.jobs import Registry, default_registry, load
+from quarterjack.job_packages import load
+from quarterjack.jobs import Registry, default_registry
 from quarterjack.owner.limits import put_payload, take_place, throttle
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.services import Clock, Services

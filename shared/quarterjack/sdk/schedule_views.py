@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from quarterjack.apply.difference import payload_changes
 from quarterjack.apply.fields import words_of
+from quarterjack.apply.plan import payload_changes
 from quarterjack.arguments import checked_revision
 from quarterjack.domain.redaction import MASK, Redact
 from quarterjack.domain.schedule import Definition, Head, Revision, ScheduleState

@@ -22,7 +22,8 @@ from quarterjack.errors import InvalidInput, Unreadable
 from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.jobs import Registry, default_registry, load
+from quarterjack.job_packages import load
+from quarterjack.jobs import Registry, default_registry
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
 from quarterjack.ports.queues import RawMessage

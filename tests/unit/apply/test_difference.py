@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quarterjack.apply.difference import PayloadChange, masked, payload_changes, same_json
+from quarterjack.apply.plan import PayloadChange, masked, payload_changes, same_json
 from quarterjack.domain.redaction import MASK, USUAL, Redact
 
 JSON = st.recursive(

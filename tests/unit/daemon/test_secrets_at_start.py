@@ -7,7 +7,7 @@ import logging
 
 import pytest
 from quarterjack import Registry
-from quarterjack.daemon.secrets_at_start import tell_unusable_secrets
+from quarterjack.daemon.worker_shell import tell_unusable_secrets
 from quarterjack.ready_jobs.http import Secret, http_job
 from quarterjack.ready_jobs.notifiers import pagerduty_notifier, webhook_notifier
 

@@ -10,7 +10,7 @@ import pytest
 from quarterjack import Registry
 from quarterjack.doctor import Finding, Severity, schedules
 from quarterjack.doctor.context import AwsProbe, DoctorContext
-from quarterjack.jobs import load
+from quarterjack.job_packages import load
 from quarterjack.ready_jobs.http import Secret, http_job
 from quarterjack.services import system_clock
 from quarterjack.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from quarterjack import Registry, RunState, jobs
+from quarterjack import Registry, RunState, jobs, load
 from quarterjack.testing import Harness
 
 from examples.orders import schedules, shop, warehouse
@@ -16,7 +16,7 @@ MONDAY = datetime(2026, 5, 4, 6, tzinfo=UTC)
 
 @pytest.fixture
 def harness() -> Iterator[Harness]:
-    jobs.load("examples.orders")
+    load("examples.orders")
     known = Registry()
     for job in jobs.default_registry:
         if job.name.startswith("orders."):

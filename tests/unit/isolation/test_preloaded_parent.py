@@ -17,7 +17,7 @@ import pytest
 from quarterjack import RunState
 from quarterjack.isolation import PreloadedParent
 from quarterjack.isolation.preloaded_parent import report_of
-from quarterjack.jobs import load
+from quarterjack.job_packages import load
 
 from tests.support.scenes.isolated_jobs import Stage, children, living, until
 from tests.support.scenes.isolated_work import written

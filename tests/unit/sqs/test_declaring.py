@@ -10,7 +10,8 @@ from quarterjack import Registry, Settings
 from quarterjack import jobs as jobs_module
 from quarterjack.domain.queue import LONGEST_NAME, Queue
 from quarterjack.errors import InvalidInput, JobError
-from quarterjack.jobs import default_registry, load
+from quarterjack.job_packages import load
+from quarterjack.jobs import default_registry
 from quarterjack.local.declared import declared_queues
 from quarterjack.local.processes import ProcessRole, roles
 from quarterjack.settings import from_environment

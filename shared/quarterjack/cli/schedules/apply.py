@@ -13,9 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from quarterjack.apply import schema as schemas
-from quarterjack.apply.difference import DifferenceKind, PayloadChange, masked, payload_changes
 from quarterjack.apply.document import DeclarationFile, read, write
-from quarterjack.apply.plan import ApplyAction, ApplyPlan, PlannedChange
+from quarterjack.apply.plan import (
+    ApplyAction,
+    ApplyPlan,
+    DifferenceKind,
+    PayloadChange,
+    PlannedChange,
+    masked,
+    payload_changes,
+)
 from quarterjack.cli.exits import ExitCode
 from quarterjack.cli.parameters import DryRun, Strict, Yes, load_jobs, matching
 from quarterjack.cli.shell import Shell, print_json, values

@@ -21,12 +21,7 @@ from quarterjack.owner.limits import check_priority
 from quarterjack.owner.schedules import arm as creating
 from quarterjack.owner.schedules import stop as closing
 from quarterjack.sdk.base import NONE, UNSET, SchedulerBase
-from quarterjack.sdk.requests import (
-    ScheduleRequest,
-    ScheduleWords,
-    changed_rule,
-    either,
-)
+from quarterjack.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either
 from quarterjack.sdk.schedule_views import Schedule, Upserted, schedule_view
 from quarterjack.timing import Rule
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from quarterjack.apply.difference import payload_changes
 from quarterjack.apply.fields import DATES
+from quarterjack.apply.plan import payload_changes
 from quarterjack.console.calls import PageCall, get, part, schedule_of
 from quarterjack.console.pages.schedules.actions import ONE, ScheduleAction, many_for
 from quarterjack.console.pages.schedules.search import conditions
