@@ -1,23 +1,17 @@
-"""The modules that Linux and macOS have and Windows lacks, the one error that says so, and a process group that dies with a pipe.
+"""The modules that Linux and macOS have and Windows lacks, and the one error that says so.
 
-On Windows these names can be imported: a program that declares jobs, or uses the SDK or the HTTP API, never uses them.
-
-The kernel kills a process group when a pipe closes, so when the only process with the pipe's other end dies (Linux; ``tie``). This works
-without running Python: a job may block its interpreter. A death signal (``PR_SET_PDEATHSIG``) would reach one process and not its
-children, and it depends on the thread that started the process.
+On Windows these names can be imported: whoever declares jobs, or uses the SDK or the HTTP API, never uses them.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from quarterjack.errors import Misconfigured
 
-__all__ = ["check_posix", "fcntl", "pwd", "resource", "tie", "untie"]
+__all__ = ["check_posix", "fcntl", "pwd", "resource"]
 
 
 def check_posix(what: str) -> None:
@@ -54,17 +48,3 @@ if TYPE_CHECKING:
     import resource
 else:
     fcntl, pwd, resource = (_loaded(module) for module in ("fcntl", "pwd", "resource"))
-
-
-def tie(pipe: int, group: int) -> None:
-    """Let the kernel kill the group when the other end of the pipe closes."""
-    if hasattr(fcntl, "F_SETSIG"):
-        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)
-        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def untie(pipe: int) -> None:
-    """Undo ``tie``."""
-    if hasattr(fcntl, "F_SETSIG"):
-        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) & ~os.O_ASYNC)

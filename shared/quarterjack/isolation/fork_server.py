@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import NoReturn
 
-from quarterjack import posix
+from quarterjack import lifeline
 from quarterjack.isolation.child import work
 from quarterjack.isolation.preload import preload
 from quarterjack.isolation.wire import line
@@ -143,7 +143,7 @@ class ForkServer:
                 os.close(number)
             for number in (talk, flags):
                 os.set_inheritable(number, False)  # programs that the job starts have no part in this
-            posix.tie(tied, os.getpgrp())
+            lifeline.tie(tied, os.getpgrp())
             if _is_closed(tied):  # before the kernel was asked
                 os._exit(1)
             work(socket.socket(fileno=talk), flags)

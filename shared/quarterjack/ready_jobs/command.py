@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-from quarterjack import posix
+from quarterjack import lifeline
 from quarterjack.domain.job import Context, JobFunction
 from quarterjack.domain.policies import Retry, check_limit
 from quarterjack.errors import InvalidInput, Permanent
@@ -116,7 +116,7 @@ class _Group:
         except BaseException:
             self._close()
             raise
-        posix.tie(self._watched, self._process.pid)
+        lifeline.tie(self._watched, self._process.pid)
         self._exited, self._output = threading.Event(), bytearray()
         self._reader = self._thread(self._read)
         self._thread(self._await_exit)
@@ -129,7 +129,7 @@ class _Group:
             self._kill()
         self._reader.join(_LAST_WORDS)
         self._process.wait()
-        posix.untie(self._watched)
+        lifeline.untie(self._watched)
         self._close()
 
     @property
