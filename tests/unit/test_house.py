@@ -39,7 +39,6 @@ KNOWN: Mapping[str, set[str]] = {
         "Tenants",
     },
     "circles": {
-        "quarterjack.cli.shell > quarterjack.cli.typed > quarterjack.cli.shell",
         "quarterjack.worker.ahead > quarterjack.worker.context > quarterjack.worker.ahead",
     },
     "partials": set(),

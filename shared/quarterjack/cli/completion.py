@@ -128,7 +128,7 @@ def completing(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _with(completer: Completer, info: Any) -> Any:
-    """A copy of what typer knows of a parameter, which others may share."""
+    """A copy of typer's information about a parameter, which other parameters may share."""
     if not hasattr(info, "autocompletion") or info.autocompletion is not None:
         return info
     found = copy(info)
@@ -137,7 +137,7 @@ def _with(completer: Completer, info: Any) -> Any:
 
 
 def _in_time(context: typer.Context, incomplete: str, read: Callable[[Settings, str], Iterable[str]]) -> list[str]:
-    """What ``read`` finds within PATIENCE, sorted. The thread of a cloud that does not answer ends with the process."""
+    """The names that ``read`` finds within PATIENCE, sorted. If the cloud does not answer, its thread ends with the process."""
     found: list[str] = []
 
     def look() -> None:

@@ -200,3 +200,8 @@ def in_short(field: str) -> Callable[[Any], str]:
         return f"{utc:%m-%d %H:%M:%S}Z" if utc.year == datetime.now(UTC).year else f"{utc:%Y-%m-%d %H:%M:%S}Z"
 
     return cell
+
+
+def with_anchor(cursor: str, anchor: int | None) -> str:
+    """A cursor to print, from which relative times are read again as before."""
+    return cursor if anchor is None else f"{cursor}@{anchor}"

@@ -99,7 +99,7 @@ def load_jobs(packages: Sequence[str]) -> Registry:
 
 
 def option(name: str, kind: Any, default: Any, *what: Any) -> inspect.Parameter:
-    """A keyword parameter for ``with_parameters``; ``what`` is a ``typer.Option``, and before it what reads it, if need be."""
+    """A keyword parameter for ``with_parameters``. ``what`` is a ``typer.Option``, after a marker of ``typed`` if it has one."""
     annotated = Annotated[(kind, *what)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
 
@@ -129,7 +129,7 @@ def with_signature(command: Command, parameters: Iterable[inspect.Parameter]) ->
 
 
 def matching(nothing: str) -> Callable[[Command], Command]:
-    """A decorator for a command that searches: it gets ``--expect``, and says ``nothing`` if ``Shell.matched`` was told of none.
+    """A decorator for a command that searches: it gets ``--expect``, and prints ``nothing`` if ``Shell.matched`` gets 0.
 
     The last page of a listing may be empty: with a cursor there was something.
     """

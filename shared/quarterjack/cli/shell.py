@@ -1,4 +1,4 @@
-"""What commands share: settings, output as text or JSON on two consoles, confirmation, exit codes, signals.
+"""The base of all commands: settings, output as text or JSON on two consoles, confirmation, exit codes, signals.
 
 rich is imported with the first styled line: JSON, ``--version`` and errors need none of it.
 """
@@ -21,9 +21,8 @@ import typer
 
 import quarterjack
 from quarterjack.cli.exits import NotConfirmed, NothingMatched
-from quarterjack.cli.moments import lateness
+from quarterjack.cli.moments import lateness, with_anchor
 from quarterjack.cli.tables import Column, fitted
-from quarterjack.cli.typed import with_anchor
 from quarterjack.cli.wording import Wording
 from quarterjack.settings import Settings
 from quarterjack.terminal import in_one_line, printable, printable_json, span
@@ -39,7 +38,7 @@ Advance = Callable[[int], None]  # takes the number done so far
 
 
 def values(item: Any) -> dict[str, Any]:
-    """The fields of what the SDK returned, and a run's lateness."""
+    """The fields of a view of the SDK, and the lateness of a run."""
     return _fields(item) | ({"lateness": item.lateness} if isinstance(item, quarterjack.Run) else {})
 
 
@@ -126,7 +125,7 @@ class Shell:
         return quarterjack.Tenants(settings=self.settings, via="cli").acting_as(reason=self.reason)
 
     def show(self, item: Any, said: Mapping[str, str] | None = None) -> None:
-        """One object: its fields below each other, or one JSON object. ``said``: texts in place of fields; an empty one hides it."""
+        """Print one object: a line for each field, or one JSON object. ``said``: texts in place of fields; an empty text hides one."""
         found = values(item)
         if self.as_json:
             print_json(found)

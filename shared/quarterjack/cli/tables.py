@@ -39,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True)
 class FittedTable:
-    """The lines of a table, heading first, and what they do not show."""
+    """The rows of a table, heading first, and the columns and texts that were left out."""
 
     rows: Sequence[Sequence[str]]
     dropped: Sequence[str] = ()  # headings of the columns that were left out
@@ -63,7 +63,7 @@ class FittedTable:
 
     @property
     def remark(self) -> str | None:
-        """What is missing, in a sentence; None: nothing is."""
+        """A sentence about the missing parts; None: nothing is missing."""
         parts = (
             f"in all lines: {', '.join(self.same)}" if self.same else "",
             f"without {', '.join(self.dropped)}" if self.dropped else "",

@@ -1,4 +1,4 @@
-"""Times and durations among the parameters of commands: a command declares them, ``with_shell`` reads what was typed.
+"""Times and durations among the parameters of commands: a command declares them, ``with_shell`` reads their texts.
 
     since: Annotated[datetime | None, PAST, typer.Option(help="…")] = None
     grace: Annotated[float, Duration(least=0), typer.Option(help="…")] = 10.0
@@ -184,8 +184,3 @@ def _marker(annotation: Any) -> Marker | None:
     if get_origin(annotation) is not Annotated:
         return None
     return next((one for one in get_args(annotation)[1:] if isinstance(one, Marker)), None)
-
-
-def with_anchor(cursor: str, anchor: int | None) -> str:
-    """A cursor to print, from which relative times are read again as before."""
-    return cursor if anchor is None else f"{cursor}@{anchor}"

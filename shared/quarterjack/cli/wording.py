@@ -76,7 +76,7 @@ _PATH = re.compile(
 
 
 class Wording:
-    """The words of one command, by its parameters (of click) and what was ``given`` for them."""
+    """The words of one command, by its parameters (of click) and their ``given`` values."""
 
     def __init__(self, params: Iterable[Any] = (), given: Mapping[str, Any] | None = None) -> None:
         params, given = tuple(params), given or {}
@@ -88,7 +88,7 @@ class Wording:
         return self._typed[parameter]
 
     def error(self, problem: QuarterjackError) -> QuarterjackError:
-        """The same error in these words."""
+        """The error in the words of the command."""
         if isinstance(problem, InvalidInput):
             field = self._field(problem)
             if not isinstance(problem.value, str) and isinstance(given := self._given.get(field), str):
@@ -102,7 +102,7 @@ class Wording:
         return said
 
     def text(self, text: str) -> str:
-        """An error's text in these words."""
+        """A message in the words of the command."""
         for phrase, said in PHRASES.items():
             text = text.replace(phrase, said)
         text = _BEGINNING.sub(lambda found: self._of(found[1]) or found[1], text)
@@ -132,7 +132,7 @@ class Wording:
 
 
 def _word_of(param: Any) -> str:
-    """What the help calls a parameter: its first option, or the argument's word in capitals."""
+    """The name of a parameter in the help: its first option, or the argument's word in capitals."""
     return str(param.opts[0] if param.param_type_name == "option" else param.metavar or param.name)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from quarterjack import Registry, Retry
 from quarterjack.errors import Forbidden, Misconfigured
-from quarterjack.owner.runs import redrive
+from quarterjack.owner.runs import dead
 from quarterjack.testing import Harness
 from quarterjack.web.urls import run_in_url
 
@@ -260,7 +260,7 @@ def test_dismissal_leaves_what_is_older_than_the_list() -> None:
 
 
 def test_a_dismissal_that_takes_longer_than_a_request_goes_on_by_a_button(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redrive, "_REMOVED_AT_ONCE", 1)
+    monkeypatch.setattr(dead, "_REMOVED_AT_ONCE", 1)
     browser = console()
     short = Browser(scheduler=browser.scheduler, longest=0.0)
     answer = short.confirm("dead/dismiss?job=fail", reason="known")

@@ -1,4 +1,4 @@
-"""``quarterjack audit``: who did what, and whether the record of it is whole. Alone it checks and repairs the live data once."""
+"""``quarterjack audit``: list and verify audit entries. Without a subcommand it checks and repairs the live data once."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def verify(
 
 
 def _told(value: Any) -> str:
-    """What is particular of an act: ``jobs=report.*,mail.send profile=3``, ``grant(can=viewer to=app:a) profile=4``."""
+    """The details of an audit entry: ``jobs=report.*,mail.send profile=3``, ``grant(can=viewer to=app:a) profile=4``."""
     match value:
         case Mapping():
             return " ".join(

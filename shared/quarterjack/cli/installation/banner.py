@@ -1,4 +1,4 @@
-"""What a process writes: a banner and log lines for people at a terminal, else JSON lines; and metrics on standard output."""
+"""Output of processes: a banner and readable log lines at a terminal, else JSON lines; and metrics on standard output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def configure_logs(shell: Shell) -> bool:
 
 
 def show_banner(shell: Shell, role: str, facts: Mapping[str, str], *, stop: str = _STOP) -> None:
-    """Print on standard error what the process is, what it serves, where, and how to stop it."""
+    """Print the role, the facts about its work, the endpoint, and how to stop it, on standard error."""
     today = datetime.now(UTC)
     shown = {
         **facts,

@@ -1,4 +1,4 @@
-"""``quarterjack tenants erase``: count, say what goes, then call after call until it is gone."""
+"""``quarterjack tenants erase``: count, print the counts, then erase in repeated calls until nothing is left."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def list_workers(
 @queues.command("list")
 @matching("there is no queue")
 def list_queues(shell: Shell) -> None:
-    """List the queues: what waits in each stripe, for how long, and whether the ticker holds it back."""
+    """List the queues: messages in each stripe, age of the oldest one, and whether the ticker holds the queue back."""
     found = shell.scheduler.queues()
     if shell.as_json:
         shell.list(found, ())

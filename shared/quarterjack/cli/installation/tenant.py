@@ -1,4 +1,4 @@
-"""What belongs to the tenant that --tenant names: its freeze, secrets, breakers and API keys.
+"""The freeze, secrets, circuit breakers and API keys of the tenant that --tenant names.
 
 Values of secrets are read from standard input, since other users see arguments and shells keep them.
 """
@@ -101,7 +101,7 @@ def delete_secret(shell: Shell, name: SecretName, *, yes: Yes = False) -> None:
 
 
 def _value(shell: Shell) -> str:
-    """What is typed without being shown, or the whole of standard input."""
+    """The value, typed without echo at a terminal, else the whole standard input."""
     if shell.can_ask:
         return str(typer.prompt("Value", hide_input=True, err=True))
     data = sys.stdin.buffer.read(2 * LARGEST)
@@ -156,7 +156,7 @@ def create(
 @keys.command("list")
 @matching("the tenant has no API key")
 def list_keys(shell: Shell) -> None:
-    """List the tenant's keys: what they may do, and when they were last used."""
+    """List the tenant's API keys, with their grants and last use."""
     found = shell.tenants.keys(shell.scheduler.tenant)
     shell.list(found, _KEYS)
     shell.matched(len(found))

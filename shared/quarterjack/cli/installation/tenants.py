@@ -1,4 +1,4 @@
-"""``quarterjack tenants …``: which tenants there are, what they may run, and who may act for them."""
+"""``quarterjack tenants …``: profiles of tenants, their jobs and limits, and grants."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def show(
 
 
 def _in_short(run: Run) -> dict[str, str]:
-    """What stands for the failures of a run that succeeded: its fields hold those of earlier attempts."""
+    """Short texts for the failures of a run that succeeded, whose fields hold those of earlier attempts."""
     if run.state is not RunState.SUCCEEDED or not (run.failed_attempts or run.error_type):
         return {}
     count = len(run.failed_attempts)

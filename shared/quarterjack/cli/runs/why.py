@@ -75,7 +75,7 @@ def _last_trouble(shell: Shell, name: str) -> str:
 
 
 def _print(shell: Shell, answer: Answer) -> None:
-    """The verdict, then the sentences, those of one source together and the source below them."""
+    """Print the verdict, then the sentences in groups of one source, with the source below each group."""
     about = f"{answer.tenant}/{answer.schedule}" if answer.schedule is not None else answer.run_id
     when = "" if answer.at is None else f" at {text_of(answer.at)}"
     shell.say(f"{answer.verdict.replace('_', ' ')}", style="bold", end="")

@@ -181,7 +181,7 @@ def _show(shell: Shell, plan: ApplyPlan, known: Registry | None, *, prune: bool)
 
 
 def _redact_of(change: PlannedChange, known: Registry | None) -> Redact:
-    """What must not be shown of its payloads: by the jobs that it has and had, as far as they are loaded, and by the usual names."""
+    """The redaction of a change's payloads: that of its present and previous job, if they are loaded, else the usual names."""
     names = {change.job, *(name for name in change.fields.get("job", ()) if name)}
     jobs = [] if known is None else [job for job in map(known.get, names) if job is not None]
     policies = [job.policies.redact for job in jobs] or [USUAL]

@@ -156,7 +156,7 @@ def forecast(
 
 
 def _chart(shell: Shell, spans: Sequence[ForecastSpan], form: str) -> None:
-    """A bar for each span; a span that the clocks repeat is told by its offset."""
+    """Print a bar for each span. The zone's abbreviation tells repeated spans apart."""
     most = max((span.fires for span in spans), default=0) or 1
     wide = len(f"{most:,}")
     for span in spans:
@@ -165,7 +165,7 @@ def _chart(shell: Shell, spans: Sequence[ForecastSpan], form: str) -> None:
 
 
 def _remarks(shell: Shell, found: Forecast) -> None:
-    """What the figures are of, and what they lack."""
+    """Print the totals, and which schedules are not counted."""
     said = f"{found.fires:,} fires of {found.firing:,} schedules"
     if found.firing > len(found.schedules):
         said += f", of which --schedules lists {len(found.schedules):,}"

@@ -47,7 +47,7 @@ _RUNS = (
 
 
 def show_created(shell: Shell, made: Schedule) -> None:
-    """What was created, and its next fire; as JSON the schedule."""
+    """Print a created schedule and its next fire; as JSON the schedule."""
     if shell.as_json:
         shell.show(made)
         return
@@ -65,7 +65,7 @@ def show_resumed(shell: Shell, resumed: Schedule) -> None:
 
 
 def warn_if_declared(shell: Shell, changed: Schedule) -> None:
-    """Say that the next ``apply`` takes back what was changed by hand."""
+    """Warn that the next ``apply`` reverts a change made by hand."""
     if changed.managed_by is not None:
         shell.warn(
             f"{changed.name} is declared by {changed.managed_by}: the next `quarterjack apply` of that takes this change back; "
