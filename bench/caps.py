@@ -1,10 +1,10 @@
-"""Slots of a concurrency cap while runs wait for them and workers are killed, stalled and stopped: over the embedded cloud.
+"""Permits of a concurrency cap while runs wait for them and workers are killed, stalled and stopped: over the embedded cloud.
 
 python -m bench caps [--cap 5] [--runs 5000] [--kills 50] [--every 12] [--workers 3] [--concurrency 5] [--lease 4] [--lasts 1]
 
 A tenant with ``concurrent_runs`` submits one-offs, and a worker in turn is killed, stalled (SIGSTOP, and SIGCONT after two leases) or
-stopped (SIGTERM) every so many seconds, and replaced at once. Leases last ``lease`` seconds, not 60, and with them the slots of who died.
-``held`` is the share of slots that were not free, at looks twice a second while runs waited; ``working`` the share of the slots' time in
+stopped (SIGTERM) every so many seconds, and replaced at once. Leases last ``lease`` seconds, not 60, and with them the permits of who died.
+``held`` is the share of permits that were not free, at looks twice a second while runs waited; ``working`` the share of their time in
 which a job ran, from its begin to its end, its worker's death or the end of its lease; ``most at once`` counts these; ``most held`` is
 the most that a look found taken. ``sent`` and ``received`` are messages a run, ``starts`` attempts a run.
 
@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from quarterjack import Tenants
-from quarterjack.fires.lines import read_slots
+from quarterjack.fires.wait_queue import read_permits
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.services import connect, system_clock
-from quarterjack.state.tenants.slots import ALL, ConcurrencyCap
+from quarterjack.state.tenants.permits import ALL, ConcurrencyCap
 
 from bench.hurried.__main__ import hurry as shorten_leases
 from bench.hurried.crew import Hurried, hurried
@@ -40,7 +40,7 @@ from bench.report import Table, write
 
 PERIOD = "5"  # seconds between ticks
 _PATIENCE = 240.0  # seconds beyond what the runs take
-_LOOK, _COUNT = 0.5, 3.0  # seconds between two looks at the slots, and at how many runs have ended
+_LOOK, _COUNT = 0.5, 3.0  # seconds between two looks at the permits, and at how many runs have ended
 _KINDS = ("kill", "stall", "stop")
 
 
@@ -57,7 +57,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="quarterjack-bench-") as name, LocalCloud() as cloud:
         folder = Path(name)
         count_messages(name)
-        shorten_leases(asked.lease)  # this process looks at slots, too
+        shorten_leases(asked.lease)  # this process looks at permits, too
         with (
             reached_by_this_process({FOLDER: name, **cloud.environment}),
             hurried(cloud, folder / "hurried", lease=asked.lease) as hurry,
@@ -103,7 +103,7 @@ class Seen:
     stalled: list[tuple[int, float]] = field(
         default_factory=list
     )  # processes that went on, and the end of their leases
-    looks: list[int] = field(default_factory=list)  # slots that were not free, while runs waited
+    looks: list[int] = field(default_factory=list)  # permits that were not free, while runs waited
     most: int = 0
     spans: list[tuple[float, float, str]] = field(default_factory=list)  # of jobs
 
@@ -124,10 +124,10 @@ class Seen:
                 say(f"{len(self.faults)} faults, {done} of {asked.runs} runs have ended")
             if now >= counted + _COUNT:
                 counted, done = now, len({line["run"] for line in self.hurry.lines("end")})
-            slots = read_slots(cap, services).current(system_clock())
-            self.most = max(self.most, slots.used())
-            if slots.has_line:
-                self.looks.append(slots.used())
+            permits = read_permits(cap, services).current(system_clock())
+            self.most = max(self.most, permits.used())
+            if permits.has_queue:
+                self.looks.append(permits.used())
             over.wait(_LOOK)
         self.spans = list(self.of_jobs())
 

@@ -108,7 +108,7 @@ def allow_scheduling(
     store.allow(grantee, "runs", _PUT_AND_UPDATE, _STATEMENTS, keys=keys.ledger)
     store.allow(grantee, "runs", DELETE, keys=keys.dead)  # a purge; nobody deletes from the ledger
     store.allow(grantee, "agenda", ("dynamodb:PutItem", *DELETE), BATCH)
-    store.allow_lines(grantee, tenant)
+    store.allow_audit_entries(grantee, tenant)
     store.allow_objects(grantee, "s3:PutObject", keys.objects(PAYLOADS))
     store.allow_sizes(grantee, keys.objects(PAYLOADS), keys.objects(RESULTS))  # which the limit of kept bytes counts
     store.allow_key(grantee)
@@ -122,7 +122,7 @@ def allow_governing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     store.allow(
         grantee, "agenda", ("dynamodb:GetItem", "dynamodb:PutItem"), keys=(CONFIG["shard"],)
     )  # weights, own shards
-    store.allow_lines(grantee)
+    store.allow_audit_entries(grantee)
     store.allow_key(grantee)
 
 
@@ -130,14 +130,14 @@ def allow_setting_secrets(grantee: iam.IGrantable, store: InstallationStore, ten
     """Allow the calls of ``Tenants`` about secrets, which the tenant's grants may refuse, each change with its line."""
     store.allow_secrets(grantee, "ssm:PutParameter", "ssm:DeleteParameter", "ssm:GetParametersByPath", tenant=tenant)
     store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",), keys=TenantKeys(tenant).profiles)
-    store.allow_lines(grantee, tenant)
+    store.allow_audit_entries(grantee, tenant)
     store.allow_key(grantee)
 
 
 def allow_erasing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     """Allow the erasure of tenants. No other role may delete from the ledger, change a line of the audit or remove versions of objects."""
     store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), SCAN, BATCH)
-    store.allow_lines(grantee)
+    store.allow_audit_entries(grantee)
     store.allow_key(grantee)
     for suffix in ("agenda", "revisions", "schedules", "history"):
         store.allow(grantee, suffix, SCAN, BATCH)

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from quarterjack import Registry, Scheduler
-from quarterjack.domain.audit import AuditAct, AuditLineRow, Via
+from quarterjack.domain.audit import AuditAct, AuditEntryRow, Via
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.domain.names import fire_ref
@@ -27,7 +27,7 @@ from quarterjack.historian.pages import write_pages
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
 from quarterjack.stores.agenda import entry_put
-from quarterjack.stores.audit import line_row
+from quarterjack.stores.audit import audit_row
 from quarterjack.stores.dead_index import dead_put
 from quarterjack.stores.rows import present, run_row
 from quarterjack.stores.schedule_rows import head_row, revision_row
@@ -53,7 +53,7 @@ class LedgerSize:
     runs: int = 1_000_000  # that ended, in the history
     days: int = 7  # in which they did
     dead: int = 20_000  # runs in the index of dead runs
-    audit_lines: int = 20_000
+    audit_entries: int = 20_000
 
 
 class LazyRuns(StreamedTable):
@@ -239,9 +239,9 @@ class _Maker:
     def audit(self) -> None:
         """Who did what, evenly over the days."""
         now = self.clock()
-        for number in range(self.size.audit_lines):
-            at = now - number * self.size.days * DAY // max(self.size.audit_lines, 1)
-            line = AuditLineRow(
+        for number in range(self.size.audit_entries):
+            at = now - number * self.size.days * DAY // max(self.size.audit_entries, 1)
+            line = AuditEntryRow(
                 tenant=TENANT,
                 at=at,
                 id=f"{number:032x}",
@@ -256,4 +256,4 @@ class _Maker:
                 reason="maintenance of the warehouse",
                 salt=f"{number:032x}",
             )
-            self._put(AUDIT, line_row(line))
+            self._put(AUDIT, audit_row(line))

@@ -66,7 +66,7 @@ class TickerFunction(Construct):
         store.allow(self.function, "tenants", ("dynamodb:BatchGetItem",))  # whether those are suspended whose runs wait
         store.allow(self.function, "runs", READ, WRITE, PARTIQL)
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"))
-        store.allow_lines(self.function)  # of ends: of timed pauses, and of schedules without a further fire
+        store.allow_audit_entries(self.function)  # of ends: of timed pauses, and of schedules without a further fire
         store.allow_key(self.function)
         self._allow_itself(installation)
         queues.allow_send(self.function)

@@ -56,7 +56,7 @@ class UndertakerFunction(Construct):
         store.allow(self.function, "revisions", READ, ("dynamodb:UpdateItem",))  # it records failures on the schedule,
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:UpdateItem"))  # and may pause it
         store.allow(self.function, "agenda", ("dynamodb:GetItem", "dynamodb:PutItem"))  # GetItem: weights of tenants
-        store.allow_lines(self.function)
+        store.allow_audit_entries(self.function)
         store.allow_key(self.function)
         queues.allow_send(self.function)
 

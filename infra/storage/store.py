@@ -124,7 +124,7 @@ class InstallationStore(Construct):
             prefixes = [keys for of, keys in places if of is bucket]
             self._allow_listing(grantee, prefixes, bucket=bucket, actions=("s3:ListBucket", "s3:ListBucketVersions"))
 
-    def allow_lines(self, grantee: iam.IGrantable, tenant: str | None = None) -> None:
+    def allow_audit_entries(self, grantee: iam.IGrantable, tenant: str | None = None) -> None:
         """Let ``grantee`` add lines to the audit, of all tenants or of one: neither change nor remove one, nor close a day."""
         whose = tenant or "*"
         self.allow(grantee, "audit", ("dynamodb:PutItem",), keys=(f"{whose}#2*", "~days#2*"))  # the years from 2000 on

@@ -1,4 +1,4 @@
-"""A concurrency cap with real workers over the local cloud, of which some are killed with slots in their hands."""
+"""A concurrency cap with real workers over the local cloud, of which some are killed with permits in their hands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.hurried.crew import Hurried, hurried
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
-LEASE = 4.0  # seconds; slots last a quarter longer
+LEASE = 4.0  # seconds; permits last a quarter longer
 CAP = 3
 RUNS = 40
 
@@ -55,4 +55,4 @@ def test_no_more_jobs_run_at_once_than_the_cap_says_while_workers_are_killed(
         done = [scheduler.wait_for(each, timeout=120).state for each in ids]
         assert Counter(done) == {RunState.SUCCEEDED: RUNS}, hurry.logs()
         assert most_at_once(hurry, killed) == CAP
-        assert Tenants(settings=hurry.settings).figures("default").slots["concurrent_runs"] <= CAP
+        assert Tenants(settings=hurry.settings).figures("default").permits["concurrent_runs"] <= CAP

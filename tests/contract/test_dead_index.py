@@ -16,7 +16,7 @@ from quarterjack.state.lease import die
 from quarterjack.state.transition import Absent, Compare, Condition, all_of
 from quarterjack.stores.tables import RUNS
 
-from tests.support.builders import BOOM, NOON, a_line, a_one_off, a_run
+from tests.support.builders import BOOM, NOON, a_one_off, a_run, an_audit_entry
 from tests.support.engines import Engine
 from tests.support.lease_steps import HOUR, lease_of
 
@@ -185,14 +185,14 @@ def test_what_is_gone_cannot_be_marked(services: Services) -> None:
 def test_lines_are_removed_all_or_none_with_the_line_of_the_act(services: Services) -> None:
     deaths = [a_death(NOON + i * 7 * MINUTE) for i in range(98)]
     put(services, *deaths)
-    purge = a_line("acme", act=AuditAct.PURGE)
+    purge = an_audit_entry("acme", act=AuditAct.PURGE)
     assert not services.dead_index.remove([*deaths[10:], a_death(NOON + 1)], purge)  # the last was never there
     assert len(read(services)) == 98
-    assert list(services.audit.lines("acme", purge.day)) == []
+    assert list(services.audit.entries("acme", purge.day)) == []
     assert services.dead_index.remove(deaths[10:], purge)
     assert read(services) == deaths[9::-1]
-    assert services.dead_index.remove(deaths[:10], a_line("acme", act=AuditAct.PURGE))
-    assert next(each.line for each in services.audit.lines("acme", purge.day)) is not None
+    assert services.dead_index.remove(deaths[:10], an_audit_entry("acme", act=AuditAct.PURGE))
+    assert next(each.entry for each in services.audit.entries("acme", purge.day)) is not None
 
 
 def test_the_ledger_takes_no_line_for_a_run(services: Services) -> None:

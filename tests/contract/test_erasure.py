@@ -17,10 +17,10 @@ from quarterjack.ports.services import Services
 from tests.support.builders import (
     NOON,
     a_head,
-    a_line,
     a_one_off,
     a_revision,
     a_run,
+    an_audit_entry,
     an_entry,
 )
 from tests.support.engines import Engine
@@ -49,7 +49,7 @@ def test_rows_of_one_tenant_go_and_those_of_others_stay(services: Services) -> N
         owner = f"{tenant}/report"
         head, revision = a_head(tenant=tenant), a_revision(tenant=tenant)
         assert services.schedules.arm(
-            head, expected=0, previous=None, revision=revision, entry=an_entry(owner=owner), line=a_line(owner)
+            head, expected=0, previous=None, revision=revision, entry=an_entry(owner=owner), audit=an_audit_entry(owner)
         )
         services.ledger.claim([a_run(NOON + n * MINUTE, owner=owner) for n in range(3)])
         services.ledger.submit(a_one_off(tenant=tenant))
@@ -59,10 +59,10 @@ def test_rows_of_one_tenant_go_and_those_of_others_stay(services: Services) -> N
         place: _found(place, services, dry)
         for place in (ErasurePlace.AGENDA, ErasurePlace.RUNS, ErasurePlace.SCHEDULES)
     }
-    assert counted[ErasurePlace.RUNS] == {DataKind.RUN: 4, DataKind.DEAD_LINE: 1}
+    assert counted[ErasurePlace.RUNS] == {DataKind.RUN: 4, DataKind.DEAD_ENTRY: 1}
     assert counted == {place: _found(place, services) for place in counted}
     assert _found(ErasurePlace.REVISIONS, services) == {DataKind.REVISION: 1}
-    assert _found(ErasurePlace.AUDIT, services) == {DataKind.AUDIT_LINE: 1}
+    assert _found(ErasurePlace.AUDIT, services) == {DataKind.AUDIT_ENTRY: 1}
     for place in (
         ErasurePlace.AGENDA,
         ErasurePlace.RUNS,
@@ -73,11 +73,11 @@ def test_rows_of_one_tenant_go_and_those_of_others_stay(services: Services) -> N
         assert _found(place, services) == {}
     assert sum(swept.kept[Kept.DIGEST] for swept in _swept(ErasurePlace.AUDIT, services)) == 1
     day = NOON // 86_400_000
-    assert [line.is_erased for line in services.audit.lines("acme", day)] == [True]
+    assert [line.is_erased for line in services.audit.entries("acme", day)] == [True]
     for tenant in ("acme2", "acm"):
         assert services.schedules.head(tenant, "report") is not None
         assert len(list(services.ledger.window(f"{tenant}/report", after=0, upto=NOON * 2))) == 3
-        assert [line.is_erased for line in services.audit.lines(tenant, day)] == [False]
+        assert [line.is_erased for line in services.audit.entries(tenant, day)] == [False]
     assert {entry.id for entry in services.agenda.due(0, upto=NOON * 2, after=None, limit=9).entries} == {
         "acme2/report#1",
         "acm/report#1",
@@ -101,9 +101,9 @@ def test_an_erasure_is_stored_over_the_version_that_was_read(services: Services)
     store, profile = services.erasures, TenantProfile(tenant="acme", state=TenantState.ERASING, version=1)
     assert (store.read("acme"), store.gone(0)) == (None, frozenset())
     erasure = Erasure(tenant="acme", id="e1", since=NOON, began_at=NOON, actor="app:alice", version=1)
-    assert store.write(erasure, profile, a_line("acme", act=AuditAct.ERASE_TENANT))
+    assert store.write(erasure, profile, an_audit_entry("acme", act=AuditAct.ERASE_TENANT))
     assert store.read("acme") == erasure
-    assert not store.write(erasure, profile, a_line("acme", act=AuditAct.ERASE_TENANT))
+    assert not store.write(erasure, profile, an_audit_entry("acme", act=AuditAct.ERASE_TENANT))
     further = erasure.next_pass(NOON + 1).after(Swept(cursors=("x", None)))
     stored = Erasure(**vars(further) | {"version": 2})
     assert store.save(stored)

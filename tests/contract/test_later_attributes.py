@@ -14,7 +14,7 @@ from quarterjack.state.lease import succeed
 from quarterjack.stores.records import Record
 from quarterjack.stores.schedules import IncidentChange
 
-from tests.support.builders import NOON, OWNER, a_head, a_line, a_revision, a_run, an_entry
+from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_audit_entry, an_entry
 from tests.support.engines import Engine
 from tests.support.lease_steps import lease_of
 
@@ -97,16 +97,18 @@ def test_an_incident_keeps_them_on_head_and_revision(stored: Engine) -> None:
 
 
 def test_a_completion_keeps_them(stored: Engine) -> None:
-    assert stored.services.schedules.complete(a_line(), revision=1, to=ScheduleState.COMPLETED)
+    assert stored.services.schedules.complete(an_audit_entry(), revision=1, to=ScheduleState.COMPLETED)
     assert later(stored, "schedules", HEAD) == LATER
 
 
 def test_a_second_freeze_keeps_them_and_removes_a_note_that_is_gone(stored: Engine) -> None:
     owner, number = freeze_key("acme")
     key = {"owner": {"S": owner}, "number": {"N": str(number)}}
-    stored.services.schedules.freeze(Freeze(tenant="acme", until=NOON, reason="why", created_at=1), a_line("acme"))
+    stored.services.schedules.freeze(
+        Freeze(tenant="acme", until=NOON, reason="why", created_at=1), an_audit_entry("acme")
+    )
     extend(stored, "revisions", key)
-    stored.services.schedules.freeze(Freeze(tenant="acme", until=NOON + MINUTE, created_at=2), a_line("acme"))
+    stored.services.schedules.freeze(Freeze(tenant="acme", until=NOON + MINUTE, created_at=2), an_audit_entry("acme"))
     assert later(stored, "revisions", key) == LATER
     read = stored.services.schedules.revisions([(owner, number)]).frozen
     assert read == {"acme": Freeze(tenant="acme", until=NOON + MINUTE, created_at=2)}

@@ -324,7 +324,7 @@ def test_a_verdict_on_a_settled_run_only_adds_the_record(services: Services, run
     assert moved.applied
 
 
-def test_a_verdict_is_moot_once_the_run_succeeded(services: Services, run: RunRow) -> None:
+def test_a_verdict_is_not_needed_once_the_run_succeeded(services: Services, run: RunRow) -> None:
     lease_of(services, run)
     services.ledger.move(run.ref, succeed(fence=1, now=NOON, expires=LATER))
     assert not services.ledger.move(

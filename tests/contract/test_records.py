@@ -9,14 +9,14 @@ from quarterjack.stores.records import Record
 
 from tests.support.builders import OWNER, a_run
 
-FIRST = Record(owner=OWNER, key="~slot", version=1, body={"holders": ["a"], "limit": 2})
+FIRST = Record(owner=OWNER, key="~turns", version=1, body={"holders": ["a"], "limit": 2})
 
 
 def test_a_record_is_read_as_it_was_written(services: Services) -> None:
-    assert services.records.read(OWNER, "~slot") is None
+    assert services.records.read(OWNER, "~turns") is None
     lasting = replace(FIRST, expires=1_800_000_000_000)
     assert services.records.write(lasting)
-    assert services.records.read(OWNER, "~slot") == lasting
+    assert services.records.read(OWNER, "~turns") == lasting
 
 
 def test_the_version_decides_a_race(services: Services) -> None:
@@ -26,14 +26,14 @@ def test_the_version_decides_a_race(services: Services) -> None:
     assert not services.records.write(replace(FIRST, body={"holders": ["late"]}))
     assert services.records.write(mine)
     assert not services.records.write(theirs)
-    assert services.records.read(OWNER, "~slot") == mine
+    assert services.records.read(OWNER, "~turns") == mine
 
 
 def test_no_version_is_passed_over(services: Services) -> None:
     assert not services.records.write(replace(FIRST, version=2))
     assert services.records.write(FIRST)
     assert not services.records.write(replace(FIRST, version=3))
-    assert services.records.read(OWNER, "~slot") == FIRST
+    assert services.records.read(OWNER, "~turns") == FIRST
 
 
 def test_a_write_that_is_repeated_after_a_lost_answer_counts(services: Services) -> None:
@@ -46,7 +46,7 @@ def test_removing_asks_for_the_version_and_may_be_repeated(services: Services) -
     assert not services.records.remove(replace(FIRST, version=2))
     assert services.records.remove(FIRST)
     assert services.records.remove(FIRST)
-    assert services.records.read(OWNER, "~slot") is None
+    assert services.records.read(OWNER, "~turns") is None
 
 
 def test_they_are_listed_by_prefix_and_are_no_runs(services: Services) -> None:

@@ -11,7 +11,7 @@ from quarterjack.ports.services import Services
 from quarterjack.state.before_start import reschedule
 from quarterjack.state.lease import lease
 
-from tests.support.builders import NOON, a_line, a_one_off
+from tests.support.builders import NOON, a_one_off, an_audit_entry
 
 
 def entry(run: str, due: int) -> AgendaEntry:
@@ -26,8 +26,8 @@ def test_row_entries_and_line_change_together(services: Services) -> None:
     move = reschedule(revision=run.revision, due=NOON + HOUR)
 
     def moved() -> bool:
-        line = a_line(str(run.ref), act=AuditAct.RESCHEDULE)
-        answer = services.ledger.reschedule(run.ref, move, put=new, remove=old, line=line)
+        line = an_audit_entry(str(run.ref), act=AuditAct.RESCHEDULE)
+        answer = services.ledger.reschedule(run.ref, move, put=new, remove=old, audit=line)
         assert answer.run is not None
         assert (answer.run.due, answer.run.revision) == (NOON + HOUR, 1)
         return answer.applied
@@ -54,10 +54,14 @@ def test_what_began_meanwhile_stays_as_it_is(services: Services) -> None:
         run.ref,
         lease(revision=run.revision, now=run.not_before, token="t", worker="w", max_attempts=3, steal=False),
     )
-    line = a_line(str(run.ref), act=AuditAct.RESCHEDULE)
+    line = an_audit_entry(str(run.ref), act=AuditAct.RESCHEDULE)
     move = reschedule(revision=run.revision, due=NOON + HOUR)
     answer = services.ledger.reschedule(
-        run.ref, move, put=entry(f"{run.ref}#1", NOON + HOUR), remove=old, line=replace(line, id="000001" + line.id[6:])
+        run.ref,
+        move,
+        put=entry(f"{run.ref}#1", NOON + HOUR),
+        remove=old,
+        audit=replace(line, id="000001" + line.id[6:]),
     )
     assert answer.run is not None
     assert (answer.applied, answer.run.state) == (False, RunState.RUNNING)

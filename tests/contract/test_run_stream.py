@@ -183,7 +183,7 @@ def test_deletions_alone_and_in_a_batch_are_a_change_each_and_no_expiry(services
 
 
 def test_rows_that_are_no_runs_are_passed_over(services: Services) -> None:
-    services.records.write(Record(owner="acme/report", key="~slot", version=1, body={"n": 1}))
+    services.records.write(Record(owner="acme/report", key="~turns", version=1, body={"n": 1}))
     sibling: dict[str, Any] = {"owner": "acme/report", "key": "#001#attempt#000001", "number": 1}
     tables(services).store("put", [RowWrite(table=RUNS, row=sibling, kind="put")])
     found = list(pages(services))

@@ -12,7 +12,7 @@ from quarterjack.domain.times import MINUTE
 from quarterjack.ports.services import Services
 from quarterjack.stores.records import Record
 
-from tests.support.builders import NOON, OWNER, a_definition, a_head, a_line, a_revision, an_entry
+from tests.support.builders import NOON, OWNER, a_definition, a_head, a_revision, an_audit_entry, an_entry
 
 T0 = NOON + 5 * MINUTE
 
@@ -212,8 +212,8 @@ OVER = ScheduleState.COMPLETED
 
 def test_a_schedule_completes_once_and_its_version_grows(services: Services) -> None:
     armed(services)
-    assert services.schedules.complete(a_line("acme/report", at=T0), revision=1, to=OVER)
-    assert not services.schedules.complete(a_line("acme/report", at=T0), revision=1, to=OVER)
+    assert services.schedules.complete(an_audit_entry("acme/report", at=T0), revision=1, to=OVER)
+    assert not services.schedules.complete(an_audit_entry("acme/report", at=T0), revision=1, to=OVER)
     head = services.schedules.head("acme", "report")
     assert head is not None
     assert (head.state, head.version, head.updated_at) == (ScheduleState.COMPLETED, 2, T0)
@@ -221,7 +221,7 @@ def test_a_schedule_completes_once_and_its_version_grows(services: Services) -> 
 
 def test_a_schedule_may_be_deleted_by_its_completion(services: Services) -> None:
     armed(services)
-    assert services.schedules.complete(a_line("acme/report", at=T0), revision=1, to=ScheduleState.DELETED)
+    assert services.schedules.complete(an_audit_entry("acme/report", at=T0), revision=1, to=ScheduleState.DELETED)
     head = services.schedules.head("acme", "report")
     assert head is not None
     assert (head.state, head.version) == (ScheduleState.DELETED, 2)
@@ -229,10 +229,10 @@ def test_a_schedule_may_be_deleted_by_its_completion(services: Services) -> None
 
 def test_only_an_active_head_of_that_very_revision_completes(services: Services) -> None:
     _, first = armed(services)
-    assert not services.schedules.complete(a_line("acme/report", at=T0), revision=2, to=OVER)
-    assert not services.schedules.complete(a_line("acme/nothing", at=T0), revision=1, to=OVER)
+    assert not services.schedules.complete(an_audit_entry("acme/report", at=T0), revision=2, to=OVER)
+    assert not services.schedules.complete(an_audit_entry("acme/nothing", at=T0), revision=1, to=OVER)
     services.schedules.close(a_head(2, state=ScheduleState.PAUSED), expected=1, revision=closed(first, ClosedBy.PAUSED))
-    assert not services.schedules.complete(a_line("acme/report", at=T0), revision=1, to=OVER)
+    assert not services.schedules.complete(an_audit_entry("acme/report", at=T0), revision=1, to=OVER)
     assert services.schedules.head("acme", "nothing") is None
 
 

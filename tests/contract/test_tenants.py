@@ -10,7 +10,7 @@ from quarterjack.domain.schedule import freeze_key
 from quarterjack.domain.tenants.profile import INSTALLATION, Grant, TenantProfile, TenantState
 from quarterjack.ports.services import Services
 
-from tests.support.builders import NOON, a_definition, a_head, a_line, a_revision
+from tests.support.builders import NOON, a_definition, a_head, a_revision, an_audit_entry
 
 FULL = TenantProfile(
     tenant="acme",
@@ -45,11 +45,11 @@ def test_a_change_is_conditional_on_the_version(services: Services) -> None:
 
 
 def test_the_line_and_the_profile_stand_or_fall_together(services: Services) -> None:
-    line = replace(a_line(), act=AuditAct.CREATE_TENANT, target="acme")
-    assert not services.tenants.put(FULL, expected=3, line=line)
-    assert not list(services.audit.lines(line.tenant, line.day))
-    assert services.tenants.put(FULL, expected=0, line=line)
-    assert [stored.line for stored in services.audit.lines(line.tenant, line.day)] == [line]
+    line = replace(an_audit_entry(), act=AuditAct.CREATE_TENANT, target="acme")
+    assert not services.tenants.put(FULL, expected=3, audit=line)
+    assert not list(services.audit.entries(line.tenant, line.day))
+    assert services.tenants.put(FULL, expected=0, audit=line)
+    assert [stored.entry for stored in services.audit.entries(line.tenant, line.day)] == [line]
 
 
 def test_all_profiles_are_listed(services: Services) -> None:

@@ -57,7 +57,7 @@ def test_the_filter_lets_every_run_pass_and_nothing_beside_it() -> None:
 
     runs = [fire_ref("acme/s", 1_777_883_400_000), aside_ref("acme/s", 9 * 10**14, "x"), one_off_ref("acme", "k")]
     assert all(passes(run.key) and is_run(run) for run in runs)
-    for key in ("#001777883400000#attempt#000001", "~slot", "~quarterjack"):
+    for key in ("#001777883400000#attempt#000001", "~turns", "~quarterjack"):
         assert not passes(key)
 
 

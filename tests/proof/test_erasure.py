@@ -26,7 +26,7 @@ from quarterjack.services import connect
 from quarterjack.settings import Settings
 from quarterjack.stores.tables import TABLES
 
-from tests.support.builders import NOON, a_definition, a_head, a_line, a_revision, an_entry
+from tests.support.builders import NOON, a_definition, a_head, a_revision, an_audit_entry, an_entry
 from tests.support.command_line import environment
 
 pytestmark = pytest.mark.cloud
@@ -49,7 +49,7 @@ class Stock:
         self.services = connect(settings)
 
     def fill(self, tenant: str, runs: int) -> None:
-        """So many runs, with what is beside them, and objects, entries, schedules and audit lines in proportion."""
+        """So many runs, with what is beside them, and objects, entries, schedules and audit entries in proportion."""
         text = SECRET if tenant == "acme" else "nothing"
         schedules = max(runs // PER_SCHEDULE, 1)
         for number in range(min(schedules, 50)):
@@ -57,9 +57,9 @@ class Stock:
             revision = a_revision(tenant=tenant, name=name, definition=a_definition(payload=json.dumps(text)))
             head = a_head(tenant=tenant, name=name, tags={"of": text})
             entry = an_entry(owner=f"{tenant}/{name}", shard=number % 4)
-            line = a_line(f"{tenant}/{name}", reason=text)
+            line = an_audit_entry(f"{tenant}/{name}", reason=text)
             assert self.services.schedules.arm(
-                head, expected=0, previous=None, revision=revision, entry=entry, line=line
+                head, expected=0, previous=None, revision=revision, entry=entry, audit=line
             )
         rows = list(self._runs(tenant, runs, schedules, text))
         batches = [rows[start : start + 25] for start in range(0, len(rows), 25)]

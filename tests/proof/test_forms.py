@@ -17,11 +17,11 @@ from quarterjack.domain.times import from_ms
 from quarterjack.dynamodb.items import to_row
 from quarterjack.errors import TooNew
 from quarterjack.fires.context import FAR
-from quarterjack.fires.lines import read_slots
+from quarterjack.fires.wait_queue import read_permits
 from quarterjack.local.cloud import LocalCloud
 from quarterjack.ports.queues import RawMessage
 from quarterjack.services import connect
-from quarterjack.state.tenants.slots import ConcurrencyCap
+from quarterjack.state.tenants.permits import ConcurrencyCap
 from quarterjack.stores.records import record_of
 from quarterjack.stores.rows import run_of
 from quarterjack.stores.tenants.schedule_counts import count_of
@@ -121,10 +121,10 @@ def test_every_item_of_a_release_is_read(there: Installation, kept: dict[str, li
     pages = [agenda.due(shard, upto=FAR, after=None, limit=1_000) for shard in range(agenda.layout().shards)]
     assert [key for page in pages for key in page.broken] == []
     cap = ConcurrencyCap(tenant="delta", job="work", most=1)
-    (lined,) = agenda.due(cap.line, upto=FAR, after=None, limit=1_000).entries
-    assert (lined.run.tenant, lined.shard) == ("delta", cap.line)
+    (lined,) = agenda.due(cap.wait_queue, upto=FAR, after=None, limit=1_000).entries
+    assert (lined.run.tenant, lined.shard) == ("delta", cap.wait_queue)
     assert sum(len(page.entries) for page in pages) == len(kept["agenda"]) - 2, "all but the config and the line's"
-    assert read_slots(cap, there.services).sent
+    assert read_permits(cap, there.services).sent
     rows = [to_row(item) for item in kept["runs"]]
     assert all(run_of(row) for row in rows if "state" in row and "rev" in row)
     assert all(record_of(row).version for row in rows if "body" in row)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import quarterjack.auditor.audit
-import quarterjack.daemon.lane_slots
-import quarterjack.fires.lines
+import quarterjack.daemon.lane_shares
+import quarterjack.fires.wait_queue
 import quarterjack.owner.limits
 import quarterjack.state.lease
 import quarterjack.stores.tenants.usage
@@ -17,8 +17,8 @@ import quarterjack.worker.admission.admit
 import quarterjack.worker.admission.concurrency
 import quarterjack.worker.pipeline
 from quarterjack.state.tenants.breaker import Breaker
+from quarterjack.state.tenants.permits import ALL, CapPermits, ConcurrencyCap
 from quarterjack.state.tenants.quota import QuotaCount
-from quarterjack.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
 from quarterjack.state.transition import Compare
 from quarterjack.worker.breakers import BreakerBook, Passage
 
@@ -67,18 +67,18 @@ def test_limits_hold_amid_faults_in_many_histories(part: int) -> None:
     assert sum(len(played(seed).seen.leases) for seed in range(part, MANY, PARTS)) > 500 * MANY // PARTS
 
 
-def _grants_to_anybody(self: CapSlots, process: str, own: int, runs: Any, most: int | None, now: int) -> Any:
+def _grants_to_anybody(self: CapPermits, process: str, own: int, runs: Any, most: int | None, now: int) -> Any:
     return _TAKEN(self, process, own, runs, None, now)
 
 
-_TAKEN, _FED = CapSlots.taken, CapSlots.fed
+_TAKEN, _FED = CapPermits.taken, CapPermits.fed
 Patch = tuple[Any, str, Any]
 
 SLIPS: dict[str, tuple[str, list[Patch]]] = {
-    "caps let anything through": ("too many:", [(CapSlots, "taken", _grants_to_anybody)]),
-    "nobody asks for slots": (
-        "no slot:",
-        [(quarterjack.worker.pipeline, "hold_slots", lambda worker, ready: list(ready))],
+    "caps let anything through": ("too many:", [(CapPermits, "taken", _grants_to_anybody)]),
+    "nobody asks for permits": (
+        "no permit:",
+        [(quarterjack.worker.pipeline, "hold_permits", lambda worker, ready: list(ready))],
     ),
     "rates take no tokens": (
         "too fast:",
@@ -98,7 +98,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     ),
     "an open breaker lets everything through": (
         "too many probes:",
-        [(Breaker, "permit", lambda self, now: (replace(self, refused=not self.refused), 1))],
+        [(Breaker, "probe", lambda self, now: (replace(self, refused=not self.refused), 1))],
     ),
     "a worker does not learn that a breaker opened": (
         "free passage:",
@@ -118,7 +118,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
         "starved:",
         [
             (
-                quarterjack.daemon.lane_slots,
+                quarterjack.daemon.lane_shares,
                 "next_lane",
                 lambda waiting, *_: min(waiting, key=lambda lane: lane.rank, default=None),
             )
@@ -127,7 +127,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     "who leaves a line gets no message, and no auditor comes": (
         "stuck:",
         [
-            (quarterjack.fires.lines, "send", lambda messages, work, clock: [True] * len(messages)),
+            (quarterjack.fires.wait_queue, "send", lambda messages, work, clock: [True] * len(messages)),
             (quarterjack.auditor.audit, "_take_turns", lambda walks, state, bookmark, budget: None),
         ],
     ),
@@ -137,11 +137,14 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     ),
     "a line is never empty": (
         "left:",
-        [(CapSlots, "fed", lambda self, runs, now, *, has_line: _FED(self, runs, now, has_line=True))],
+        [(CapPermits, "fed", lambda self, runs, now, *, has_queue: _FED(self, runs, now, has_queue=True))],
     ),
-    "slots are not given back": ("leaked: slots", [(quarterjack.worker.pipeline, "return_slots", lambda *_: None)]),
+    "permits are not given back": (
+        "leaked: permits",
+        [(quarterjack.worker.pipeline, "return_permits", lambda *_: None)],
+    ),
     "an open breaker has no further minute": (
-        "leaked: the permits",
+        "leaked: the probes",
         [(Breaker, "_next_minute", lambda self, now: self)],
     ),
 }

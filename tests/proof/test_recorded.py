@@ -63,8 +63,8 @@ def test_everything_that_may_become_of_a_run_is_in_each_history(faults: Faults) 
 
 @in_rotation(of=3)
 def test_an_end_that_is_not_published_and_an_act_without_its_line_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    write, send = auditing.line_writes, events._send
-    monkeypatch.setattr(auditing, "line_writes", lambda line: [] if line.act is AuditAct.TRIGGER else write(line))
+    write, send = auditing.audit_writes, events._send
+    monkeypatch.setattr(auditing, "audit_writes", lambda line: [] if line.act is AuditAct.TRIGGER else write(line))
     monkeypatch.setattr(events, "_send", lambda found, *more: send([e for e in found if e.type != "run.dead"], *more))
     found = Recorded(1, CALM).judged()
     assert any(text.startswith("audit: acts [('trigger', 'acme/") for text in found)

@@ -34,9 +34,9 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        if self.refused:\n",
     ),
     (
-        "runs that are over use up the permits",
+        "runs that are over use up the probes",
         "worker/after_end.py",
-        "_report_success, _count_attempt, _return_permit)",
+        "_report_success, _count_attempt, _return_probe)",
         "_report_success, _count_attempt)",
     ),
     (
@@ -84,7 +84,7 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "workers start what an open breaker holds",
         "worker/admission/admit.py",
-        "    held_by_breaker,  # the last: it takes a permit\n",
+        "    held_by_breaker,  # the last: it takes a probe\n",
         "",
     ),
     (
@@ -114,7 +114,7 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a breaker is closed by hand without a line",
         "owner/tenants.py",
-        "write_breakers(tenant, before, after, version, context.services, line)",
+        "write_breakers(tenant, before, after, version, context.services, audit)",
         "write_breakers(tenant, before, after, version, context.services)",
     ),
     (
@@ -162,8 +162,8 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a tick forgets at once that a breaker was open",
         "fires/breakers.py",
-        "        if marks is not None and not breakers.are_felt(now):\n",
-        "        if marks is not None and not breakers.open:\n",
+        "        if hints is not None and not breakers.are_felt(now):\n",
+        "        if hints is not None and not breakers.open:\n",
     ),
     (
         "runs that a breaker held in the queue are late starts",
@@ -232,13 +232,13 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        if True:\n            known.read_at = now",
     ),
     (
-        "two that take a permit in one millisecond write the same record",
+        "two that take a probe in one millisecond write the same record",
         "fires/breakers.py",
         'after.body() | {"writer": secrets.token_hex(4)}',
         "after.body()",
     ),
     (
-        "a permit of one breaker is used for another",
+        "a probe of one breaker is used for another",
         "worker/breakers.py",
         "return next(((name, job) for name in breakers.over(job)), None)",
         'return next((("", job) for name in breakers.over(job)), None)',
@@ -274,7 +274,7 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "jobs[ALL] = every",
     ),
     (
-        "a bad job's probes take the permits of all jobs",
+        "a bad job's probes take the probes of all jobs",
         "state/tenants/breaker.py",
         "if name in self.jobs and self.jobs[name].is_open][:1]",
         "if name in self.jobs and self.jobs[name].is_open][-1:]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from quarterjack.domain.audit import AuditAct, AuditLineRow, Via
+from quarterjack.domain.audit import AuditAct, AuditEntryRow, Via
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
 from quarterjack.domain.notice import Notice, NoticeKind
@@ -117,7 +117,9 @@ def an_attempt(run: RunRow | None = None, *, number: int = 1, **changes: Any) ->
     return FailedAttemptRow(**(given | changes))
 
 
-def a_line(target: str = OWNER, *, at: int = NOON, act: AuditAct = AuditAct.PAUSE, **changes: Any) -> AuditLineRow:
+def an_audit_entry(
+    target: str = OWNER, *, at: int = NOON, act: AuditAct = AuditAct.PAUSE, **changes: Any
+) -> AuditEntryRow:
     """A line of the audit; each has its own id."""
     given = {"id": secrets.token_hex(8), "call": "c1", "actor": "app:alice", "via": Via.SDK, "salt": "00" * 16}
-    return AuditLineRow(tenant=target.partition("/")[0], at=at, act=act, target=target, **given | changes)
+    return AuditEntryRow(tenant=target.partition("/")[0], at=at, act=act, target=target, **given | changes)

@@ -25,7 +25,7 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import Grant, TenantProfile, TenantState
 from quarterjack.fires.claim import message_of
-from quarterjack.fires.lines import change_cap, line_up, look_after_line
+from quarterjack.fires.wait_queue import change_cap, enqueue, put_queue_timer
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.progress import (
     ShardPosition,
@@ -37,8 +37,8 @@ from quarterjack.historian.progress import (
 )
 from quarterjack.services import connect
 from quarterjack.settings import Settings
+from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
 from quarterjack.state.tenants.quota import QuotaCount
-from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
 from quarterjack.state.worker_record import JobNames, WorkerIdentity, WorkerKind
 from quarterjack.stores.tables import TABLES
 from quarterjack.testing import ManualClock
@@ -76,7 +76,7 @@ PROFILE = TenantProfile(
     updated_at=2,
 )
 WORDS = {
-    *("chain", "run", "watch", "resume", "backfill", "notice", "slot", "line", "expect", "config", "lock", "dead"),
+    *("chain", "run", "watch", "resume", "backfill", "notice", "turn", "queue", "expect", "config", "lock", "dead"),
     *("limits", "rate", "schedules", "waiting_runs", "kept_bytes"),
     *(
         "position",
@@ -166,24 +166,24 @@ class Story:
         waiting = limited.submit("work", delay=90_000)
         usage, part = self.services.usage, QuotaCount(in_use=1, cursor="payloads/delta/runs/delta%2F~x/0")
         usage.take_bytes("delta", 1, 10**9, self.clock(), lambda quota: part)
-        self.line_up(waiting.id)
+        self.enqueue(waiting.id)
         open_breaker("delta", "work", self.services, self.clock())
         Tenants(services=self.services, clock=self.clock).reset_breaker("delta", "work")
         Tenants(services=self.services, clock=self.clock).erase("gamma", "gamma", budget=0)
         self.follow()
         return self.items() | {"messages": list(self.bodies.values())}
 
-    def line_up(self, run_id: str) -> None:
-        """A process has the slot of a cap, another run of the line was sent for, and one is in it."""
+    def enqueue(self, run_id: str) -> None:
+        """A process has the permit of a cap, another run of the wait queue was sent for, and one is in it."""
         cap, now = ConcurrencyCap(tenant="delta", job="work", most=1), self.clock()
-        slots = CapSlots(held={f"worker~{now}": (1, now)}, sent={"delta/~other#once": now}, has_line=True)
-        change_cap(cap, lambda _: slots, self.services, lambda: 0)
+        permits = CapPermits(held={f"worker~{now}": (1, now)}, sent={"delta/~other#once": now}, has_queue=True)
+        change_cap(cap, lambda _: permits, self.services, lambda: 0)
         run = self.services.ledger.read(parse_run_id(run_id))
         message = None if run is None else message_of(run, self.services)
         assert message is not None
-        line_up(cap, [(message, "m-1")], self.services, self.clock)
-        look_after_line(cap, self.services, now, now)
-        self.note([message.having_waited(Wait.LINE).having_waited(Wait.BREAKER).encode()])
+        enqueue(cap, [(message, "m-1")], self.services, self.clock)
+        put_queue_timer(cap, self.services, now, now)
+        self.note([message.having_waited(Wait.PERMIT).having_waited(Wait.BREAKER).encode()])
 
     def live(self, minutes: int) -> None:
         for _ in range(minutes):

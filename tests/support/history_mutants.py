@@ -212,9 +212,9 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        if not is_run(ref):\n",
     ),
     (
-        "an act writes no line",
+        "an act writes no audit entry",
         "stores/audit.py",
-        "if tables.transact(verb, [*writes, *line_writes(line)], about):",
+        "if tables.transact(verb, [*writes, *audit_writes(entry)], about):",
         "if tables.transact(verb, writes, about):",
     ),
     # The rebuild.

@@ -47,13 +47,13 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a slot is not left to a crowded lane whose poller is away",
-        "daemon/lane_slots.py",
+        "daemon/lane_shares.py",
         "{*(+self._waiting), *(crowded for crowded, _ in self._crowded), lane}",
         "{*(+self._waiting), lane}",
     ),
     (
         "a poller that is away is waited for without end",
-        "daemon/lane_slots.py",
+        "daemon/lane_shares.py",
         "            if self._free() and self._first(set(+self._waiting)) is lane:\n",
         "            if self._may_take(lane):\n",
     ),
@@ -66,8 +66,8 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "slots are given back to another lane",
         "daemon/worker_process.py",
-        "self._slots.release(lane, slots)  # all at once",
-        "self._slots.release(Priority.NORMAL, slots)  # all at once",
+        "self._shares.release(lane, slots)  # all at once",
+        "self._shares.release(Priority.NORMAL, slots)  # all at once",
     ),
     (
         "a process takes from the normal lane alone",
@@ -229,7 +229,7 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "what has aged leaves the figure of low waits",
         "signals/worker.py",
         "if leased.received.delivery.lane is Priority.LOW:",
-        "if leased.received.delivery.slot is Priority.LOW:",
+        "if leased.received.delivery.share is Priority.LOW:",
     ),
     (
         "who waits in a held low lane makes the ticker late",

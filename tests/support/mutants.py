@@ -31,10 +31,10 @@ from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.lane_mutants import LANE_MUTANTS
 from tests.support.limit_mutants import LIMIT_MUTANTS, QUOTA_MUTANTS
 from tests.support.parts import TURN
+from tests.support.permit_mutants import PERMIT_MUTANTS
 from tests.support.place_mutants import PLACE_MUTANTS
 from tests.support.room_mutants import ROOM_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
-from tests.support.slot_mutants import SLOT_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
@@ -97,7 +97,7 @@ BREAKERS = (
 )
 LANES = (
     "tests/unit/state/test_lanes.py",
-    "tests/unit/daemon/test_lane_slots.py",
+    "tests/unit/daemon/test_lane_shares.py",
     "tests/unit/owner/test_priorities.py",
     "tests/unit/sqs/test_pressure_lanes.py",
     "tests/unit/daemon/test_worker_lanes.py",
@@ -108,9 +108,9 @@ LANES = (
     "tests/contract/test_lanes.py",
 )
 SLOTS = (
-    "tests/unit/state/test_slots.py",
+    "tests/unit/state/test_permits.py",
     "tests/unit/worker/admission/test_concurrency.py",
-    "tests/unit/fires/test_lines.py",
+    "tests/unit/fires/test_wait_queue.py",
 )
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant("lease of any backfill", "state/lease.py", _LEASE, _LEASE.replace("of_backfill(backfill), ", ""), FORGED),
     Mutant(
         "whoever was in line has a message as soon as it runs",
-        "worker/admission/slot.py",
+        "worker/admission/turns.py",
         "    alone += [pair for pair in running if not has_live_lease(there[pair], clock())]\n",
         "",
         ("tests/unit/worker/admission/test_overlap.py",),
@@ -220,8 +220,8 @@ MUTANTS = (
     Mutant(
         "a message of no run ends others",
         "worker/admission/overlap.py",
-        "case Turn.CANCEL | Turn.TERMINATE if not _is_open(asking):",
-        "case Turn.CANCEL | Turn.TERMINATE if False:",
+        "case TurnAnswer.CANCEL | TurnAnswer.TERMINATE if not _is_open(asking):",
+        "case TurnAnswer.CANCEL | TurnAnswer.TERMINATE if False:",
         FORGED,
     ),
     Mutant(
@@ -374,7 +374,7 @@ MUTANTS = (
             expect=plan.expect,
             token=token,
             usage=arming(plan.head.tenant, rule, plan.before, context, is_new=is_new),
-            line=line,
+            audit=audit,
         )
 """,
         """        armed = services.schedules.arm(
@@ -386,7 +386,7 @@ MUTANTS = (
             expect=plan.expect,
             token=token,
             usage=arming(plan.head.tenant, rule, plan.before, context, is_new=is_new),
-            line=line,
+            audit=audit,
         )
         services.agenda.put([plan.entry] if armed and plan.entry else [])
         return armed
@@ -1277,7 +1277,7 @@ MUTANTS = (
         ("tests/unit/auditor/test_audit.py",),
     ),
     *(Mutant(*each, LANES) for each in LANE_MUTANTS),
-    *(Mutant(*each, SLOTS) for each in SLOT_MUTANTS),
+    *(Mutant(*each, SLOTS) for each in PERMIT_MUTANTS),
     *(Mutant(name, file, old, new, near(file)) for name, file, old, new in ROOM_MUTANTS),
 )
 

@@ -29,7 +29,7 @@ ROOM_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a run of a line with two entries is sent for twice",
-        "fires/lines.py",
+        "fires/wait_queue.py",
         "                chosen.add(str(entry.run))\n",
         "",
     ),

@@ -114,7 +114,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "shadow": (build(before_start.shadow, revision=2, **end), {"queued"}),
         "reschedule": (build(before_start.reschedule, revision=2, due=NOW), {"queued", "queued, cancel asked"}),
         "line up": (
-            build(before_start.line_up, revision=2, reason="waits", now=NOW),
+            build(before_start.wait_for_turn, revision=2, reason="waits", now=NOW),
             {"queued", "queued, cancel asked"},
         ),
         "pass over": (

@@ -62,14 +62,14 @@ WHY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a drained schedule was paused",
         "why/under_way.py",
-        "        deleted = line.act is AuditAct.DELETE\n",
+        "        deleted = entry.act is AuditAct.DELETE\n",
         "        deleted = False\n",
     ),
     (
         "a wait for others is not seen",
         "why/delay.py",
-        "    if lined_up is None:\n        return",
-        "    if lined_up is not None:\n        return",
+        "    if enqueued is None:\n        return",
+        "    if enqueued is not None:\n        return",
     ),
     (
         "every run is late",

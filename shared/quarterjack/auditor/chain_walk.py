@@ -29,7 +29,7 @@ from quarterjack.domain.run import EntryKind, RunRow, RunState
 from quarterjack.domain.schedule import Head, Revision, ScheduleState
 from quarterjack.domain.times import DAY, HOUR
 from quarterjack.errors import Unavailable
-from quarterjack.fires.acts import completion_line, line_of
+from quarterjack.fires.audit_entry import audit_entry, completion_entry
 from quarterjack.fires.context import FAR, FireContext, due_pages, find_revision
 from quarterjack.fires.plan import chain_entry, end_of, timetable_of
 from quarterjack.owner.backfill.records import backfills_of
@@ -151,8 +151,8 @@ class ChainWalk:
         due = timetable_of(revision).next(after)
         if due is None:
             to = end_of(revision.definition.options)
-            line = completion_line(revision, self._state.context)
-            report.rearmed += services.schedules.complete(line, revision=head.revision, to=to)
+            audit = completion_entry(revision, self._state.context)
+            report.rearmed += services.schedules.complete(audit, revision=head.revision, to=to)
             return
         entry = chain_entry(revision, due, after)
         if entry.key not in services.agenda.put([entry]):
@@ -240,8 +240,8 @@ def _retire(head: Head, context: FireContext, found: Retired) -> None:
         if _is_referred_to(head, context):
             return
         after = head.retired(context.clock())
-        line = line_of(AuditAct.RETIRE, head.owner, context, before=head, after=after)
-        if not services.schedules.close(after, expected=head.version, revision=None, line=line):
+        audit = audit_entry(AuditAct.RETIRE, head.owner, context, before=head, after=after)
+        if not services.schedules.close(after, expected=head.version, revision=None, audit=audit):
             return  # it was created anew meanwhile
         log.info("audit.retired", extra={"tenant": head.tenant, "schedule": head.name})
         found.schedules += 1

@@ -90,7 +90,7 @@ def _close(tenant: str, day: int, services: Services, clock: Clock, *, newest: i
         _anchor([close for close in same if close.closed_at > now - _ANCHORED_FOR], services)
         return False
     services.audit.shut(tenant, day, now=now)
-    lines = list(services.audit.lines(tenant, day))
+    entries = list(services.audit.entries(tenant, day))
     before = known[-1] if known else None
     number = 1 if before is None else before.number + 1
     if not _is_free(tenant, number, services):
@@ -99,8 +99,8 @@ def _close(tenant: str, day: int, services: Services, clock: Clock, *, newest: i
         tenant=tenant,
         number=number,
         day=day,
-        lines=len(lines),
-        root=root_of(line.digest for line in lines),
+        entries=len(entries),
+        root=root_of(entry.digest for entry in entries),
         previous="" if before is None else before.digest,
         closed_at=now,
     )

@@ -1,4 +1,4 @@
-"""Verify the audit of a tenant: a line that was changed, removed or added, a day without its close, a broken chain of closes."""
+"""Verify the audit of a tenant: an entry that was changed, removed or added, a day without its close, a broken chain of closes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quarterjack.domain.audit import DayClose, anchor_key, anchors_of, closes_at
 from quarterjack.domain.times import HOUR
 from quarterjack.ports.buckets import OriginalObject
 from quarterjack.ports.services import Services
-from quarterjack.stores.audit import StoredClose, StoredLine
+from quarterjack.stores.audit import StoredAuditEntry, StoredClose
 
 PATIENCE = 3 * HOUR  # ms beyond which a day that may be closed should be: auditors come once an hour
 
@@ -20,12 +20,12 @@ PATIENCE = 3 * HOUR  # ms beyond which a day that may be closed should be: audit
 class ProblemKind(StrEnum):
     """Kinds of findings."""
 
-    CHANGED = "changed"  # a line is not as it was written, or other lines stand in its place
-    REMOVED = "removed"  # a day has fewer lines than its close counted
-    ADDED = "added"  # a day has more lines than its close counted
-    UNCLOSED = "unclosed"  # a day has lines, or had some, and no close
+    CHANGED = "changed"  # an entry is not as it was written, or other entries stand in its place
+    REMOVED = "removed"  # a day has fewer entries than its close counted
+    ADDED = "added"  # a day has more entries than its close counted
+    UNCLOSED = "unclosed"  # a day has entries, or had some, and no close
     CHAIN = "chain"  # a close is missing, was changed, cannot be read, or does not follow the one before
-    GATE = "gate"  # a gate, which keeps lines out of a closed day, was changed or removed
+    GATE = "gate"  # a gate, which keeps entries out of a closed day, was changed or removed
     ANCHOR = (
         "anchor"  # a close differs from the one in the bucket, or is only there, or that one was replaced or removed
     )
@@ -37,7 +37,7 @@ class AuditProblem:
 
     kind: ProblemKind
     day: str | None  # UTC, as in 2026-11-22
-    key: str | None  # of a line, where it is known which one
+    key: str | None  # of an entry, where it is known which one
     text: str  # a sentence about it
 
 
@@ -45,12 +45,12 @@ class AuditProblem:
 class AuditVerdict:
     """The result of a verification."""
 
-    days: int = 0  # with lines or a close
-    lines: int = 0
+    days: int = 0  # with entries or a close
+    entries: int = 0
     erased: int = 0  # of these, without their text: their digests stand for them
     closes: int = 0  # of all days: the chain is verified from its beginning
     anchored: int = 0  # of these, equal to their object in the archive's bucket
-    too_long: str | None = None  # a day with more lines than the limit, of which none was verified
+    too_long: str | None = None  # a day with more entries than the limit, of which none was verified
     rest: str | None = None  # with a limit: the newest day of the interval that it did not come to
     problems: list[AuditProblem] = field(default_factory=list)
 
@@ -62,10 +62,10 @@ class AuditVerdict:
 def verify(
     tenant: str, first: int, last: int, services: Services, *, now: int, limit: int | None = None
 ) -> AuditVerdict:
-    """Verify all closes of a tenant, and the lines of the days from ``first`` to ``last`` (since 1970). Raises Unavailable.
+    """Verify all closes of a tenant, and the entries of the days from ``first`` to ``last`` (since 1970). Raises Unavailable.
 
     A damaged row is a finding, and the rest is verified.
-    With a ``limit`` of lines the newest days come first, each whole: a day is verified by all of its lines or not at all.
+    With a ``limit`` of entries the newest days come first, each whole: a day is verified by all of its entries or not at all.
     """
     verdict, audit = AuditVerdict(), services.audit
     # The anchors first: a close is in the table before its anchor is in the bucket, so that an anchor without one tells of a removal,
@@ -79,23 +79,23 @@ def verify(
     for day, text in shut.damaged.items():
         verdict.add(ProblemKind.GATE, text, day=day)
     for day in range(first, last + 1) if limit is None else range(last, first - 1, -1):
-        left = None if limit is None else limit - verdict.lines
-        lines, close = list(islice(audit.lines(tenant, day), None if left is None else left + 1)), closes.get(day)
-        if left is not None and len(lines) > left:
+        left = None if limit is None else limit - verdict.entries
+        entries, close = list(islice(audit.entries(tenant, day), None if left is None else left + 1)), closes.get(day)
+        if left is not None and len(entries) > left:
             _stop(day, first, verdict)
             break
-        verdict.days += bool(lines or close)
-        _check_lines(day, lines, verdict)
+        verdict.days += bool(entries or close)
+        _check_entries(day, entries, verdict)
         if close is not None:
-            _check_day(close, lines, verdict)
-        elif (lines or day in shut.days) and now > closes_at(day) + PATIENCE:
-            verdict.add(ProblemKind.UNCLOSED, f"it has {len(lines)} lines and no close", day=day)
+            _check_day(close, entries, verdict)
+        elif (entries or day in shut.days) and now > closes_at(day) + PATIENCE:
+            verdict.add(ProblemKind.UNCLOSED, f"it has {len(entries)} entries and no close", day=day)
     return verdict
 
 
 def _stop(day: int, first: int, verdict: AuditVerdict) -> None:
     """Say where it stops: before a day that did not fit, or after one that never will."""
-    if verdict.lines:
+    if verdict.entries:
         verdict.rest = date_of(day)
         return
     verdict.too_long = date_of(day)
@@ -163,17 +163,17 @@ def _check_anchors(
         )
 
 
-def _check_lines(day: int, lines: Sequence[StoredLine], verdict: AuditVerdict) -> None:
-    for line in lines:
-        verdict.lines += 1
-        verdict.erased += line.is_erased
-        if not line.is_genuine:
-            verdict.add(ProblemKind.CHANGED, "the line is not as it was written", day=day, key=line.key)
+def _check_entries(day: int, entries: Sequence[StoredAuditEntry], verdict: AuditVerdict) -> None:
+    for entry in entries:
+        verdict.entries += 1
+        verdict.erased += entry.is_erased
+        if not entry.is_genuine:
+            verdict.add(ProblemKind.CHANGED, "the entry is not as it was written", day=day, key=entry.key)
 
 
-def _check_day(close: DayClose, lines: Sequence[StoredLine], verdict: AuditVerdict) -> None:
-    if close.root == root_of(line.digest for line in lines) and close.lines == len(lines):
+def _check_day(close: DayClose, entries: Sequence[StoredAuditEntry], verdict: AuditVerdict) -> None:
+    if close.root == root_of(entry.digest for entry in entries) and close.entries == len(entries):
         return
-    now, then = len(lines), close.lines
+    now, then = len(entries), close.entries
     kind = ProblemKind.REMOVED if now < then else ProblemKind.ADDED if now > then else ProblemKind.CHANGED
-    verdict.add(kind, f"it has {now} lines, which are not the {then} of its close", day=close.day)
+    verdict.add(kind, f"it has {now} entries, which are not the {then} of its close", day=close.day)

@@ -13,8 +13,8 @@ from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.chain import revision_key
 from quarterjack.fires.claim import message_of
 from quarterjack.fires.context import FireContext, due_pages
-from quarterjack.fires.lines import is_in_line
 from quarterjack.fires.resend import send_again
+from quarterjack.fires.wait_queue import is_queued
 from quarterjack.fires.withdraw import withdraw_beyond
 from quarterjack.owner.freeze import read_freeze
 from quarterjack.ports.services import Clock, Services
@@ -43,9 +43,9 @@ def resend(run: RunRow, services: Services, clock: Clock) -> bool:
     if governance.limits.breaker_percent is not None and run.state in WAITING:
         breakers, _ = read_breakers(run.ref.tenant, services)
         if breakers.over(run.job):
-            return False  # likewise, until there is a permit
+            return False  # likewise, until there is a probe
     message = message_of(run, services)
-    if message is None or not send_again([(run, message)], services, clock, waits=is_in_line).sent:
+    if message is None or not send_again([(run, message)], services, clock, waits=is_queued).sent:
         return False
     if waits_in_turn(run):
         return False

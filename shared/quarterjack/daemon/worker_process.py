@@ -16,7 +16,7 @@ from itertools import cycle
 
 from quarterjack import logs
 from quarterjack.daemon.figures import ProcessFigures
-from quarterjack.daemon.lane_slots import LaneSlots
+from quarterjack.daemon.lane_shares import LaneShares
 from quarterjack.daemon.memory import check_limit, resident
 from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
 from quarterjack.daemon.worker_shell import WorkerShell, tell_unusable_secrets
@@ -90,7 +90,7 @@ class WorkerProcess:
         self._services, self.queue = services, queue or DEFAULT_QUEUE
         self._pollers, self._lanes = min(services.work.stripes, concurrency), services.work.lanes
         self._stopping = threading.Event()
-        self._slots = LaneSlots(concurrency, percentages(low_share))
+        self._shares = LaneShares(concurrency, percentages(low_share))
         self.concurrency = concurrency
         self._recycling = False
         self._figures = figures or ProcessFigures()
@@ -167,8 +167,8 @@ class WorkerProcess:
         return "it is stopping" if self._stopping.is_set() else self._queue_problem
 
     def _report(self, done: Sequence[Done]) -> None:
-        for lane, slots in Counter(received.delivery.slot for received, _ in done).items():
-            self._slots.release(lane, slots)  # all at once: so the next poll asks for as many
+        for lane, slots in Counter(received.delivery.share for received, _ in done).items():
+            self._shares.release(lane, slots)  # all at once: so the next poll asks for as many
         self._figures.done(done)
 
     def _recycle(self, stop: threading.Event) -> None:
@@ -205,7 +205,7 @@ class WorkerProcess:
                 eager = self._poll_once(stripe, lane, number, wait, eager=eager)
             except Exception:  # a worker that stops polling is worse than one that says so every second
                 eager = False
-                self._slots.polled(lane, number, full=False)
+                self._shares.polled(lane, number, full=False)
                 log.exception("worker.poll_failed")
                 self._stopping.wait(_PAUSE)
 
@@ -217,17 +217,19 @@ class WorkerProcess:
         """
         alone = len(self._lanes) == 1
         part = self.concurrency // self._pollers  # this poller holds so many slots while it waits, at the most
-        slots = self._slots.take(lane, min(BATCH, part) if alone or eager else 1, timeout=_PAUSE)
+        slots = self._shares.take(lane, min(BATCH, part) if alone or eager else 1, timeout=_PAUSE)
         if not slots:
             return eager
-        aside = not alone and self._slots.are_wanted(besides=lane)
-        if not alone and not self._slots.free:
+        aside = not alone and self._shares.are_wanted(besides=lane)
+        if not alone and not self._shares.free:
             wait = min(wait, _POLL_OF_SOME)
         deliveries = self._received(slots, stripe, lane, 0 if aside or (eager and not alone) else wait)
         full = len(deliveries) == slots
-        self._slots.polled(lane, number, full=full)
+        self._shares.polled(lane, number, full=full)
         if len(deliveries) == BATCH:  # then more may wait; they go with these, in the same requests to the ledger
-            deliveries += self._received(self._slots.take_free(lane, min(BATCH, max(part - BATCH, 0))), stripe, lane, 0)
+            deliveries += self._received(
+                self._shares.take_free(lane, min(BATCH, max(part - BATCH, 0))), stripe, lane, 0
+            )
         if self._stopping.is_set():
             if deliveries:
                 self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
@@ -256,14 +258,14 @@ class WorkerProcess:
             log.exception("worker.receive_failed")
             self._stopping.wait(_PAUSE)
         if len(deliveries) < slots:
-            self._slots.release(lane, slots - len(deliveries))
+            self._shares.release(lane, slots - len(deliveries))
         return self._aged(deliveries) if lane is Priority.LOW else deliveries
 
     def _aged(self, deliveries: Sequence[RawMessage]) -> list[RawMessage]:
         """Messages of the low lane, of which those that are old enough take normal slots."""
         since = system_clock() - self._services.work.low_age
         found = [replace(each, aged=0 < each.sent_at <= since) for each in deliveries]
-        self._slots.move(Priority.LOW, Priority.NORMAL, sum(each.aged for each in found))
+        self._shares.move(Priority.LOW, Priority.NORMAL, sum(each.aged for each in found))
         return found
 
     def _start(self, deliveries: Sequence[RawMessage]) -> None:
@@ -272,7 +274,7 @@ class WorkerProcess:
         except Exception:  # the messages come back when their visibility ends; this worker goes on
             log.exception("worker.take_failed")
             for delivery in deliveries:
-                self._slots.release(delivery.slot)
+                self._shares.release(delivery.share)
             return
         if not started:  # it can do no more now
             self._stopping.wait(_PAUSE)

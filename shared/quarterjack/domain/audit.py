@@ -1,11 +1,11 @@
-"""The audit: one line for each object that an act of an owner changed, and the closes of its days.
+"""The audit: one entry for each object that an act of an owner changed, and the closes of its days.
 
-A line's digest covers all its attributes and its salt. The close of a day covers the digests of its lines, and the close before it:
+An entry's digest covers all its attributes and its salt. The close of a day covers the digests of its entries, and the close before it:
 
-    line ──► digest ─┐
-    line ──► digest ─┴─► root ──► close 7 ──► close 8 ──► …
+    entry ─► digest ─┐
+    entry ─► digest ─┴─► root ──► close 7 ──► close 8 ──► …
 
-So the text of a line may be erased later, with its salt: its digest stays and says nothing about the text.
+So the text of an entry may be erased later, with its salt: its digest stays and says nothing about the text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_REASON = 1_000  # characters
 CLAIMED = "app:"  # an actor that an application claims
 RESERVED = ("iam:", "key:", "oidc:", "system:")  # what Quarterjack itself has found out; an application cannot claim it
 UNKNOWN_IDENTITY = "iam:unknown"  # begins the identity of a process that STS has not told
-LATE = HOUR  # ms after its end at which a day closes: a stalled process may still write its line until then
+LATE = HOUR  # ms after its end at which a day closes: a stalled process may still write its entry until then
 ANCHORS = "audit/"  # the keys of closes in the archive's bucket begin so
 GATES = 16  # items by which the transactions of one day check that it is open: they conflict on a shared item
 
@@ -82,7 +82,7 @@ class AuditAct(StrEnum):
     ERASE_TENANT = "erase-tenant"  # the tenant: the beginning and the end of its erasure
     CREATE_KEY = "create-key"
     REVOKE_KEY = "revoke-key"
-    SET_SECRET = "set-secret"  # noqa: S105 (asked for: the line is written before Parameter Store is)
+    SET_SECRET = "set-secret"  # noqa: S105 (asked for: the entry is written before Parameter Store is)
     DELETE_SECRET = "delete-secret"  # noqa: S105 (likewise)
     RESET_BREAKER = "reset-breaker"
 
@@ -175,7 +175,7 @@ def claimed_actor(actor: object, field: str = "actor") -> str | None:
 
 
 def checked_actor_filter(actor: object) -> str:
-    """The actor of the lines that are looked for, as it was claimed or as a line shows it. Raises InvalidInput."""
+    """The actor of the entries that are looked for, as it was claimed or as an entry shows it. Raises InvalidInput."""
     if not actor or not is_text(actor, MAX_ACTOR):
         remedy = f"use 1 to {MAX_ACTOR} characters, e.g. 'alice@acme', or leave it out for all"
         raise InvalidInput("actor", actor, "is not the name of an actor", remedy)
@@ -200,7 +200,7 @@ def checked_via(via: object) -> Via:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditLineRow:
+class AuditEntryRow:
     """One act on one object."""
 
     tenant: str  # whose
@@ -219,7 +219,7 @@ class AuditLineRow:
     version: int | None = None  # of the schedule's head after the act
     reason: str | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)  # JSON-able: what else tells the act
-    salt: str  # random text, so that nobody finds an erased line by its digest
+    salt: str  # random text, so that nobody finds an erased entry by its digest
 
     @property
     def day(self) -> int:
@@ -256,13 +256,13 @@ def closes_at(day: int) -> int:
 
 
 def digest_of(row: Mapping[str, Any]) -> str:
-    """The digest of a stored line: of all its attributes but the digest itself."""
+    """The digest of a stored entry: of all its attributes but the digest itself."""
     covered = {name: value for name, value in row.items() if name != "digest"}
     return _hash(json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
 
 def root_of(digests: Iterable[str]) -> str:
-    """The digest of a day: of its lines' digests, in the order of their keys."""
+    """The digest of a day: of its entries' digests, in the order of their keys."""
     return _hash("\n".join(digests))
 
 
@@ -273,8 +273,8 @@ class DayClose:
     tenant: str
     number: int  # 1, 2, 3 …
     day: int  # days since 1970, UTC
-    lines: int  # of the day
-    root: str  # digest of the lines' digests
+    entries: int  # of the day
+    root: str  # digest of the entries' digests
     previous: str  # digest of the close before; "" for the first
     closed_at: int  # UTC ms
 

@@ -63,7 +63,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.d
 class Wait(StrEnum):
     """What a run had to wait for after its time, other than a worker."""
 
-    LINE = "line"  # a slot of a concurrency cap, in its line
+    PERMIT = "permit"  # a permit of a concurrency cap, in its wait queue
     BREAKER = "breaker"  # a circuit breaker, in the agenda or in the queue
 
 
@@ -92,9 +92,9 @@ class Message:
     later: Mapping[str, Any] = field(default_factory=dict, compare=False)  # fields of a later release, kept unchanged
 
     @property
-    def lined(self) -> bool:
-        """Whether it has waited in the line of a concurrency cap: it goes before those that have not."""
-        return Wait.LINE in self.waited
+    def was_queued(self) -> bool:
+        """Whether it has waited in the wait queue of a concurrency cap: it goes before those that have not."""
+        return Wait.PERMIT in self.waited
 
     def having_waited(self, word: Wait) -> Message:
         """The same after it waited for one thing more."""

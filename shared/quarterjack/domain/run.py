@@ -90,7 +90,7 @@ class RunRow:
     reason: str | None = None  # of the present state
     failure: Failure | None = None  # of the last failed attempt
     cancel_requested: bool = False  # no further attempt starts
-    lined_up_at: int | None = None  # UTC ms at which it last began to wait for other runs of its schedule
+    turn_waited_since: int | None = None  # UTC ms at which it last began to wait for other runs of its schedule
     unstarted: bool = False  # a change of its schedule ended it before its start: a newer revision may take it over
     worker: str | None = None  # process of the last lease
     result: str | None = None  # JSON text of a small result
@@ -129,7 +129,7 @@ class RunRow:
         the schedule's own policy delayed it after that.
         """
         of_chain = (self.ref.is_fire or self.skipped_until is not None) and self.backfill is None
-        ready = min((at for at in (self.started_at, self.lined_up_at) if at is not None), default=0)
+        ready = min((at for at in (self.started_at, self.turn_waited_since) if at is not None), default=0)
         return of_chain and max(self.created_at, ready) - self.due > MISSED
 
     def end_time(self, now: int) -> int:
@@ -183,8 +183,8 @@ class EntryKind(StrEnum):
     RESUME = "resume"  # end a pause that has an end
     BACKFILL = "backfill"  # advance a backfill after a worker's crash, and end it
     NOTICE = "notice"  # notify an owner of an incident, or of its end
-    SLOT = "slot"  # start runs that waited for other runs of their schedule
-    LINE = "line"  # send for runs in the line of a concurrency cap
+    TURN = "turn"  # start runs that waited for other runs of their schedule
+    QUEUE = "queue"  # send for runs in the wait queue of a concurrency cap
     EXPECT = "expect"  # check that a schedule had a success in time
 
 
@@ -192,7 +192,7 @@ class EntryKind(StrEnum):
 class AgendaEntry:
     """One timer. It stays in the agenda until the ticker has handled it."""
 
-    shard: int | str  # its partition; that of a concurrency cap's line has a name
+    shard: int | str  # its partition; that of a concurrency cap's wait queue has a name
     due: int  # UTC ms
     kind: EntryKind  # the action
     id: str  # chain: revision id; run: run id, of a rescheduled one with its revision; watch: run id and lease token

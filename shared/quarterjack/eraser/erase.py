@@ -27,7 +27,7 @@ from quarterjack.domain.tenants.certificate import certificate_key, packed
 from quarterjack.domain.tenants.erasure import DataKind, Erasure, ErasurePlace, ErasurePosition, Kept, SweepRules, Swept
 from quarterjack.domain.tenants.profile import TenantProfile, TenantState
 from quarterjack.errors import Conflict, Unreadable
-from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.ports.buckets import Lock, ObjectVersion
 from quarterjack.ports.services import Services
@@ -71,8 +71,8 @@ def begin(tenant: str, context: FireContext, *, again: bool = False) -> Erasure:
         if known is not None and not (again and known.is_certified):
             return known
         wanted = _begun(tenant, known, context, now)
-        line = line_of(AuditAct.ERASE_TENANT, tenant, context, erasure=wanted.id, step="begun")
-        if store.write(wanted, _profile(tenant, TenantState.ERASING, context, now), line):
+        audit = audit_entry(AuditAct.ERASE_TENANT, tenant, context, erasure=wanted.id, step="begun")
+        if store.write(wanted, _profile(tenant, TenantState.ERASING, context, now), audit):
             log.warning("erase.begun", extra={"tenant": tenant, "erasure": wanted.id, "actor": wanted.actor})
             return wanted
     raise Conflict(f"tenant {tenant!r}: its profile changed {_ROUNDS} times meanwhile; call again")
@@ -140,8 +140,8 @@ def _certify(erasure: Erasure, context: FireContext) -> Erasure:
     if services.archive.is_on:
         services.archive.put_new(certificate_key(tenant, erasure.id), packed(erasure))
     ended = replace(erasure, is_certified=True, version=erasure.version + 1)
-    line = line_of(AuditAct.ERASE_TENANT, tenant, context, erasure=erasure.id, step="ended")
-    if services.erasures.write(ended, _profile(tenant, TenantState.ERASED, context, context.clock()), line):
+    audit = audit_entry(AuditAct.ERASE_TENANT, tenant, context, erasure=erasure.id, step="ended")
+    if services.erasures.write(ended, _profile(tenant, TenantState.ERASED, context, context.clock()), audit):
         log.warning("erase.ended", extra={"tenant": tenant, "erasure": erasure.id, "passes": erasure.number})
         return ended
     return _present(tenant, context)

@@ -2,7 +2,7 @@
 
     <tenant>/~breakers    ~breakers         the breakers of a tenant that fail or are open, and when some were
     <tenant>/~breakers    ~notice~…         that one has opened, or closed: an event is made of it
-    ~quarterjack/~marks    ~open~<tenant>    that one of them is open: see ``fires/marks.py``
+    ~quarterjack/~hints    ~open~<tenant>    that one of them is open: see ``fires/hints.py``
 
 The notice is written with the opening or closing, whose version decides between processes: so it is one for each.
 What is held back is missed, as in an outage: the schedule's catch-up policy decides when its turn comes. If breakers cannot be read or
@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.history.transition_line import iso
 from quarterjack.domain.message import reading
 from quarterjack.domain.names import schedule_owner
@@ -27,10 +27,10 @@ from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
 from quarterjack.fires.gates import Gate, PlanLimit
-from quarterjack.fires.marks import TickMarks, marked, put_mark, remove_mark
+from quarterjack.fires.hints import TickHints, hinted, put_hint, remove_hint
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.tenants.breaker import OpenPeriod, TenantBreakers, parse_breakers
-from quarterjack.state.tenants.marks import Mark
+from quarterjack.state.tenants.hints import Hint
 from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def change_breakers(tenant: str, edit: Edit, services: Services) -> TenantBreake
         if after == before:
             return after
         if after.open and (not before.open or any(after.jobs[name].refused for name in after.open)):
-            put_mark(Mark.OPEN, tenant, services)  # before it is open: a ticker drops what it finds no reason for
+            put_hint(Hint.OPEN, tenant, services)  # before it is open: a ticker drops what it finds no reason for
         if write_breakers(tenant, before, after, version, services):
             return after
     raise Unavailable(f"the breakers of tenant {tenant!r} were written by others {_TRIES} times")
@@ -70,14 +70,14 @@ def write_breakers(
     after: TenantBreakers,
     version: int,
     services: Services,
-    line: AuditLineRow | None = None,
+    audit: AuditEntryRow | None = None,
 ) -> bool:
     """Write breakers over those that were read in that version; False if somebody else has written meanwhile. Raises Unavailable."""
-    # Two processes that take a permit in the same millisecond make the same of it: a record that is stored already would be another's.
+    # Two processes that take a probe in the same millisecond make the same of it: a record that is stored already would be another's.
     body = after.body() | {"writer": secrets.token_hex(4)}
     record = Record(owner=_owner(tenant), key=BREAKERS, version=version + 1, body=body)
     changes = after.changes(before)
-    written = services.records.write(record, line, beside=[_notice(tenant, change, services) for change in changes])
+    written = services.records.write(record, audit, beside=[_notice(tenant, change, services) for change in changes])
     if written:
         _log_changes(tenant, changes)
     return written
@@ -108,25 +108,25 @@ def _log_changes(tenant: str, changes: Sequence[OpenPeriod]) -> None:
             log.warning("breaker.closed", extra={"tenant": tenant, "job": change.job, "actor": change.actor})
 
 
-def read_open(services: Services, now: int, marks: TickMarks | None = None) -> dict[str, TenantBreakers]:
+def read_open(services: Services, now: int, hints: TickHints | None = None) -> dict[str, TenantBreakers]:
     """The breakers of all tenants that have an open one, or had until GRACE ago. Raises Unavailable.
 
-    With the ``marks`` of a tick those of all other tenants are removed.
+    With the ``hints`` of a tick those of all other tenants are removed.
     """
     found = {}
-    for tenant in marked(Mark.OPEN, services) if marks is None else marks.of(Mark.OPEN):
+    for tenant in hinted(Hint.OPEN, services) if hints is None else hints.of(Hint.OPEN):
         breakers, _ = read_breakers(tenant, services)
         found[tenant] = breakers
-        if marks is not None and not breakers.are_felt(now):
-            remove_mark(Mark.OPEN, tenant, services)
+        if hints is not None and not breakers.are_felt(now):
+            remove_hint(Hint.OPEN, tenant, services)
     return found
 
 
 class BreakerCheck(Gate):
     """What a tick lets through of tenants with an open breaker. Thread-safe."""
 
-    def __init__(self, services: Services, clock: Clock, marks: TickMarks) -> None:
-        self._services, self._clock, self._marks = services, clock, marks
+    def __init__(self, services: Services, clock: Clock, hints: TickHints) -> None:
+        self._services, self._clock, self._hints = services, clock, hints
         self._open: dict[str, TenantBreakers] = {}  # by tenant, once they were read
         self._is_read = False
         self._left: dict[tuple[str, str], int] = {}  # fires that are still let through, by tenant and job
@@ -172,7 +172,7 @@ class BreakerCheck(Gate):
                 continue
             try:
                 change_breakers(tenant, lambda present: present.without_quiet(now), self._services)
-            except Exception as problem:  # noqa: BLE001 (any failure: another tick, or who asks it for a permit, closes it)
+            except Exception as problem:  # noqa: BLE001 (any failure: another tick, or who asks it for a probe, closes it)
                 error = f"{type(problem).__name__}: {problem}"
                 log.warning("breaker.not_closed", extra={"tenant": tenant, "error": error})
 
@@ -213,7 +213,7 @@ class BreakerCheck(Gate):
             log.warning("breaker.not_marked", extra={"tenant": tenant, "error": f"{type(problem).__name__}: {problem}"})
 
     def _of_the_limit(self, tenant: str, breakers: TenantBreakers) -> TenantBreakers:
-        """The breakers of a tenant, all closed if it has none any more: no worker asks them for permits then."""
+        """The breakers of a tenant, all closed if it has none any more: no worker asks them for probes then."""
         now = self._clock()
         if not breakers.open or self._services.tenants.governance(tenant, now).limits.breaker_percent is not None:
             return breakers
@@ -221,7 +221,7 @@ class BreakerCheck(Gate):
 
     def _read(self) -> dict[str, TenantBreakers]:
         try:
-            found = read_open(self._services, self._clock(), self._marks)
+            found = read_open(self._services, self._clock(), self._hints)
             return {tenant: self._of_the_limit(tenant, breakers) for tenant, breakers in found.items()}
         except Exception as problem:  # noqa: BLE001 (any failure: nothing is held back)
             log.warning("breakers.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})

@@ -11,7 +11,7 @@ from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import STAMP_DIGITS, from_ms
 from quarterjack.errors import Unavailable
-from quarterjack.fires.acts import completion_line
+from quarterjack.fires.audit_entry import completion_entry
 from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.claim import FireClaim, MaterialiseResult, materialise
 from quarterjack.fires.context import FireContext, MissedFires, TickCounts
@@ -197,9 +197,9 @@ def _end(planned: _PlannedEntry, context: FireContext, counts: TickCounts) -> bo
         if revision.active_until is not None:
             withdraw_beyond(revision, context)
         elif planned.plan.exhausted:
-            to, line = end_of(revision.definition.options), completion_line(revision, context)
+            to, audit = end_of(revision.definition.options), completion_entry(revision, context)
             complete = context.services.schedules.complete  # unless it was changed meanwhile
-            if complete(line, revision=revision.number, to=to):
+            if complete(audit, revision=revision.number, to=to):
                 counts.completed += 1
                 log.info("schedule.completed", extra=ids | {"state": str(to)})
     except Unavailable as problem:

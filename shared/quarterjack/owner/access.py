@@ -33,14 +33,14 @@ from quarterjack.domain.tenants.suspension import command_for as resuming_of
 from quarterjack.domain.tenants.suspension import forbids
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Forbidden, JobNotGranted, QuarterjackError, TenantSuspended, Unavailable
-from quarterjack.fires.acts import line_of
+from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.ports.services import Clock, Services
 
 log = logging.getLogger(__name__)
 
-MOST_DENIALS = 60  # lines of refusals that a process writes in a minute
-RUN_JOB = "run-job"  # stands for a verb in the line of a job that the tenant may not run
+MOST_DENIALS = 60  # entries of refusals that a process writes in a minute
+RUN_JOB = "run-job"  # stands for a verb in the entry of a job that the tenant may not run
 TENANT = "tenant"  # and for its principal, where the caller claims no actor: nobody of the tenant may
 _REMEMBERED = 1_000  # allowances that a process knows
 _MOST_WHAT = 300  # characters of what was refused, which a caller may have made up
@@ -50,7 +50,7 @@ _beside: ContextVar[bool] = ContextVar("beside", default=False)
 
 @contextmanager
 def asked_beside() -> Iterator[None]:
-    """Within this, in this thread, refusals have no line: a page asks what nobody has asked for, to show what there is."""
+    """Within this, in this thread, refusals have no entry: a page asks what nobody has asked for, to show what there is."""
     token = _beside.set(True)
     try:
         yield
@@ -62,7 +62,7 @@ _Profiles = tuple[TenantProfile | None, TenantProfile | None]  # a tenant's own,
 
 
 class DenialSampler(HoldsLocks):
-    """Which refusals get a line: of each principal, tenant and verb one a minute, and at most 60 a minute in all. Thread-safe."""
+    """Which refusals get an entry: of each principal, tenant and verb one a minute, and at most 60 a minute in all. Thread-safe."""
 
     def __init__(self) -> None:
         self._since = 0  # UTC ms: where the minute began
@@ -73,7 +73,7 @@ class DenialSampler(HoldsLocks):
         self._lock = threading.Lock()
 
     def takes(self, tenant: str, principal: str, verb: str, now: int) -> bool:
-        """Whether this refusal gets a line."""
+        """Whether this refusal gets an entry."""
         key = (tenant, principal, str(verb))
         with self._lock:
             if not 0 <= now - self._since < MINUTE:
@@ -141,7 +141,7 @@ class AccessGate:
     ) -> None:
         """Raises Forbidden unless a caller has a verb for a job; None: for all jobs. Then TenantSuspended, as the tenant's state is.
 
-        ``what`` ("schedule 'x'") is in the line of the refusal, here and below.
+        ``what`` ("schedule 'x'") is in the entry of the refusal, here and below.
         """
         principal = self.allowance(tenant, caller, verb).lacking(job)
         if principal is not None:
@@ -177,7 +177,7 @@ class AccessGate:
             raise TenantSuspended(f"{why}; nothing was done", tenant=tenant, command=resuming_of(governance))
 
     def refusal(self, caller: Caller, lacking: MissingGrant, about: str, what: str | None = None) -> Forbidden:
-        """The error, after a line in the audit if it is this one's turn, and the caller has asked for it."""
+        """The error, after an entry in the audit if it is this one's turn, and the caller has asked for it."""
         self._audit(lacking.tenant, caller, lacking.principal, lacking.verb, lacking.job, what)
         return Forbidden(
             f"{lacking.principal!r} may not {lacking.verb} for {_named(lacking.tenant)}{about}; nothing was done. "
@@ -190,14 +190,14 @@ class AccessGate:
         )
 
     def job_refusal(self, tenant: str, caller: Caller, job: str, problem: str) -> JobNotGranted:
-        """The error about a job that the tenant may not run, whoever asks; after a line in the audit, likewise."""
+        """The error about a job that the tenant may not run, whoever asks; after an entry in the audit, likewise."""
         self._audit(tenant, caller, caller.actor or TENANT, RUN_JOB, job)
         return JobNotGranted(problem, tenant=tenant, job=job, command=giving_of(tenant, job))
 
     def _audit(
         self, tenant: str, caller: Caller, principal: str, verb: str, job: str | None, what: str | None = None
     ) -> None:
-        """A line of the refusal. The refusal does not depend on it: the caller's role may have no right to write for this tenant."""
+        """An entry of the refusal. The refusal does not depend on it: the caller's role may have no right to write for this tenant."""
         if _beside.get():
             return
         log.warning("access.denied", extra={"tenant": tenant, "principal": principal, "verb": str(verb)})
@@ -212,7 +212,7 @@ class AccessGate:
         if what is not None:
             detail["of"] = what[:_MOST_WHAT]
         try:
-            self._services.audit.write(line_of(AuditAct.DENY, tenant, context, **detail))
+            self._services.audit.write(audit_entry(AuditAct.DENY, tenant, context, **detail))
         except QuarterjackError as problem:
             log.warning("access.denial_not_written", extra={"tenant": tenant, "error": str(problem)})
 

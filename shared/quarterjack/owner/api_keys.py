@@ -19,7 +19,7 @@ from quarterjack.domain.tenants.api_key import (
 )
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Conflict, NotFound, QuarterjackError
-from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.ports.services import Services
 
@@ -64,7 +64,7 @@ def create_key(
             expires_at=expires_at,
         )
         limits = {"can": list(can), "jobs": list(jobs), "expires_at": expires_at}
-        if store.put(key, line_of(AuditAct.CREATE_KEY, tenant, context, key=key.id, limits=limits)):
+        if store.put(key, audit_entry(AuditAct.CREATE_KEY, tenant, context, key=key.id, limits=limits)):
             return key, text
     raise Conflict(
         f"name={name!r}: tenant {tenant!r} has two valid keys of that name; revoke the one that is not used any more"
@@ -79,7 +79,7 @@ def revoke_key(tenant: str, key_id: str, context: FireContext) -> ApiKey:
         raise NotFound(
             f"key={key_id!r}: tenant {tenant!r} has no such key; `quarterjack keys list` shows those there are"
         )
-    if not store.revoke(found, line_of(AuditAct.REVOKE_KEY, tenant, context, key=found.id)):
+    if not store.revoke(found, audit_entry(AuditAct.REVOKE_KEY, tenant, context, key=found.id)):
         raise Conflict(f"key={key_id!r}: another call removed or replaced it; list the keys, then decide")
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.schedule import Freeze, freeze_key
 from quarterjack.errors import Unavailable
-from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FAR, FireContext
 from quarterjack.ports.services import Clock, Services
 
@@ -55,9 +55,9 @@ def _read(tenant: str, services: Services) -> tuple[Freeze | None, Exception | N
 
 
 def _write(wanted: Freeze, act: AuditAct, present: Freeze | None, context: FireContext) -> None:
-    """Write a freeze in place of the present one; the line tells since when that one, if it still holds, has held the runs."""
+    """Write a freeze in place of the present one; the audit entry tells since when that one, if it still holds, has held the runs."""
     detail: dict[str, Any] = {"until": wanted.until}
     if present is not None and 0 < present.created_at < wanted.created_at < present.until:
         detail["since"] = present.created_at
-    line = line_of(act, wanted.tenant, context, reason=wanted.reason, **detail)
-    context.services.schedules.freeze(replace(wanted, actor=actor_of(context)), line)
+    audit = audit_entry(act, wanted.tenant, context, reason=wanted.reason, **detail)
+    context.services.schedules.freeze(replace(wanted, actor=actor_of(context)), audit)

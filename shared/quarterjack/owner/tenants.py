@@ -15,12 +15,12 @@ from quarterjack.domain.tenants.editing import checked_profile
 from quarterjack.domain.tenants.limits import NO_LIMITS, TenantLimits
 from quarterjack.domain.tenants.profile import SHARED, TenantProfile, TenantState
 from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound
-from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.breakers import read_breakers, write_breakers
 from quarterjack.fires.context import FireContext
 
 _RACES = 5  # changes that others may make meanwhile
-_TOLD = ("jobs", "tier", "queue", "description", "limits")  # fields whose values the audit's line has
+_TOLD = ("jobs", "tier", "queue", "description", "limits")  # fields whose values the audit entry has
 
 Edit = Callable[[TenantProfile], TenantProfile]
 _RESETS = 8  # writes of workers that may come in between
@@ -31,14 +31,14 @@ def create(profile: TenantProfile, context: FireContext) -> TenantProfile:
     now, store = context.clock(), context.services.tenants
     made = replace(checked_profile(profile), version=1, created_at=now, updated_at=now)
     _check_tier(None, made, context)
-    line = line_of(AuditAct.CREATE_TENANT, profile.tenant, context, **_detail(None, made))
+    audit = audit_entry(AuditAct.CREATE_TENANT, profile.tenant, context, **_detail(None, made))
     for _ in range(_RACES):
         present = store.profile(profile.tenant)
         if present is not None and present.is_erased:
             raise AlreadyExists(f"tenant={profile.tenant!r} was erased: its name is not used again; choose another one")
         if present is not None:
             raise AlreadyExists(f"tenant={profile.tenant!r} has a profile already; change it with set")
-        if store.put(made, expected=0, line=line, layout=_layout(None, made, context)):
+        if store.put(made, expected=0, audit=audit, layout=_layout(None, made, context)):
             return made
     raise _raced(profile.tenant)
 
@@ -53,7 +53,7 @@ def change(
     reason: str | None = None,
     **detail: Any,
 ) -> TenantProfile:
-    """The profile after an edit; a tenant without one gets one. ``reason`` and ``detail`` are told in the audit's line; without
+    """The profile after an edit; a tenant without one gets one. ``reason`` and ``detail`` are told in the audit entry; without
     a reason, the caller's is.
 
     Raises Conflict (it has not the version that the caller saw, or others keep changing it, or it is erased), Unavailable, and what
@@ -75,8 +75,8 @@ def change(
             return present
         _check_tier(present, after, context)
         made = replace(after, version=present.version + 1, created_at=present.created_at or now, updated_at=now)
-        line = line_of(act, tenant, context, reason=reason, **_detail(present, made), **detail)
-        if store.put(made, expected=present.version, line=line, layout=_layout(present, made, context)):
+        audit = audit_entry(act, tenant, context, reason=reason, **_detail(present, made), **detail)
+        if store.put(made, expected=present.version, audit=audit, layout=_layout(present, made, context)):
             return made
     raise _raced(tenant)
 
@@ -142,7 +142,7 @@ def _as_json(value: object) -> object:
 
 
 def _detail(before: TenantProfile | None, after: TenantProfile) -> dict[str, Any]:
-    """What an audit's line tells: the version, and the fields that differ, as they are by now."""
+    """What an audit entry tells: the version, and the fields that differ, as they are by now."""
     other = before or TenantProfile(tenant=after.tenant)
     told: dict[str, Any] = {"profile": after.version}
     for name in _TOLD:
@@ -163,8 +163,8 @@ def reset(tenant: str, job: str | None, context: FireContext) -> list[str]:
         closed = before.open if job is None else [job]
         if not closed:
             return []
-        line = line_of(AuditAct.RESET_BREAKER, tenant, context, jobs=closed)
+        audit = audit_entry(AuditAct.RESET_BREAKER, tenant, context, jobs=closed)
         after = before.without(job, context.clock(), actor_of(context))
-        if write_breakers(tenant, before, after, version, context.services, line):
+        if write_breakers(tenant, before, after, version, context.services, audit):
             return closed
     raise Conflict(f"tenant={tenant!r}: workers changed its breakers {_RESETS} times meanwhile; try again")

@@ -30,11 +30,11 @@ class RawMessage:
     id: str = ""  # SQS's message id
     sent_at: int = 0  # UTC ms, by SQS's clock; 0: not known
     lane: Priority = Priority.NORMAL  # that it came by
-    aged: bool = False  # it came by the low lane and takes a normal slot
+    aged: bool = False  # it came by the low lane and counts against the normal share
 
     @property
-    def slot(self) -> Priority:
-        """The lane whose slot it takes in a worker process."""
+    def share(self) -> Priority:
+        """The lane whose share of a worker process's slots it takes."""
         return Priority.NORMAL if self.aged else self.lane
 
 

@@ -29,7 +29,7 @@ from quarterjack.state.transition import (
 )
 
 OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")  # attributes that only a backfill's claim sets
-_NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted", "lined_up_at"))
+_NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted", "turn_waited_since"))
 
 
 def take_over(
@@ -109,13 +109,13 @@ def reschedule(*, revision: int, due: int) -> Transition:
     )
 
 
-def line_up(*, revision: int, reason: str, now: int) -> Transition:
-    """A run that finds no free slot of its schedule waits for its turn from ``now`` on (UTC ms); ``reason`` names the holders."""
+def wait_for_turn(*, revision: int, reason: str, now: int) -> Transition:
+    """A run that finds no free turn of its schedule waits for its turn from ``now`` on (UTC ms); ``reason`` names the holders."""
     return Transition(
-        name="line_up",
+        name="wait_for_turn",
         to=None,
         guard=all_of(NEVER_LEASED, same_revision(revision)),
-        changes={"reason": reason, "lined_up_at": now},
+        changes={"reason": reason, "turn_waited_since": now},
         already=all_of(NEVER_LEASED, Compare("reason", "=", reason)),
     )
 

@@ -1,6 +1,6 @@
 """The option ``overlap``: which runs of a schedule may start, which wait for their turn, and which are skipped.
 
-A run may be leased only while it is a holder of its schedule's slot, and a slot never has more unended holders than its limit. A holder
+A run may be leased only while it is a holder of its schedule's turns, and there are never more unended holders than its limit. A holder
 is a run with its revision. A pair of run and revision that has ended stays ended, because a resumed schedule takes the run over with a
 newer revision. So every process that saw the pair ended may remove it, however late.
 """
@@ -17,7 +17,7 @@ from quarterjack.domain.options import Options, Overlap
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import STAMP_DIGITS, from_ms
 
-SLOT = "~slot"  # key of the record among the rows of its schedule
+TURNS = "~turns"  # key of the record among the rows of its schedule
 WAITS = "waits for "  # the reason of a run that waits for its turn begins so
 
 
@@ -41,8 +41,8 @@ class QueuedRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slot:
-    """The holders of a schedule's slot, and the runs that wait for it."""
+class Turns:
+    """The holders of a schedule's turns, and the runs that wait for it."""
 
     revision: int = 0  # the newest whose run has asked for its turn; 0: none
     limit: int = 1  # the most holders, by that revision
@@ -53,7 +53,7 @@ class Slot:
     def room(self) -> int:
         return max(self.limit - len(self.holders), 0)
 
-    def without(self, gone: Collection[RunHolder]) -> Slot:
+    def without(self, gone: Collection[RunHolder]) -> Turns:
         """Without these pairs, as holders and in the queue."""
         return replace(
             self,
@@ -61,12 +61,12 @@ class Slot:
             waiting=tuple(waiter for waiter in self.waiting if waiter.holder not in gone),
         )
 
-    def lined_up(self, new: QueuedRun) -> Slot:
+    def enqueued(self, new: QueuedRun) -> Turns:
         """With one more run in the queue, sorted by time; it replaces the same run of an older revision."""
         others = (waiter for waiter in self.waiting if waiter.holder.key != new.holder.key)
         return replace(self, waiting=tuple(sorted([*others, new])))
 
-    def moved_up(self) -> Slot:
+    def moved_up(self) -> Turns:
         up = [waiter.holder for waiter in self.waiting[: self.room]]
         return replace(self, holders=(*self.holders, *up), waiting=self.waiting[len(up) :])
 
@@ -80,7 +80,7 @@ class Slot:
         }
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Slot:
+    def of(cls, body: Mapping[str, Any]) -> Turns:
         waiting = (QueuedRun(bool(behind), RunHolder(key, rev), until) for key, rev, behind, until in body["waiting"])
         return cls(
             revision=body["revision"],
@@ -90,15 +90,15 @@ class Slot:
         )
 
 
-def governed(slot: Slot, revision: int, options: Options, present: Iterable[RunRow]) -> Slot:
-    """The slot under a newer revision: with its limit, and with the started runs of earlier revisions as holders."""
+def governed(turns: Turns, revision: int, options: Options, present: Iterable[RunRow]) -> Turns:
+    """The turns under a newer revision: with its limit, and with the started runs of earlier revisions as holders."""
     started = (run for run in present if not run.is_terminal and run.state is not RunState.QUEUED)
     under_way = {RunHolder(run.ref.key, run.revision) for run in started if run.revision < revision}
-    new = sorted(under_way - set(slot.holders))
-    return replace(slot, revision=revision, limit=options.max_running or 1, holders=(*slot.holders, *new))
+    new = sorted(under_way - set(turns.holders))
+    return replace(turns, revision=revision, limit=options.max_running or 1, holders=(*turns.holders, *new))
 
 
-class Turn(StrEnum):
+class TurnAnswer(StrEnum):
     """The answer to a run that asks for its turn."""
 
     GO = "go"  # it is a holder: it may take its lease
@@ -112,49 +112,51 @@ class Turn(StrEnum):
 class Decision:
     """The decision on a run that asks for its turn."""
 
-    turn: Turn
-    slot: Slot  # to be written first, if it differs from the stored slot
+    answer: TurnAnswer
+    turns: Turns  # to be written first, if it differs from the stored turns
     others: tuple[RunHolder, ...] = ()  # CANCEL, TERMINATE: the holders
     replaced: tuple[RunHolder, ...] = ()  # CANCEL: the runs in the queue that it replaces
     reason: str = ""  # SKIP, WAIT, CANCEL: for the run's row
 
 
-def decide(slot: Slot, me: QueuedRun, options: Options) -> Decision:
-    """The turn of a run. The caller has removed ended holders if the slot is full, and ended runs that would move up."""
-    in_line = [waiter.holder for waiter in slot.waiting]
-    # If the slot has a newer revision of the run, this is an old message: its lease will be refused.
+def decide(turns: Turns, me: QueuedRun, options: Options) -> Decision:
+    """The turn of a run. The caller has removed ended holders if all turns are taken, and ended runs that would move up."""
+    queued = [waiter.holder for waiter in turns.waiting]
+    # If the turns have a newer revision of the run, this is an old message: its lease will be refused.
     newer = any(
-        other.key == me.holder.key and other.revision > me.holder.revision for other in (*slot.holders, *in_line)
+        other.key == me.holder.key and other.revision > me.holder.revision for other in (*turns.holders, *queued)
     )
-    if newer or me.holder in slot.holders:
-        return Decision(turn=Turn.GO, slot=slot)
-    moved = slot.lined_up(me).moved_up()
+    if newer or me.holder in turns.holders:
+        return Decision(answer=TurnAnswer.GO, turns=turns)
+    moved = turns.enqueued(me).moved_up()
     if me.holder in moved.holders:
-        return Decision(turn=Turn.GO, slot=moved)
-    if me.holder in in_line or me.behind:
+        return Decision(answer=TurnAnswer.GO, turns=moved)
+    if me.holder in queued or me.behind:
         return _waiting(moved)
     return _by_policy(moved, me, options)
 
 
-def forced_to_wait(slot: Slot, me: QueuedRun) -> Decision:
-    """A started run that is no holder, because the slot's record was removed: it is not skipped, it waits."""
-    return _waiting(slot.lined_up(me))
+def forced_to_wait(turns: Turns, me: QueuedRun) -> Decision:
+    """A started run that is no holder, because the record of the turns was removed: it is not skipped, it waits."""
+    return _waiting(turns.enqueued(me))
 
 
-def _by_policy(moved: Slot, me: QueuedRun, options: Options) -> Decision:
+def _by_policy(moved: Turns, me: QueuedRun, options: Options) -> Decision:
     """A live run that finds no room; ``moved`` has it in the queue."""
     front = [waiter.holder for waiter in moved.waiting if not waiter.behind and waiter.holder != me.holder]
     why = _skip_reason(moved, me.holder, front, options)
     if why is not None:
-        return Decision(turn=Turn.SKIP, slot=moved.without([me.holder]), reason=f"overlap: {why}")
+        return Decision(answer=TurnAnswer.SKIP, turns=moved.without([me.holder]), reason=f"overlap: {why}")
     if options.overlap is Overlap.TERMINATE_OTHER:
-        return Decision(turn=Turn.TERMINATE, slot=moved.without([me.holder]), others=moved.holders)
+        return Decision(answer=TurnAnswer.TERMINATE, turns=moved.without([me.holder]), others=moved.holders)
     if options.overlap is Overlap.CANCEL_OTHER:
-        return replace(_waiting(moved.without(front)), turn=Turn.CANCEL, others=moved.holders, replaced=tuple(front))
+        return replace(
+            _waiting(moved.without(front)), answer=TurnAnswer.CANCEL, others=moved.holders, replaced=tuple(front)
+        )
     return _waiting(moved)
 
 
-def _skip_reason(moved: Slot, me: RunHolder, front: Sequence[RunHolder], options: Options) -> str | None:
+def _skip_reason(moved: Turns, me: RunHolder, front: Sequence[RunHolder], options: Options) -> str | None:
     """Why the run is SKIPPED; None if it is not."""
     later = [pair for pair in (*moved.holders, *front) if pair.key > me.key]
     match options.overlap:
@@ -169,12 +171,12 @@ def _skip_reason(moved: Slot, me: RunHolder, front: Sequence[RunHolder], options
     return None
 
 
-def _waiting(slot: Slot) -> Decision:
-    return Decision(turn=Turn.WAIT, slot=slot, reason=f"{WAITS}{_named(slot)} to end")
+def _waiting(turns: Turns) -> Decision:
+    return Decision(answer=TurnAnswer.WAIT, turns=turns, reason=f"{WAITS}{_named(turns)} to end")
 
 
-def _named(slot: Slot) -> str:
-    first, more = _run_of(slot.holders[0]), len(slot.holders) - 1
+def _named(turns: Turns) -> str:
+    first, more = _run_of(turns.holders[0]), len(turns.holders) - 1
     return first if not more else f"{first} and {more} more"
 
 
@@ -189,7 +191,7 @@ def in_its_place(later: RunHolder) -> str:
 
 
 def waits_in_turn(run: RunRow) -> bool:
-    """Whether a run waits for other runs of its schedule to end: its slot has it, and it has no message."""
+    """Whether a run waits for other runs of its schedule to end: its schedule's turns have it, and it has no message."""
     return run.state is RunState.QUEUED and (run.reason or "").startswith(WAITS)
 
 

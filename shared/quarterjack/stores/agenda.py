@@ -96,7 +96,7 @@ class Agenda:
         self._tables.write("unlock", RowWrite(table=AGENDA, row=_key(shard, LOCK), only_if=is_held, kind="delete"))
 
     def due(self, shard: int | str, *, upto: int, after: str | None, limit: int) -> DuePage:
-        """At most ``limit`` entries of a shard, or of a line, with ``due <= upto`` (UTC ms) beyond the key ``after``, oldest first."""
+        """At most ``limit`` entries of a shard or wait queue with ``due <= upto`` (UTC ms) beyond the key ``after``, oldest first."""
         last = stamp(upto + 1)
         query = RowQuery(table=AGENDA, partition=shard_key(shard), first="0", last=last, limit=limit, after=after)
         rows, following = self._tables.page("due", query)

@@ -1,12 +1,12 @@
-"""The audit in the rows of its table: lines in their acts' transactions, gates, closes.
+"""The audit in the rows of its table: entries in their acts' transactions, gates, closes.
 
-    <tenant>#2026-11-22     <stamp>#<id>    a line
+    <tenant>#2026-11-22     <stamp>#<id>    an entry
     <tenant>#~shut          2026-11-22#07   a gate of a day that is closed: an open day has none
     <tenant>#~close         00000007        a close
-    ~days#2026-11-22        <tenant>        the tenant may have lines of that day: put before the first of them
+    ~days#2026-11-22        <tenant>        the tenant may have entries of that day: put before the first of them
     ~done                   2026-11-22      all tenants of that day are closed
 
-A line's transaction checks that its gate is not there, so no line comes after its day's close. Who writes lines needs no permission
+An entry's transaction checks that its gate is not there, so no entry comes after its day's close. Who writes entries needs no permission
 but to put them and to check gates, in partitions that begin with a tenant and a year.
 """
 
@@ -21,7 +21,7 @@ from datetime import date
 from itertools import islice
 from typing import Any
 
-from quarterjack.domain.audit import GATES, AuditAct, AuditLineRow, DayClose, Via, date_of, digest_of
+from quarterjack.domain.audit import GATES, AuditAct, AuditEntryRow, DayClose, Via, date_of, digest_of
 from quarterjack.domain.times import STAMP_DIGITS
 from quarterjack.errors import Unavailable, Unreadable
 from quarterjack.state.transition import Absent, Condition
@@ -33,37 +33,37 @@ _DONE = "~done"
 _SAME = ("id", "call", "actor", "identity", "before", "after", "version", "reason", "salt")  # named as the fields
 
 
-def transact(tables: RowTables, verb: str, writes: Sequence[RowWrite], about: str, line: AuditLineRow | None) -> bool:
-    """One transaction, with the line of the act if it has one; False, and nothing is written, if a condition does not hold.
+def transact(tables: RowTables, verb: str, writes: Sequence[RowWrite], about: str, entry: AuditEntryRow | None) -> bool:
+    """One transaction, with the entry of the act if it has one; False, and nothing is written, if a condition does not hold.
 
-    Raises Unavailable, also if the line's day is closed.
+    Raises Unavailable, also if the entry's day is closed.
     """
-    if line is None:
+    if entry is None:
         return tables.transact(verb, writes, about)
-    if tables.transact(verb, [*writes, *line_writes(line)], about):
+    if tables.transact(verb, [*writes, *audit_writes(entry)], about):
         return True
-    if tables.get("gate", AUDIT, **_gate_key(line.tenant, line.day, line.gate)) is not None:
+    if tables.get("gate", AUDIT, **_gate_key(entry.tenant, entry.day, entry.gate)) is not None:
         raise Unavailable(
-            f"the audit of {date_of(line.day)} is closed, so nothing was written: this machine's clock is more than an hour "
+            f"the audit of {date_of(entry.day)} is closed, so nothing was written: this machine's clock is more than an hour "
             "behind, or the process stood still so long; set the clock, then call again"
         )
     return False
 
 
-def line_writes(line: AuditLineRow) -> list[RowWrite]:
-    """What a line adds to its act's transaction."""
-    gate, is_open = _gate_key(line.tenant, line.day, line.gate), Absent("partition")
-    return [put_new(AUDIT, line_row(line)), RowWrite(table=AUDIT, row=gate, only_if=is_open, kind="check")]
+def audit_writes(entry: AuditEntryRow) -> list[RowWrite]:
+    """What an entry adds to its act's transaction."""
+    gate, is_open = _gate_key(entry.tenant, entry.day, entry.gate), Absent("partition")
+    return [put_new(AUDIT, audit_row(entry)), RowWrite(table=AUDIT, row=gate, only_if=is_open, kind="check")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredLine:
-    """A line as it was found in the table."""
+class StoredAuditEntry:
+    """An entry as it was found in the table."""
 
     key: str
     digest: str  # as it is stored
-    line: AuditLineRow | None  # None: its text was erased, or cannot be read
-    is_genuine: bool  # the digest is that of the line; of an erased one nobody can tell
+    entry: AuditEntryRow | None  # None: its text was erased, or cannot be read
+    is_genuine: bool  # the digest is that of the entry; of an erased one nobody can tell
     is_erased: bool = False
 
 
@@ -87,25 +87,25 @@ class ShutDays:
 
 
 class Audit:
-    """Lines are only ever added, closes only ever put where there is none."""
+    """Entries are only ever added, closes only ever put where there is none."""
 
     def __init__(self, tables: RowTables) -> None:
         self._tables = tables
         self._registered: set[tuple[str, int]] = set()
 
-    # Lines.
+    # Entries.
 
     def register(self, tenant: str, day: int) -> None:
-        """Before the first line of a day: remember that the tenant may have some. Once a process. Raises Unavailable."""
+        """Before the first entry of a day: remember that the tenant may have some. Once a process. Raises Unavailable."""
         if (tenant, day) not in self._registered:
             row = {"partition": _days(day), "key": tenant}
             self._tables.write("register", RowWrite(table=AUDIT, row=row, kind="put"))
             self._registered.add((tenant, day))
 
-    def write(self, line: AuditLineRow) -> None:
-        """A line of an act that writes nothing else. Raises Unavailable, also if its day is closed."""
-        if not transact(self._tables, "write_line", [], f"the audit of {line.tenant}", line):
-            raise Unavailable(f"the line {line.key} of the audit of {line.tenant} was not written; try again")
+    def write(self, entry: AuditEntryRow) -> None:
+        """An entry of an act that writes nothing else. Raises Unavailable, also if its day is closed."""
+        if not transact(self._tables, "write_line", [], f"the audit of {entry.tenant}", entry):
+            raise Unavailable(f"the entry {entry.key} of the audit of {entry.tenant} was not written; try again")
 
     def page(
         self,
@@ -118,9 +118,9 @@ class Audit:
         limit: int,
         on_read: OnRead | None = None,
     ) -> RowPage:
-        """Lines of a day with keys in ``[first, last]``, newest first, that meet ``only``, in one query of ``limit`` rows.
+        """Entries of a day with keys in ``[first, last]``, newest first, that meet ``only``, in one query of ``limit`` rows.
 
-        A line that was erased or cannot be read is left out. The page's cursor is the key of the last row that was read, None at the
+        An entry that was erased or cannot be read is left out. The page's cursor is the key of the last row that was read, None at the
         end of the day.
         """
         query = RowQuery(
@@ -135,16 +135,16 @@ class Audit:
         )
         rows, reached = self._tables.page("audit", query)
         whole = (row for row in rows if "erased" not in row)
-        return RowPage(items=list(readable(whole, line_of, "audit.unreadable")), cursor=reached)
+        return RowPage(items=list(readable(whole, audit_entry_of, "audit.unreadable")), cursor=reached)
 
-    def lines(self, tenant: str, day: int) -> Iterator[StoredLine]:
-        """All lines of a day in the order of their keys."""
-        return map(_stored, self._tables.rows("lines", begins_with(AUDIT, _partition(tenant, day), "")))
+    def entries(self, tenant: str, day: int) -> Iterator[StoredAuditEntry]:
+        """All entries of a day in the order of their keys."""
+        return map(_stored, self._tables.rows("entries", begins_with(AUDIT, _partition(tenant, day), "")))
 
     # Closes.
 
     def tenants(self, day: int) -> Sequence[str]:
-        """The tenants that may have lines of a day."""
+        """The tenants that may have entries of a day."""
         return [row["key"] for row in self._tables.rows("tenants", begins_with(AUDIT, _days(day), ""))]
 
     def shut_days(self, tenant: str, first: int, last: int) -> ShutDays:
@@ -165,7 +165,7 @@ class Audit:
         return ShutDays(days=frozenset(counted), damaged=damaged)
 
     def shut(self, tenant: str, day: int, *, now: int) -> None:
-        """From the return on no line of that day is accepted."""
+        """From the return on no entry of that day is accepted."""
         rows = [_gate_key(tenant, day, gate) | {"day": day, "at": now} for gate in range(GATES)]
         puts = [RowWrite(table=AUDIT, row=row, kind="put") for row in rows]
         self._tables.transact("shut", puts, f"the close of {tenant}'s {date_of(day)}")
@@ -214,25 +214,25 @@ def _gate_key(tenant: str, day: int, gate: int) -> Row:
     return {"partition": f"{tenant}#~shut", "key": f"{date_of(day)}#{gate:02d}"}
 
 
-def line_row(line: AuditLineRow) -> Row:
-    """A line as a row, with its digest."""
-    row = {name: getattr(line, name) for name in _SAME} | {
-        "partition": _partition(line.tenant, line.day),
-        "key": line.key,
-        "act": str(line.act),
-        "via": str(line.via),
-        "object": line.target,
-        "schedule": line.schedule,
-        "detail": json.dumps(line.detail, sort_keys=True) if line.detail else None,
+def audit_row(entry: AuditEntryRow) -> Row:
+    """An entry as a row, with its digest."""
+    row = {name: getattr(entry, name) for name in _SAME} | {
+        "partition": _partition(entry.tenant, entry.day),
+        "key": entry.key,
+        "act": str(entry.act),
+        "via": str(entry.via),
+        "object": entry.target,
+        "schedule": entry.schedule,
+        "detail": json.dumps(entry.detail, sort_keys=True) if entry.detail else None,
     }
     row = present(row)
     return row | {"digest": digest_of(row)}
 
 
-@reads("line {key} of the audit {partition}")
-def line_of(row: Mapping[str, Any]) -> AuditLineRow:
-    """A line from its row. Raises Unreadable, TooNew."""
-    return AuditLineRow(
+@reads("entry {key} of the audit {partition}")
+def audit_entry_of(row: Mapping[str, Any]) -> AuditEntryRow:
+    """An entry from its row. Raises Unreadable, TooNew."""
+    return AuditEntryRow(
         tenant=row["partition"].partition("#")[0],
         at=int(row["key"][:STAMP_DIGITS]),
         act=AuditAct(row["act"]),
@@ -243,17 +243,17 @@ def line_of(row: Mapping[str, Any]) -> AuditLineRow:
     )
 
 
-def _stored(row: Row) -> StoredLine:
-    digest, line = str(row.get("digest", "")), None
+def _stored(row: Row) -> StoredAuditEntry:
+    digest, entry = str(row.get("digest", "")), None
     if "erased" in row:
-        return StoredLine(key=row["key"], digest=digest, line=None, is_genuine=True, is_erased=True)
+        return StoredAuditEntry(key=row["key"], digest=digest, entry=None, is_genuine=True, is_erased=True)
     with suppress(Unreadable):
-        line = line_of(row)
-    return StoredLine(key=row["key"], digest=digest, line=line, is_genuine=_digest_of(row) == digest)
+        entry = audit_entry_of(row)
+    return StoredAuditEntry(key=row["key"], digest=digest, entry=entry, is_genuine=_digest_of(row) == digest)
 
 
 def _digest_of(row: Row) -> str | None:
-    """None: it has values that no line has."""
+    """None: it has values that no entry has."""
     try:
         return digest_of(row)
     except (TypeError, ValueError):
@@ -279,5 +279,5 @@ def close_row(close: DayClose) -> Row:
 @reads("close {key} of {partition}")
 def close_of(row: Mapping[str, Any]) -> DayClose:
     """A close from its row; its digest is worked out again. Raises Unreadable, TooNew."""
-    numbers = {name: int(row[name]) for name in ("number", "day", "lines", "closed_at")}
+    numbers = {name: int(row[name]) for name in ("number", "day", "entries", "closed_at")}
     return DayClose(tenant=row["tenant"], root=row["root"], previous=row["previous"], **numbers)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.run import DeadRunRow, RunState, dead_day_over, parse_dead_key, partitions
 from quarterjack.domain.times import SECOND
 from quarterjack.state.transition import Compare, Condition
@@ -81,13 +81,13 @@ class DeadIndex:
         row, is_there = _key(dead) | {"redriven_as": redriven_as}, Compare("owner", "=", dead.owner)
         return self._tables.write("mark_redriven", RowWrite(table=RUNS, row=row, only_if=is_there))[0]
 
-    def remove(self, dead: Sequence[DeadRunRow], line: AuditLineRow) -> bool:
-        """Delete at most 98 lines in one transaction with the act's ``line``; False, and nothing is deleted, if one does not exist."""
+    def remove(self, dead: Sequence[DeadRunRow], audit: AuditEntryRow) -> bool:
+        """Delete at most 98 lines in one transaction with ``audit``; False, and nothing is deleted, if one does not exist."""
         deletes = [
             RowWrite(table=RUNS, row=_key(each), only_if=Compare("owner", "=", each.owner), kind="delete")
             for each in dead
         ]
-        return transact(self._tables, "remove_dead", deletes, f"the purge of {line.target}", line)
+        return transact(self._tables, "remove_dead", deletes, f"the purge of {audit.target}", audit)
 
 
 def _key(dead: DeadRunRow) -> Row:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import AgendaEntry, RunRow, RunState
 from quarterjack.domain.times import stamp
@@ -93,10 +93,10 @@ class Ledger:
                 unreadable.add(ref)
         return ClaimResult(created=frozenset(created), existing=existing, unreadable=frozenset(unreadable))
 
-    def put(self, run: RunRow, line: AuditLineRow) -> RunRow | None:
-        """Put a run as ``claim`` does, with the line of the act: None, or the run that exists. Raises Unreadable."""
+    def put(self, run: RunRow, audit: AuditEntryRow) -> RunRow | None:
+        """Put a run as ``claim`` does, with the audit entry of the act: None, or the run that exists. Raises Unreadable."""
         claim = put_new(RUNS, claim_row(run, self._retention))
-        if transact(self._tables, "claim", [claim], f"run {run.ref}", line):
+        if transact(self._tables, "claim", [claim], f"run {run.ref}", audit):
             return None
         row = self._tables.get("claimed", RUNS, **run_key(run.ref))
         if row is None:
@@ -110,16 +110,16 @@ class Ledger:
         known = {ref: None if applied else row for ref, (applied, row) in answers.items() if ref not in unknown}
         return known | stored
 
-    def submit(self, run: RunRow, line: AuditLineRow | None = None) -> RunRow | None:
-        """Put a one-off with its payload, and the ``line`` of the act, unless its key exists: None, or the run that exists."""
+    def submit(self, run: RunRow, audit: AuditEntryRow | None = None) -> RunRow | None:
+        """Put a one-off with its payload, and the ``audit`` of the act, unless its key exists: None, or the run that exists."""
         row, about = run_row(run), f"run {run.ref}"
         if len(str(row.get("payload", "")).encode()) > INLINE_PAYLOAD:
             # In one transaction: a payload without its run could be taken for another's.
             sibling = run_key(_payload_ref(run.ref)) | {"payload": row.pop("payload")}
             writes = [put_new(RUNS, row | {"payload_beside": True}), RowWrite(table=RUNS, row=sibling, kind="put")]
-            applied = transact(self._tables, "submit", writes, about, line)
-        elif line is not None:
-            applied = transact(self._tables, "submit", [put_new(RUNS, row)], about, line)
+            applied = transact(self._tables, "submit", writes, about, audit)
+        elif audit is not None:
+            applied = transact(self._tables, "submit", [put_new(RUNS, row)], about, audit)
         else:
             applied, _ = self._tables.write("submit", put_new(RUNS, row))
         if applied:
@@ -131,29 +131,29 @@ class Ledger:
 
     # Transitions.
 
-    def move(self, ref: RunRef, transition: Transition, line: AuditLineRow | None = None) -> TransitionResult:
+    def move(self, ref: RunRef, transition: Transition, audit: AuditEntryRow | None = None) -> TransitionResult:
         """Apply one transition. A write whose response was lost counts as applied if the row shows it.
 
-        With the ``line`` of an act it is a transaction, and the row is read after it.
+        With the ``audit`` of an act it is a transaction, and the row is read after it.
         """
-        applied, row = self._moved(ref, transition, line)
+        applied, row = self._moved(ref, transition, audit)
         if applied and row and "payload_beside" in row and "ttl" in transition.changes:
             expiry = run_key(_payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
             self._tables.write("expire_payload", RowWrite(table=RUNS, row=expiry))
         return _result(transition, (applied, row))
 
     def reschedule(
-        self, ref: RunRef, transition: Transition, *, put: AgendaEntry, remove: AgendaEntry, line: AuditLineRow
+        self, ref: RunRef, transition: Transition, *, put: AgendaEntry, remove: AgendaEntry, audit: AuditEntryRow
     ) -> TransitionResult:
         """Apply a transition and replace the agenda entry of the run, in one transaction; the row is read after it."""
         writes = [_write(ref, transition), entry_put(put), entry_delete(remove)]
-        applied = transact(self._tables, transition.name, writes, f"run {ref}", line)
+        applied = transact(self._tables, transition.name, writes, f"run {ref}", audit)
         return _result(transition, (applied, self._whole("moved", ref)))
 
-    def _moved(self, ref: RunRef, transition: Transition, line: AuditLineRow | None) -> Answer:
-        if line is None:
+    def _moved(self, ref: RunRef, transition: Transition, audit: AuditEntryRow | None) -> Answer:
+        if audit is None:
             return self._tables.write(transition.name, _write(ref, transition), returning=True)
-        applied = transact(self._tables, transition.name, [_write(ref, transition)], f"run {ref}", line)
+        applied = transact(self._tables, transition.name, [_write(ref, transition)], f"run {ref}", audit)
         return applied, self._whole("moved", ref)  # a transaction returns no row
 
     def move_all(self, moves: Moves) -> Mapping[RunRef, bool]:

@@ -39,7 +39,7 @@ _NUMBERS = (
     "started_at",
     "leased_at",
     "published_at",
-    "lined_up_at",
+    "turn_waited_since",
     "ended_at",
     "scheduled_at",
     "skipped",
@@ -151,7 +151,7 @@ def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[RunRow]:
 
 
 def shard_key(shard: int | str) -> str:
-    """The partition of a shard's entries, or of a line."""
+    """The partition of a shard's entries, or of a wait queue."""
     return shard if isinstance(shard, str) else f"{shard:04d}"
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.run import AgendaEntry, DeadRunRow
 from quarterjack.domain.schedule import (
     ClosedBy,
@@ -82,10 +82,10 @@ class IncidentChange:
     revision: Revision | None = None  # the current one, whose ``failing`` changes
     closes: bool = False  # the revision's end is set as well
     dead: DeadRunRow | None = None  # put into the index of dead runs, where it must not exist
-    expires: int = 0  # UTC ms at which that line expires
+    expires: int = 0  # UTC ms at which the dead run leaves the index
     entries: Sequence[AgendaEntry] = ()  # put into the agenda
     records: Sequence[Record] = ()  # put beside the runs
-    line: AuditLineRow | None = None  # of the pause, where it closes the revision
+    audit: AuditEntryRow | None = None  # of the pause, where it closes the revision
 
 
 class ScheduleStore:
@@ -159,16 +159,16 @@ class ScheduleStore:
         expect: AgendaEntry | None = None,
         token: Record | None = None,
         usage: UsageChange | None = None,
-        line: AuditLineRow | None = None,
+        audit: AuditEntryRow | None = None,
     ) -> bool:
-        """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head, add ``line``.
+        """One transaction: close ``previous`` if given, put ``revision``, its first ``entry`` and ``expect``, move the head, add ``audit``.
 
         ``token`` is put as ``Records.write`` does, ``usage`` is added to the tenant's count. False, and nothing is written, if one of
         them is refused, or if the head's version is not ``expected`` (0: there is no head yet).
         """
         more = [put_new(REVISIONS, revision_row(revision)), *_end(previous), *_put(entry, expect), *_remember(token)]
         more += [] if usage is None else [usage_write(usage)]
-        return self._change("arm", head, expected, more, line)
+        return self._change("arm", head, expected, more, audit)
 
     def close(
         self,
@@ -178,30 +178,30 @@ class ScheduleStore:
         revision: Revision | None,
         entry: AgendaEntry | None = None,
         token: Record | None = None,
-        line: AuditLineRow | None = None,
+        audit: AuditEntryRow | None = None,
     ) -> bool:
-        """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry``, ``token``, ``line``.
+        """One transaction: move the head, set ``active_until`` and ``closed_by`` of its ``revision``, put ``entry``, ``token``, ``audit``.
 
         False as in ``arm``, and if the revision is neither open nor closed as DRAINED (a drain that becomes a pause).
         """
-        return self._change("close", head, expected, [*_end(revision), *_put(entry), *_remember(token)], line)
+        return self._change("close", head, expected, [*_end(revision), *_put(entry), *_remember(token)], audit)
 
     def note(self, note: IncidentChange) -> bool:
-        """Write a change. False, and nothing is written, if the head has moved, the revision to close is not open, or the line exists."""
+        """Write a change. False, and nothing is written, if the head has moved, the revision is not open, or the index has the dead run."""
         more = [*_put(*note.entries), *(record_write(record, follows=False) for record in note.records)]
         if note.revision is not None:
             more.append(_flag(note.revision, closes=note.closes))
         if note.dead is not None:
             more.append(dead_put(note.dead, note.expires))
-        return self._change("note", note.head, note.expected, more, note.line)
+        return self._change("note", note.head, note.expected, more, note.audit)
 
     def _change(
-        self, verb: str, head: Head, expected: int, more: Sequence[RowWrite], line: AuditLineRow | None
+        self, verb: str, head: Head, expected: int, more: Sequence[RowWrite], audit: AuditEntryRow | None
     ) -> bool:
-        """One transaction that writes a head over the version that was read, ``more``, and the ``line`` of the act."""
+        """One transaction that writes a head over the version that was read, ``more``, and the ``audit`` of the act."""
         row, is_same = head_row(head), Compare("version", "=", expected)
         move = RowWrite(table=SCHEDULES, row=row, only_if=is_same) if expected else put_new(SCHEDULES, row)
-        return transact(self._tables, verb, [move, *more], f"the change of {head.owner}", line)
+        return transact(self._tables, verb, [move, *more], f"the change of {head.owner}", audit)
 
     def move(self, revision: Revision, entry: AgendaEntry, shard: int) -> bool:
         """One transaction: an open revision and the entry of its chain go to another shard of the agenda.
@@ -213,22 +213,22 @@ class ScheduleStore:
         writes = [moved, entry_put(replace(entry, shard=shard)), replace(entry_delete(entry), only_if=is_there)]
         return self._tables.transact("move", writes, f"the move of {revision.id} to another shard")
 
-    def complete(self, line: AuditLineRow, *, revision: int, to: ScheduleState) -> bool:
+    def complete(self, audit: AuditEntryRow, *, revision: int, to: ScheduleState) -> bool:
         """An ACTIVE head whose current ``revision`` has no further fire becomes COMPLETED or DELETED; False if it is another.
 
-        The ``line`` of the act names the schedule and the time.
+        The ``audit`` of the act names the schedule and the time.
         """
-        name, now = line.schedule, line.at
-        row: Row = {"tenant": line.tenant, "name": name, "state": str(to), "updated_at": now, "version": Plus(1)}
-        row["actor"] = line.actor
+        name, now = audit.schedule, audit.at
+        row: Row = {"tenant": audit.tenant, "name": name, "state": str(to), "updated_at": now, "version": Plus(1)}
+        row["actor"] = audit.actor
         is_current = all_of(Compare("revision", "=", revision), Compare("state", "=", str(ScheduleState.ACTIVE)))
         move = RowWrite(table=SCHEDULES, row=row, only_if=is_current)
-        return transact(self._tables, "complete", [move], f"the end of {line.target}", line)
+        return transact(self._tables, "complete", [move], f"the end of {audit.target}", audit)
 
-    def freeze(self, freeze: Freeze, line: AuditLineRow) -> None:
-        """Put a tenant's freeze in place of the stored one, with the act's line. One that has ended stands for none."""
+    def freeze(self, freeze: Freeze, audit: AuditEntryRow) -> None:
+        """Put a tenant's freeze in place of the stored one, with the act's audit entry. One that has ended stands for none."""
         write = RowWrite(table=REVISIONS, row=freeze_row(freeze))
-        transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", line)
+        transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", audit)
 
 
 def _revision_batch(rows: Iterable[Row]) -> RevisionBatch:

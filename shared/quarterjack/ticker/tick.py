@@ -19,8 +19,8 @@ from quarterjack.fires.breakers import BreakerCheck
 from quarterjack.fires.chain import advance_chains
 from quarterjack.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
 from quarterjack.fires.gates import admitted, plan_limit
-from quarterjack.fires.lines import look_at_line
-from quarterjack.fires.marks import TickMarks
+from quarterjack.fires.hints import TickHints
+from quarterjack.fires.wait_queue import check_queue
 from quarterjack.owner.backfill.control import look_after
 from quarterjack.owner.schedules.stop import end_pause
 from quarterjack.ports.services import Clock, Services
@@ -34,7 +34,7 @@ from quarterjack.ticker.run_timers import send_waiting_run, send_waiting_runs
 from quarterjack.undertaker.incidents import notify
 from quarterjack.undertaker.success_watch import watch_success
 from quarterjack.worker.admission.refused import record, report
-from quarterjack.worker.admission.slot import look_at
+from quarterjack.worker.admission.turns import check_turns
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +103,8 @@ TIMERS: dict[EntryKind, Timer] = {
     EntryKind.WATCH: _watch,
     EntryKind.RESUME: end_pause,
     EntryKind.BACKFILL: look_after,
-    EntryKind.SLOT: look_at,
-    EntryKind.LINE: look_at_line,
+    EntryKind.TURN: check_turns,
+    EntryKind.QUEUE: check_queue,
     EntryKind.NOTICE: notify,
     EntryKind.EXPECT: watch_success,
 }
@@ -158,7 +158,7 @@ def tick(
     queue = ShardQueue(shards, spread, write_budget)
     with tracing.span("tick", trace):
         carried = tracing.header() or trace
-        pressure, breakers = BackpressureCheck(services, clock), BreakerCheck(services, clock, TickMarks(services))
+        pressure, breakers = BackpressureCheck(services, clock), BreakerCheck(services, clock, TickHints(services))
         context = FireContext(
             services=services,
             clock=clock,

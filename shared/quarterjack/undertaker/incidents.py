@@ -15,7 +15,7 @@ from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.tenants.job_grants import KIND
 from quarterjack.domain.times import MINUTE, STAMP_DIGITS
 from quarterjack.errors import NotFound, Unavailable, Unreadable
-from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FireContext, TickCounts, revision_of
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.runs.submit import SameTime, submit
@@ -93,8 +93,8 @@ def _failure_change(head: Head, revision: Revision, dead: DeadRunRow, context: F
         return change
     actor = actor_of(context)
     after = replace(change.head, actor=actor, paused_at=now, paused_by=actor)
-    line = line_of(AuditAct.PAUSE, head.owner, context, before=head, after=after, reason=after.reason)
-    return replace(change, head=after, line=line)
+    audit = audit_entry(AuditAct.PAUSE, head.owner, context, before=head, after=after, reason=after.reason)
+    return replace(change, head=after, audit=audit)
 
 
 def _last_success(head: Head, dead: DeadRunRow, services: Services, now: int) -> RunRow | None:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field, create_model
 
 from quarterjack.sdk.backfills import Backfill
-from quarterjack.sdk.history.audit import AuditLine
+from quarterjack.sdk.history.audit import AuditEntry
 from quarterjack.sdk.history.day_stats import DayStats, HourlyOutcomes
 from quarterjack.sdk.history.log_views import LogLine
 from quarterjack.sdk.history.worker_views import JobView, QueueView, Worker, WorkerRun
@@ -46,7 +46,7 @@ CHAIN = shape(ChainView)
 WORKER = shape(Worker)
 QUEUE = shape(QueueView, add={"depth": (int | None, "messages that wait or are in flight", lambda one: one.depth)})
 JOB = shape(JobView)
-AUDIT_LINE = shape(AuditLine)
+AUDIT_ENTRY = shape(AuditEntry)
 DAY_STATS = shape(DayStats)
 HOURLY = shape(HourlyOutcomes)
 TICKER = shape(TickerStatus)
@@ -147,7 +147,7 @@ SCHEDULES = page_model(
 BACKFILLS = page_model(BACKFILL.model)
 DEAD_RUNS = page_model(DEAD_RUN.model, searched_to=(str | None, Field(description=_LATER)))
 WORKERS = page_model(WORKER.model)
-AUDIT = page_model(AUDIT_LINE.model, searched_to=(str | None, Field(description=_LATER)))
+AUDIT = page_model(AUDIT_ENTRY.model, searched_to=(str | None, Field(description=_LATER)))
 
 
 def page_document(page: Page, **more: Any) -> Mapping[str, Any]:

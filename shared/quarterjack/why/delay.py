@@ -14,7 +14,7 @@ from quarterjack.domain.run import MISSED, RunRow, RunState
 from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import SECOND, STAMP_DIGITS
 from quarterjack.state.backpressure import GRACE, HoldPeriod
-from quarterjack.state.overlap import Slot, waits_in_turn
+from quarterjack.state.overlap import Turns, waits_in_turn
 from quarterjack.why.answer import Cause, Sentence, clock, count, exact, show, span
 from quarterjack.why.facts import Facts, not_known, of_revision, of_run
 from quarterjack.why.holds import broken_between, frozen_between, held_now, suspended_between
@@ -180,11 +180,11 @@ def _by_overlap(facts: Facts, run: RunRow, until: int) -> Iterator[Sentence]:
         yield of_run(run, f"{_policy(revision)}: it {run.reason}.", Cause.OVERLAP)
         yield from _turn(facts.turn, run)
         return
-    lined_up = run.lined_up_at
-    if lined_up is None:
+    enqueued = run.turn_waited_since
+    if enqueued is None:
         return
-    others = [one for one in facts.before if one.started_at is not None and lined_up < _end(one, until) <= until]
-    waited = f"It waited for its turn from {show(lined_up)} on: {_policy(revision)}"
+    others = [one for one in facts.before if one.started_at is not None and enqueued < _end(one, until) <= until]
+    waited = f"It waited for its turn from {show(enqueued)} on: {_policy(revision)}"
     yield of_run(run, f"{waited}, and {_named(others)}." if others else f"{waited}.", Cause.OVERLAP)
 
 
@@ -216,15 +216,15 @@ def _lasted(run: RunRow) -> str:
     return f"went from {clock(run.started_at or 0)} to {clock(run.ended_at)}"
 
 
-def _turn(slot: Slot | None, run: RunRow) -> Iterator[Sentence]:
+def _turn(turns: Turns | None, run: RunRow) -> Iterator[Sentence]:
     """The place of a run in the wait queue of its schedule."""
-    if slot is None:
+    if turns is None:
         return
-    ahead = [waiter for waiter in slot.waiting if waiter.holder.key < run.ref.key and not waiter.behind]
-    names = " and ".join(f"the run of {exact(int(pair.key[:STAMP_DIGITS]))}" for pair in slot.holders[:_SHOWN])
+    ahead = [waiter for waiter in turns.waiting if waiter.holder.key < run.ref.key and not waiter.behind]
+    names = " and ".join(f"the run of {exact(int(pair.key[:STAMP_DIGITS]))}" for pair in turns.holders[:_SHOWN])
     taken = f"The turn is taken by {names}" if names else "The turn is free"
     text = (
-        f"{taken}; of the {count(len(slot.waiting), 'run')} in the wait queue, {len(ahead) or 'none'} come before it."
+        f"{taken}; of the {count(len(turns.waiting), 'run')} in the wait queue, {len(ahead) or 'none'} come before it."
     )
     yield Sentence(text=text, source=f"turn of {run.ref.owner}")
 

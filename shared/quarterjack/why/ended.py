@@ -122,14 +122,14 @@ def _on_request(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """An owner asks so for one run; a later run under overlap=cancel_other, and the stop of a backfill, write the same."""
     began = "before it had started" if run.started_at is None else "after it had started"
     text = f"Its cancellation was requested {began}, and it ended at {show(run.ended_at or 0)}."
-    line = next((one for one in facts.entries if one.act is AuditAct.CANCEL and one.target == str(run.ref)), None)
-    others = list(_other_requests(facts, run)) if line is None else []
+    entry = next((one for one in facts.entries if one.act is AuditAct.CANCEL and one.target == str(run.ref)), None)
+    others = list(_other_requests(facts, run)) if entry is None else []
     if others:
         yield of_run(run, text)
         yield not_known(f"Whether cancel_run was called for it, or {' or '.join(others)}, is not recorded.")
         return
     yield of_run(run, f"{text} cancel_run was called for it.", Cause.OWNER)
-    yield not_known("Who called it is not in the evidence that was read.") if line is None else of_act(line)
+    yield not_known("Who called it is not in the evidence that was read.") if entry is None else of_act(entry)
 
 
 def _other_requests(facts: Facts, run: RunRow) -> Iterator[str]:
@@ -190,8 +190,8 @@ def skipped(facts: Facts, run: RunRow) -> Judgement:
     reason, ended = run.reason or "no reason is recorded", show(run.ended_at or 0)
     if reason == _SKIPPED:
         text = f"Its owner skipped it{by(run)} at {ended}: it was the next fire when skip_next was called."
-        lines = [of_act(one) for one in facts.entries if one.act is AuditAct.SKIP and one.target == str(run.ref)]
-        return Verdict.SKIPPED, [of_run(run, text, Cause.OWNER), *lines]
+        entries = [of_act(one) for one in facts.entries if one.act is AuditAct.SKIP and one.target == str(run.ref)]
+        return Verdict.SKIPPED, [of_run(run, text, Cause.OWNER), *entries]
     if reason.startswith(_OVERLAP):
         text = f"The overlap policy passed it over at {ended}: {reason.removeprefix(_OVERLAP)}."
         return Verdict.OVERLAPPED, [of_run(run, text, Cause.OVERLAP), *claim_delay(facts, run)]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.names import RunRef, fire_ref
 from quarterjack.domain.run import FAILED, RunRow, RunState
 from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
@@ -22,14 +22,14 @@ from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, ExpressionError, Unavailable
 from quarterjack.fires.context import find_revision
 from quarterjack.fires.plan import timetable_of
-from quarterjack.owner.audit import AuditFilter, list_lines
+from quarterjack.owner.audit import AuditFilter, list_entries
 from quarterjack.owner.backfill.records import read_backfill
 from quarterjack.owner.runs.redrive import replay_ref
 from quarterjack.owner.schedules.chain_health import ChainHealth, check_chain, entry_upto
 from quarterjack.owner.schedules.client_tokens import RACES
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.catch_up import covers
-from quarterjack.state.overlap import SLOT, Slot
+from quarterjack.state.overlap import TURNS, Turns
 from quarterjack.why.facts import Chain, Facts
 from quarterjack.why.no_run import absence_of
 from quarterjack.why.surroundings import ENTRIES, OptionalReads, Surroundings
@@ -181,12 +181,12 @@ class EvidenceReader:
         entries = optional.read("audit", lambda: self._entries(facts))
         return replace(facts, entries=entries or (), unread=optional.unread)
 
-    def _entries(self, facts: Facts) -> Sequence[AuditLineRow]:
+    def _entries(self, facts: Facts) -> Sequence[AuditEntryRow]:
         assert facts.head is not None
-        found: dict[str, AuditLineRow] = {}
+        found: dict[str, AuditEntryRow] = {}
         for since, until in times_of_entries(facts):
             wanted = AuditFilter(since=max(since - AROUND, 0), until=until + AROUND, schedule=facts.head.name)
-            page = list_lines(self._tenant, wanted, self._services, limit=ENTRIES, cursor=None)
+            page = list_entries(self._tenant, wanted, self._services, limit=ENTRIES, cursor=None)
             found |= {entry.key: entry for entry in page.items}
         return tuple(found[key] for key in sorted(found, reverse=True))
 
@@ -220,9 +220,9 @@ class EvidenceReader:
             redriven = optional.read("redriven", lambda: self._row(replay_ref(run)))
         return replace(facts, attempts=tuple(attempts or ()), turn=turn, backfill=backfill, redriven=redriven)
 
-    def _turn(self, owner: str) -> Slot | None:
-        record = self._services.records.read(owner, SLOT)
-        return None if record is None else Slot.of(record.body)
+    def _turn(self, owner: str) -> Turns | None:
+        record = self._services.records.read(owner, TURNS)
+        return None if record is None else Turns.of(record.body)
 
 
 # What an answer needs of the evidence. Pure.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.job_catalogue import JobCatalogue
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.policies import Overrides, Priority
@@ -15,10 +15,10 @@ from quarterjack.domain.schedule import Freeze, Head, Revision
 from quarterjack.domain.tenants.profile import Governance
 from quarterjack.state.backfill import StoredBackfill
 from quarterjack.state.backpressure import QueueDepth, QueueHolds
-from quarterjack.state.overlap import Slot
+from quarterjack.state.overlap import Turns
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.tenants.breaker import TenantBreakers
-from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
 from quarterjack.state.worker_record import WorkerRow
 from quarterjack.why.answer import Cause, Sentence, show
 
@@ -46,11 +46,11 @@ class HoldFacts:
 
     freeze: Freeze | None = None  # the last one, also if it is over
     entries: Sequence[
-        AuditLineRow
+        AuditEntryRow
     ] = ()  # freezes and suspensions while the run waited, if the present ones do not tell
     governance: Governance | None = None  # profile and limits, as of a few seconds ago; None: not read
     breakers: TenantBreakers | None = None  # None: the tenant has no circuit breaker, or they were not read
-    cap: tuple[ConcurrencyCap, CapSlots] | None = None  # the concurrency cap in whose wait queue the run is
+    cap: tuple[ConcurrencyCap, CapPermits] | None = None  # the concurrency cap in whose wait queue the run is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +80,9 @@ class Facts:
     gaps: Sequence[RunRow] = ()  # rows of passed-over fires that cover the instant
     before: Sequence[RunRow] = ()  # rows of the schedule due up to the instant, newest first, without ``run``
     chain: Chain | None = None  # of the revision that has the fire
-    turn: Slot | None = None  # of a schedule that bounds its runs
+    turn: Turns | None = None  # of a schedule that bounds its runs
     entries: Sequence[
-        AuditLineRow
+        AuditEntryRow
     ] = ()  # of the audit about the schedule or run, at the times that matter, newest first
     backfill: StoredBackfill | None = None  # that the run belongs to
     redriven: RunRow | None = None  # the run that repeats it by a redrive
@@ -158,7 +158,7 @@ def not_known(text: str) -> Sentence:
     return Sentence(text=text, source="not recorded")
 
 
-def of_act(entry: AuditLineRow) -> Sentence:
+def of_act(entry: AuditEntryRow) -> Sentence:
     """A sentence about an act, from its audit entry."""
     whose = "" if entry.identity is None else f", as {entry.identity}"
     reason = "" if entry.reason is None else f" The reason given: {entry.reason}"

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from quarterjack.domain.audit import AuditAct, AuditLineRow
+from quarterjack.domain.audit import AuditAct, AuditEntryRow
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Freeze
 from quarterjack.domain.tenants.profile import Governance
 from quarterjack.domain.times import MINUTE
 from quarterjack.state.tenants.breaker import ALL, breaker_of
-from quarterjack.state.tenants.slots import EVERYBODY
+from quarterjack.state.tenants.permits import EVERYBODY
 from quarterjack.why.answer import Cause, Sentence, count, show, span
 from quarterjack.why.facts import Facts
 from quarterjack.why.timeline import by
@@ -32,13 +32,13 @@ class _Period:
 
     since: int  # UTC ms
     until: int  # UTC ms
-    by: AuditLineRow | None  # the freeze; None: its line was not read
-    ended_by: AuditLineRow | None  # the thaw, or the freeze that took its place; None: it ended by itself
+    by: AuditEntryRow | None  # the freeze; None: its entry was not read
+    ended_by: AuditEntryRow | None  # the thaw, or the freeze that took its place; None: it ended by itself
 
     @property
     def source(self) -> str:
-        line = self.by or self.ended_by
-        return "audit" if line is None else f"audit entry {line.id}"
+        entry = self.by or self.ended_by
+        return "audit" if entry is None else f"audit entry {entry.id}"
 
 
 def waited(run: RunRow, now: int) -> tuple[int, int]:
@@ -56,22 +56,22 @@ def may_have_held(freeze: Freeze | None, ready: int) -> bool:
     return freeze is not None and max(freeze.created_at, freeze.until) >= ready and not covers(freeze, ready)
 
 
-def _by_entries(lines: Sequence[AuditLineRow], ready: int, until: int) -> Iterator[Sentence]:
+def _by_entries(entries: Sequence[AuditEntryRow], ready: int, until: int) -> Iterator[Sentence]:
     """The freezes between the two instants."""
-    for period in _periods(sorted(lines, key=lambda line: line.at)):
+    for period in _periods(sorted(entries, key=lambda entry: entry.at)):
         if period.since < until and period.until > ready:
             yield Sentence(text=_text(period), source=period.source, cause=Cause.FREEZE)
 
 
-def _periods(lines: Sequence[AuditLineRow]) -> Iterator[_Period]:
-    freezes = [line for line in lines if line.act in (AuditAct.FREEZE, AuditAct.THAW)]
-    for before, line, after in zip([None, *freezes], freezes, [*freezes[1:], None], strict=False):
-        if line.act is AuditAct.FREEZE:
-            end = int(line.detail["until"])
+def _periods(entries: Sequence[AuditEntryRow]) -> Iterator[_Period]:
+    freezes = [entry for entry in entries if entry.act in (AuditAct.FREEZE, AuditAct.THAW)]
+    for before, entry, after in zip([None, *freezes], freezes, [*freezes[1:], None], strict=False):
+        if entry.act is AuditAct.FREEZE:
+            end = int(entry.detail["until"])
             ended_by = after if after is not None and after.at < end else None
-            yield _Period(since=line.at, until=end if ended_by is None else ended_by.at, by=line, ended_by=ended_by)
-        if before is None and line.detail.get("since") is not None:
-            yield _Period(since=int(line.detail["since"]), until=line.at, by=None, ended_by=line)
+            yield _Period(since=entry.at, until=end if ended_by is None else ended_by.at, by=entry, ended_by=ended_by)
+        if before is None and entry.detail.get("since") is not None:
+            yield _Period(since=int(entry.detail["since"]), until=entry.at, by=None, ended_by=entry)
 
 
 def _text(period: _Period) -> str:
@@ -159,19 +159,19 @@ def may_have_been_suspended(governance: Governance | None, ready: int) -> bool:
 
 
 def suspended_between(facts: Facts, ready: int, until: int) -> Iterator[Sentence]:
-    """The suspensions between two instants (UTC ms) that are over, by the lines of the audit."""
-    lines = sorted((line for line in facts.holds.entries if line.act in _ACTS), key=lambda line: line.at)
-    begin: AuditLineRow | None = None
-    for line in lines:
-        if line.act is AuditAct.SUSPEND_TENANT:
-            begin = begin or line
+    """The suspensions between two instants (UTC ms) that are over, by the audit entries."""
+    entries = sorted((entry for entry in facts.holds.entries if entry.act in _ACTS), key=lambda entry: entry.at)
+    begin: AuditEntryRow | None = None
+    for entry in entries:
+        if entry.act is AuditAct.SUSPEND_TENANT:
+            begin = begin or entry
             continue
-        if line.at > ready and (begin is None or begin.at < until):
-            yield _period(begin, line)
+        if entry.at > ready and (begin is None or begin.at < until):
+            yield _period(begin, entry)
         begin = None
 
 
-def _period(begin: AuditLineRow | None, end: AuditLineRow) -> Sentence:
+def _period(begin: AuditEntryRow | None, end: AuditEntryRow) -> Sentence:
     since = "" if begin is None else f" by {begin.actor} from {show(begin.at)}"
     note = "" if begin is None or not begin.reason else f" ({begin.reason})"
     text = f"The tenant was suspended{since} until {show(end.at)}, when {end.actor} resumed it{note}: no run started."

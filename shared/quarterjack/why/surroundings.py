@@ -7,19 +7,19 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.run import WAITING, RunRow, RunState
 from quarterjack.domain.schedule import Freeze, freeze_key
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.backpressure import part_of, read_hold_log
 from quarterjack.fires.breakers import read_breakers
-from quarterjack.fires.lines import line_of, read_slots
-from quarterjack.owner.audit import AuditFilter, list_lines
+from quarterjack.fires.wait_queue import read_permits, wait_queue_of
+from quarterjack.owner.audit import AuditFilter, list_entries
 from quarterjack.owner.catalogue import read_catalogue
 from quarterjack.owner.workers import read_workers
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
-from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
 from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record
 from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import DeliveryFacts, Facts, HoldFacts
@@ -104,18 +104,18 @@ class Surroundings:
             raise Unavailable("the table did not answer")
         return answer.frozen.get(self._tenant)
 
-    def _entries_of_tenant(self, run: RunRow, now: int, holds: HoldFacts) -> Sequence[AuditLineRow]:
+    def _entries_of_tenant(self, run: RunRow, now: int, holds: HoldFacts) -> Sequence[AuditEntryRow]:
         """The audit entries of what may have held the run and is over; an act days before it was ready is left out."""
         ready, until = waited(run, now)
         is_possible = may_have_held(holds.freeze, ready) or may_have_been_suspended(holds.governance, ready)
         if until - ready <= LATE or not is_possible:
             return ()
         wanted = AuditFilter(since=max(ready - ACTS, 0), until=until, run=self._tenant)
-        return list_lines(self._tenant, wanted, self._services, limit=ENTRIES, cursor=None).items
+        return list_entries(self._tenant, wanted, self._services, limit=ENTRIES, cursor=None).items
 
-    def _cap(self, run: RunRow) -> tuple[ConcurrencyCap, CapSlots] | None:
-        found = line_of(run, self._services, self._clock)
-        return None if found is None else (found, read_slots(found, self._services))
+    def _cap(self, run: RunRow) -> tuple[ConcurrencyCap, CapPermits] | None:
+        found = wait_queue_of(run, self._services, self._clock)
+        return None if found is None else (found, read_permits(found, self._services))
 
 
 def was_late(facts: Facts) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quarterjack.domain.audit import AuditAct, AuditLineRow
+from quarterjack.domain.audit import AuditAct, AuditEntryRow
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import ClosedBy, Freeze, Head, Revision, ScheduleState
 from quarterjack.domain.times import DAY, MINUTE
@@ -18,8 +18,8 @@ from quarterjack.why.answer import Cause, Sentence, Verdict, show
 from quarterjack.why.facts import Facts, not_known, of_act, of_head, of_revision
 
 STOPPED = (ClosedBy.PAUSED, ClosedBy.DELETED)
-ACTS = 3 * DAY  # after the beginning of a stop, in which the audit's lines are read
-AROUND = 2 * MINUTE  # before and after an act, in which its line is looked for: clocks differ
+ACTS = 3 * DAY  # after the beginning of a stop, in which audit entries are read
+AROUND = 2 * MINUTE  # before and after an act, in which its entry is looked for: clocks differ
 _STOPPING = {AuditAct.PAUSE: Verdict.PAUSED, AuditAct.DELETE: Verdict.DELETED}
 
 
@@ -34,27 +34,27 @@ class Stop:
     doubt: str | None = None  # why the evidence does not tell a pause from a deletion
 
 
-def by(row: Revision | Head | Freeze | RunRow | AuditLineRow) -> str:
+def by(row: Revision | Head | Freeze | RunRow | AuditEntryRow) -> str:
     """`` by NAME`` of who made a revision or freeze, or did the last act on a head or run; nothing where that is not stored."""
     return f" by {row.actor}" if row.actor else ""
 
 
-def closing_act(facts: Facts, closed: Revision, *, drained: bool = False) -> AuditLineRow | None:
+def closing_entry(facts: Facts, closed: Revision, *, drained: bool = False) -> AuditEntryRow | None:
     """The pause or deletion that ended a revision; ``drained``: that drained it, whatever has ended it anew since."""
     ended = closed.active_until or 0
-    lines = [one for one in facts.entries if one.act in _STOPPING and one.before == closed.number]
+    entries = [one for one in facts.entries if one.act in _STOPPING and one.before == closed.number]
     if drained or closed.closed_by in (ClosedBy.DRAINED, ClosedBy.PAUSED):  # a deletion came later, if there was one
-        lines = [one for one in lines if one.act is AuditAct.PAUSE] or lines
-    return min(lines, key=lambda line: abs(line.at - ended), default=None)
+        entries = [one for one in entries if one.act is AuditAct.PAUSE] or entries
+    return min(entries, key=lambda entry: abs(entry.at - ended), default=None)
 
 
 def who_closed(facts: Facts, closed: Revision) -> str:
-    """`` by NAME`` of who ended a revision, where no line of the audit tells; whoever made the next one, if that came in its place."""
+    """`` by NAME`` of who ended a revision, where no audit entry tells; whoever made the next one, if that came in its place."""
     head = facts.head
     if closed.closed_by is ClosedBy.REPLACED:
         following = facts.revision(closed.number + 1)
         return "" if following is None else by(following)
-    if closing_act(facts, closed) is not None:  # told by ``on_closing``
+    if closing_entry(facts, closed) is not None:  # told by ``on_closing``
         return ""
     last = head is not None and head.revision == closed.number and head.updated_at == closed.active_until
     return by(head) if head is not None and last else ""
@@ -62,9 +62,9 @@ def who_closed(facts: Facts, closed: Revision) -> str:
 
 def on_closing(facts: Facts, closed: Revision) -> Iterator[Sentence]:
     """Who ended a revision by a pause or a deletion, by which way and why; or that this is not known."""
-    line = closing_act(facts, closed)
-    if line is not None:
-        yield of_act(line)
+    entry = closing_entry(facts, closed)
+    if entry is not None:
+        yield of_act(entry)
     elif not who_closed(facts, closed):
         yield not_known("Who did it is not in the evidence that was read.")
 
@@ -93,18 +93,18 @@ def _continues(earlier: Revision, later: Revision) -> bool:
 
 
 def _by_audit(facts: Facts, first: Revision, last: int) -> tuple[Verdict, None] | None:
-    """Whether it was a pause or a deletion, by the lines of the audit; None if they do not say."""
+    """Whether it was a pause or a deletion, by the audit entries; None if they do not say."""
     since = first.active_until or 0
-    lines = [one for one in facts.entries if one.act in _STOPPING and first.number <= (one.before or 0) <= last]
-    if facts.at > since + ACTS or not any(abs(line.at - since) < AROUND for line in lines):
+    entries = [one for one in facts.entries if one.act in _STOPPING and first.number <= (one.before or 0) <= last]
+    if facts.at > since + ACTS or not any(abs(entry.at - since) < AROUND for entry in entries):
         return None
-    done = [line for line in lines if line.at < facts.at] or [min(lines, key=_version)]
+    done = [entry for entry in entries if entry.at < facts.at] or [min(entries, key=_version)]
     return _STOPPING[max(done, key=_version).act], None
 
 
-def _version(line: AuditLineRow) -> int:
+def _version(entry: AuditEntryRow) -> int:
     """The version of the head after an act: the order of acts, whatever clocks say."""
-    return line.version or 0
+    return entry.version or 0
 
 
 def _kind(facts: Facts, revision: Revision, until: int | None) -> tuple[Verdict, str | None]:

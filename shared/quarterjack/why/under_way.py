@@ -15,7 +15,7 @@ from quarterjack.why.delay import LATE, claim_delay, start_delay
 from quarterjack.why.facts import Facts, not_known, of_revision, of_run
 from quarterjack.why.holds import freeze_ahead
 from quarterjack.why.no_run import Judgement, absence_of, clock_change
-from quarterjack.why.timeline import active_at, closing_act, who_closed
+from quarterjack.why.timeline import active_at, closing_entry, who_closed
 from quarterjack.why.workers import of_job, of_queue, of_worker
 
 VANISHED = "WorkerVanished"  # kind of the failure of an attempt whose worker was not heard of
@@ -64,9 +64,9 @@ def how_closed(facts: Facts, closed: Revision, *, drained: bool = False) -> tupl
     """What ended a revision. ``drained``: it was drained then, whatever has ended it anew since."""
     if closed.closed_by is not ClosedBy.DRAINED and not drained:
         return CLOSED[closed.closed_by or ClosedBy.REPLACED]
-    line, head = closing_act(facts, closed, drained=True), facts.head
-    if line is not None:
-        deleted = line.act is AuditAct.DELETE
+    entry, head = closing_entry(facts, closed, drained=True), facts.head
+    if entry is not None:
+        deleted = entry.act is AuditAct.DELETE
     elif head is not None and head.revision == closed.number and closed.closed_by is ClosedBy.DRAINED:
         deleted = head.state is ScheduleState.DELETED
     else:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from quarterjack.domain.run import RunState
 from quarterjack.owner.backfill.advance import move_on
 from quarterjack.undertaker.success_watch import report_success
-from quarterjack.worker.admission.overlap import release_slot
+from quarterjack.worker.admission.overlap import release_turn
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import ENDED, Outcome, ReceivedMessage
 
@@ -29,9 +29,9 @@ def after_end(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome
             log.exception("work.hook_failed", extra={"run_id": str(received.in_flight.ref), "hook": hook.__name__})
 
 
-def _release_slot(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+def _release_turn(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
     if received.is_exclusive:
-        release_slot(worker, outcome)
+        release_turn(worker, outcome)
 
 
 def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
@@ -62,14 +62,14 @@ def _count_attempt(worker: WorkerContext, received: ReceivedMessage, outcome: Ou
     worker.breakers.count(tenant, spec.job, worker.services, now, succeeded=succeeded, percent=percent)
 
 
-def _return_permit(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    """A run that had a permit of its circuit breaker and no lease, as it was over or has to wait, leaves it to the next one."""
+def _return_probe(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
+    """A run that had a probe of its circuit breaker and no lease, as it was over or has to wait, leaves it to the next one."""
     in_flight, spec = received.in_flight, received.spec
-    if in_flight.permitted and in_flight.run is None and outcome.message is not None and spec is not None:
+    if in_flight.has_probe and in_flight.run is None and outcome.message is not None and spec is not None:
         worker.breakers.give_back(outcome.message.run.tenant, spec.job)
 
 
 _COUNTED = (RunState.SUCCEEDED, RunState.RETRYING, RunState.DEAD)
 _OF_THE_CALLER = ("InvalidInput",)  # kinds of failures that say nothing of the job: the payload does not fit
 
-HOOKS: tuple[Hook, ...] = (_release_slot, _advance_backfill, _report_success, _count_attempt, _return_permit)
+HOOKS: tuple[Hook, ...] = (_release_turn, _advance_backfill, _report_success, _count_attempt, _return_probe)

@@ -1,4 +1,4 @@
-"""What a worker process knows of circuit breakers: the attempts that it counted, and the permits that it has taken.
+"""What a worker process knows of circuit breakers: the attempts that it counted, and the probes that it has taken.
 
 For tenants with a limit ``breaker_percent`` alone. A tenant's breakers are read once in BELIEVED ms. Attempts are counted from a failure
 on: they are written together, once in FLUSH ms; while a breaker is open, at once, because its probes decide what goes on.
@@ -30,8 +30,8 @@ class Passage(Enum):
     """What the circuit breakers say to a run that is about to start."""
 
     FREE = "free"  # none stands before it
-    PERMIT = "permit"  # it has a permit: see ``BreakerBook.give_back``
-    HELD = "held"  # there is no permit for it
+    PROBE = "probe"  # it has a probe: see ``BreakerBook.give_back``
+    HELD = "held"  # there is no probe for it
 
 
 @dataclass
@@ -46,7 +46,7 @@ class _Known:
     percent: int = 100
     written_at: int = -FLUSH  # UTC ms
     # By breaker and job: UTC ms until which, and how many.
-    permits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    probes: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
 
 class BreakerBook(HoldsLocks):
@@ -57,7 +57,7 @@ class BreakerBook(HoldsLocks):
         super().__init__()
 
     def _make_locks(self) -> None:
-        self._lock = threading.Lock()  # of the counts and permits; no request is made under it
+        self._lock = threading.Lock()  # of the counts and probes; no request is made under it
 
     def ask(self, tenant: str, job: str, services: Services, now: int) -> Passage:
         """Whether a run may start."""
@@ -67,17 +67,17 @@ class BreakerBook(HoldsLocks):
         if place is None:
             return Passage.FREE
         with self._lock:
-            until, left = known.permits.get(place, (0, 0))
+            until, left = known.probes.get(place, (0, 0))
             if left and now < until:
-                known.permits[place] = until, left - 1
-                return Passage.PERMIT
-        if breakers.permit(job, now)[0] is breakers:  # none is left, and that is known
+                known.probes[place] = until, left - 1
+                return Passage.PROBE
+        if breakers.probe(job, now)[0] is breakers:  # none is left, and that is known
             return Passage.HELD
         granted = 0
 
         def take(present: TenantBreakers) -> TenantBreakers:
             nonlocal granted
-            after, granted = present.permit(job, now)
+            after, granted = present.probe(job, now)
             return after
 
         try:
@@ -90,21 +90,21 @@ class BreakerBook(HoldsLocks):
         place = _place(known.breakers, job)
         if place is not None:
             with self._lock:
-                known.permits[place] = known.breakers.permits_until(job), granted - 1
-        return Passage.PERMIT
+                known.probes[place] = known.breakers.probes_until(job), granted - 1
+        return Passage.PROBE
 
     def known(self, tenant: str, services: Services, now: int) -> TenantBreakers:
         """The breakers of a tenant, as old as BELIEVED at most; none if they cannot be read."""
         return self._breakers(tenant, self._known(tenant), services, now)
 
     def give_back(self, tenant: str, job: str) -> None:
-        """Keep the permit of a run that did not start for the next one, as long as it counts."""
+        """Keep the probe of a run that did not start for the next one, as long as it counts."""
         known = self._known(tenant)
         place = _place(known.breakers, job)
         if place is not None:
             with self._lock:
-                until, left = known.permits.get(place, (0, 0))
-                known.permits[place] = until, left + 1
+                until, left = known.probes.get(place, (0, 0))
+                known.probes[place] = until, left + 1
 
     def count(self, tenant: str, job: str, services: Services, now: int, *, succeeded: bool, percent: int) -> None:
         """Count an attempt that ended."""
@@ -167,5 +167,5 @@ class BreakerBook(HoldsLocks):
 
 
 def _place(breakers: TenantBreakers, job: str) -> tuple[str, str] | None:
-    """Under which the permits of a job are kept: those of one breaker are no permits of another. None: no breaker stands before it."""
+    """Under which the probes of a job are kept: those of one breaker are no probes of another. None: no breaker stands before it."""
     return next(((name, job) for name in breakers.over(job)), None)

@@ -30,7 +30,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.worker.ahead import Instants
 from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.delivery.visibility import DeleteBuffer, Heartbeat
-from quarterjack.worker.slots import SlotPool
+from quarterjack.worker.permits import PermitPool
 from quarterjack.worker.stages import AttemptResult, EndedRun, LeasedRun, Outcome, ReceivedMessage
 
 BRIEF = 0.5  # seconds
@@ -112,9 +112,9 @@ class WorkerContext:
     abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
 
     @property
-    def slots(self) -> SlotPool:
-        """Its slots of concurrency caps, which the heartbeat renews."""
-        return self.heartbeat.slots
+    def permits(self) -> PermitPool:
+        """Its permits of concurrency caps, which the heartbeat renews."""
+        return self.heartbeat.permits
 
     def expires(self, now: int) -> int:
         """When a run that ends now leaves the ledger (UTC ms)."""

@@ -16,7 +16,7 @@ from typing import Unpack
 from quarterjack.concurrency.pools import Arguments
 from quarterjack.logs import AtOnce
 from quarterjack.worker.admission.admit import admit
-from quarterjack.worker.admission.concurrency import hold_slots, return_slots
+from quarterjack.worker.admission.concurrency import hold_permits, return_permits
 from quarterjack.worker.admission.lease import lease_runs
 from quarterjack.worker.after_end import after_end
 from quarterjack.worker.ahead import await_instant
@@ -48,8 +48,8 @@ def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
     leased = list[LeasedRun]()
     try:
         ready = _admit(worker, batch)
-        permitted = _take_permits(worker, ready)
-        leased += _lease(worker, permitted)
+        has_probe = _take_permits(worker, ready)
+        leased += _lease(worker, has_probe)
         if leased and leased[0].ahead:
             await_instant(worker, leased)
         if leased:
@@ -79,14 +79,14 @@ def _admit(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[Read
 
 def _take_permits(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[ReadyRun]:
     """The runs that have the permits of all their concurrency caps."""
-    done, permitted = list[Done](), list[ReadyRun]()
-    for each, answer in zip(ready, hold_slots(worker, ready), strict=True):
+    done, has_probe = list[Done](), list[ReadyRun]()
+    for each, answer in zip(ready, hold_permits(worker, ready), strict=True):
         if isinstance(answer, Outcome):
             done.append((each.received, answer))
         else:
-            permitted.append(answer)
+            has_probe.append(answer)
     finish(worker, done)
-    return permitted
+    return has_probe
 
 
 def _lease(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun]:
@@ -144,7 +144,7 @@ def finish(worker: WorkerContext, done: Sequence[Done]) -> None:
     if not done:
         return
     acknowledged = acknowledge(worker, done)
-    return_slots(worker, acknowledged)
+    return_permits(worker, acknowledged)
     for received, outcome in acknowledged:
         after_end(worker, received, outcome)
         received.in_flight.finish()

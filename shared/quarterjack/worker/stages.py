@@ -22,7 +22,7 @@ from quarterjack.errors import Unreadable
 from quarterjack.masking import SecretValues, of_process
 from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec
-from quarterjack.state.tenants.slots import SlotHold
+from quarterjack.state.tenants.permits import PermitHold
 from quarterjack.stores.ledger import BatchReadResult
 from quarterjack.stores.schedule_rows import RevisionKey
 from quarterjack.stores.schedules import RevisionBatch
@@ -131,9 +131,9 @@ class InFlightMessage:
     checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
     progress: float | None = None  # 0 to 1, for the next heartbeat
     stage: str | None = None  # likewise
-    permitted: bool = False  # it took a permit of a circuit breaker
-    asked: bool = False  # it asked for slots of concurrency caps
-    slots: tuple[SlotHold, ...] = ()  # that it has of them
+    has_probe: bool = False  # it took a probe of a circuit breaker
+    asked: bool = False  # it asked for permits of concurrency caps
+    permits: tuple[PermitHold, ...] = ()  # that it has of them
     uncapped: bool = False  # it starts without one, because they could not be read or written
     leased_until: int = 0  # UTC ms up to which its lease may be live; 0: it has none for sure
     leave: Callable[[], None] | None = None  # ends its stay in the crash quarantine
@@ -238,7 +238,7 @@ class LeasedRun(ReadyRun):
 
     @property
     def should_be_in_time(self) -> bool:
-        """Whether this is the run's first start, and not late on purpose: filled in, or after a wait for a slot or a breaker."""
+        """Whether this is the run's first start, and not late on purpose: filled in, or after a wait for a permit or a breaker."""
         run = self.run
         return run.attempt == 1 and run.slices == 0 and run.backfill is None and not self.message.waited
 

@@ -46,8 +46,8 @@ class CappedSeen(Seen):
         return [*found, *self._left(upto)]
 
     def _left(self, upto: int) -> list[str]:
-        """Nobody waits in a line, and nobody looks after one."""
-        entries = [e for e in self.stage.memory.entries() if isinstance(e.shard, str) or e.kind is EntryKind.LINE]
+        """Nobody waits in a wait queue, and nobody has its timer."""
+        entries = [e for e in self.stage.memory.entries() if isinstance(e.shard, str) or e.kind is EntryKind.QUEUE]
         return [f"left: {entry.key}" for entry in entries if entry.due < upto]
 
 
@@ -71,7 +71,7 @@ class Capped(History):
 
     def _hand(self, process: Process) -> WorkerContext:
         worker = super()._hand(process)
-        vars(worker.slots)["_caps"] = BatonCaps(self.stage)
+        vars(worker.permits)["_caps"] = BatonCaps(self.stage)
         return worker
 
     def __init__(self, seed: int, faults: Faults) -> None:

@@ -55,7 +55,7 @@ class ExclusiveSeen(Seen):
 
     def _left(self, upto: int) -> list[str]:
         """Who looks after nobody goes."""
-        return [f"left: {e.key}" for e in self.stage.memory.entries() if e.kind is EntryKind.SLOT and e.due < upto]
+        return [f"left: {e.key}" for e in self.stage.memory.entries() if e.kind is EntryKind.TURN and e.due < upto]
 
 
 class Exclusive(History):

@@ -5,7 +5,7 @@
     flood    submits in bursts, far beyond its rate, and more than may wait; some payloads are large, until it may keep no more
     moved    is suspended and resumed, and its limits come, change and go at any moment
 
-Workers are processes that live long, with slots of the real ``LaneSlots``, over a queue of two stripes with lanes. Their threads share
+Workers are processes that live long, with slots of the real ``LaneShares``, over a queue of two stripes with lanes. Their threads share
 what the process knows of caps and breakers. A historian without faults keeps the book of open runs, some seconds behind.
 Judged by ``checker``, and of limits by ``limits_oracle``.
 """
@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from quarterjack import Context, Scheduler, Tenants
-from quarterjack.daemon.lane_slots import LaneSlots
+from quarterjack.daemon.lane_shares import LaneShares
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import BATCH
 from quarterjack.domain.run import RunState
@@ -114,7 +114,7 @@ class Host:
 
     process: Process
     worker: WorkerContext
-    slots: LaneSlots
+    shares: LaneShares
     retires: int  # UTC ms: it takes no messages from then on
     beaten: int  # UTC ms
     polling: set[tuple[Priority, int]] = field(default_factory=set)  # lanes and stripes of its threads' requests
@@ -292,10 +292,10 @@ class Governed(Rich):
             awake.append(self._new_host())
         for host in awake:
             for stripe in stage.memory.stripes.keys() - waiting:  # a poll that brings nothing is not played
-                host.slots.polled(stripe.priority, stripe.number, full=False)
+                host.shares.polled(stripe.priority, stripe.number, full=False)
             for stripe in waiting:
                 place = stripe.priority, stripe.number
-                if place not in host.polling and host.slots.free and self.dice.random() < _POLL:
+                if place not in host.polling and host.shares.free and self.dice.random() < _POLL:
                     host.polling.add(place)
                     stage.start(host.process, partial(self._poll, host, *place))
 
@@ -304,7 +304,7 @@ class Governed(Rich):
         host = Host(
             process=process,
             worker=self._hand(process),
-            slots=LaneSlots(self.size),
+            shares=LaneShares(self.size),
             retires=self.stage.now + self.dice.choice([3, 10, 40, 400]) * MINUTE,
             beaten=self.stage.now,
         )
@@ -315,20 +315,20 @@ class Governed(Rich):
 
     def _poll(self, host: Host, lane: Priority, stripe: int) -> None:
         """As ``WorkerProcess._poll_once``, with the messages of one request worked off in this thread."""
-        taken, queue = host.slots.take_free(lane, BATCH), host.worker.services.work
+        taken, queue = host.shares.take_free(lane, BATCH), host.worker.services.work
         found: Sequence[Any] = ()
         try:
             if taken:
                 found = queue.receive(most=taken, wait=0, visibility=HIDDEN, stripe=stripe, lane=lane)
-                host.slots.polled(lane, stripe, full=len(found) == taken)
+                host.shares.polled(lane, stripe, full=len(found) == taken)
         finally:
             host.polling.discard((lane, stripe))
-            host.slots.release(lane, taken - len(found))
+            host.shares.release(lane, taken - len(found))
         self._see_passed(lane, len(found))
         if lane is Priority.LOW:
             since = host.process.clock() - queue.low_age
             found = [replace(each, aged=0 < each.sent_at <= since) for each in found]
-            host.slots.move(lane, Priority.NORMAL, sum(each.aged for each in found))
+            host.shares.move(lane, Priority.NORMAL, sum(each.aged for each in found))
         worker = replace(host.worker, quarantine=CrashQuarantine(), instants=Instants())
         received = receive(worker, found)
         together = self.dice.random() < self.together
@@ -336,8 +336,8 @@ class Governed(Rich):
             run_batch(worker, batch)
 
     def _report(self, host: Host, done: Sequence[Done]) -> None:
-        for lane, slots in Counter(received.delivery.slot for received, _ in done).items():
-            host.slots.release(lane, slots)
+        for lane, slots in Counter(received.delivery.share for received, _ in done).items():
+            host.shares.release(lane, slots)
         for _, outcome in done:
             if outcome.why and outcome.message is not None:
                 self.oracle.waits(outcome.message.run, outcome.why)
@@ -356,7 +356,7 @@ class Governed(Rich):
             process, now = host.process, self.stage.now
             if now >= host.beaten + HEARTBEAT and process.wakes <= now and not process.dead:
                 host.beaten = now
-                caps = vars(host.worker.slots)["_caps"].values()
+                caps = vars(host.worker.permits)["_caps"].values()
                 if vars(host.worker.heartbeat)["_messages"] or any(
                     each.until + SKEW >= process.clock() for each in caps
                 ):

@@ -202,7 +202,7 @@ def _worked(cast: Cast) -> None:
     cast.bury()
 
 
-def _lined_up(cast: Cast) -> None:
+def _waits_for_turn(cast: Cast) -> None:
     first = cast.owner.trigger("z-line", idempotency_key="z-first")
     cast.hang_in(first)
     second = cast.owner.trigger("z-line", idempotency_key="z-second")
@@ -267,7 +267,7 @@ SCENES: tuple[tuple[int, Callable[[Cast], None]], ...] = (
     (9, _submitted),
     (14, _held_gap),
     (16, _changed),
-    (20, _lined_up),
+    (20, _waits_for_turn),
     (24, _acts),
     (26, _failing),
     (70, _again),

@@ -27,7 +27,7 @@ from weakref import WeakSet
 
 from quarterjack.domain.times import DAY
 from quarterjack.errors import QuarterjackError, Unavailable
-from quarterjack.fires import acts
+from quarterjack.fires import audit_entry
 from quarterjack.ports.services import Services
 from quarterjack.state.backpressure import Limits
 from quarterjack.testing import Crash, Detail, Hook, Memory
@@ -216,8 +216,8 @@ class Drawn:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """While the block runs, in all threads."""
-        before = uuid.uuid4, secrets.token_hex, random.randrange, acts._turns
-        uuid.uuid4, secrets.token_hex, random.randrange, acts._turns = (
+        before = uuid.uuid4, secrets.token_hex, random.randrange, audit_entry._turns
+        uuid.uuid4, secrets.token_hex, random.randrange, audit_entry._turns = (
             self._uuid,
             self._token_hex,
             self._dice.randrange,
@@ -226,7 +226,7 @@ class Drawn:
         try:
             yield
         finally:
-            uuid.uuid4, secrets.token_hex, random.randrange, acts._turns = before
+            uuid.uuid4, secrets.token_hex, random.randrange, audit_entry._turns = before
 
     def _uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self._dice.getrandbits(128), version=4)

@@ -43,7 +43,7 @@ _AFTER: dict[str, Verdict] = {
     "terminate": Verdict.CANCELLED,
     "shadow": Verdict.SHADOWED,
 }
-_ASIDE = ("inter", "recount", "request_cancel", "renew", "line_up")  # they leave the state
+_ASIDE = ("inter", "recount", "request_cancel", "renew", "wait_for_turn")  # they leave the state
 _STOPS = {ClosedBy.PAUSED: Verdict.PAUSED, ClosedBy.DELETED: Verdict.DELETED}
 _ENDS = {**_STOPS, ClosedBy.REPLACED: Verdict.CHANGED}
 _EARLIER = 5  # revisions that are asked whether they had a fire
@@ -261,11 +261,11 @@ def unfounded(answer: Answer, events: list[Event], skew: int) -> Iterable[str]:
         yield "no worker gave it back"
     if (
         Cause.OVERLAP in answer.causes
-        and not {"line_up", "pass_over", "terminate"} & verbs
+        and not {"wait_for_turn", "pass_over", "terminate"} & verbs
         and run.state is not RunState.SUCCEEDED
     ):
         yield "no other run was in its way"
-    waited = any(event.verb == "line_up" for event in events if event.call > claims[0].call)
+    waited = any(event.verb == "wait_for_turn" for event in events if event.call > claims[0].call)
     if (
         waited
         and began

@@ -11,8 +11,8 @@ from quarterjack import Tenants
 from quarterjack.concurrency.pools import Arguments
 from quarterjack.domain.run import EntryKind, RunRow, RunState
 from quarterjack.domain.times import SECOND
-from quarterjack.fires.lines import read_slots
-from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap
+from quarterjack.fires.wait_queue import read_permits
+from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
 from quarterjack.testing import Hook
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.partition import partition_batch
@@ -92,15 +92,15 @@ class Capped(World):
     def run_of(self, run_id: str) -> RunRow:
         return next(run for run in self.memory.runs(None) if str(run.ref) == run_id)
 
-    def slots(self, cap: ConcurrencyCap = ACME) -> CapSlots:
-        return read_slots(cap, self.services).current(self.clock())
+    def permits(self, cap: ConcurrencyCap = ACME) -> CapPermits:
+        return read_permits(cap, self.services).current(self.clock())
 
     def waiting(self) -> int:
-        """Entries in lines."""
+        """Entries in wait queues."""
         return sum(isinstance(entry.shard, str) for entry in self.memory.entries())
 
     def timers(self) -> int:
-        return len(self.entries(EntryKind.LINE))
+        return len(self.entries(EntryKind.QUEUE))
 
     def beat(self, *workers: WorkerContext, seconds: int = 20) -> None:
         self.wait(seconds)

@@ -21,11 +21,11 @@ from quarterjack.domain.tenants.erasure import Erasure
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
 from quarterjack.eraser.erase import begin, go_on
 from quarterjack.fires.context import FireContext
-from quarterjack.fires.lines import change_cap, line_up, look_after_line
+from quarterjack.fires.wait_queue import change_cap, enqueue, put_queue_timer
 from quarterjack.historian.archive import compact_archive
 from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.ports.services import Services
-from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap, SharedSlots
+from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap, SharedPermits
 from quarterjack.state.worker_record import (
     KEY,
     RunAtHand,
@@ -112,9 +112,9 @@ class ErasingScene:
         scheduler.thaw()
         waiting = next(run for run in self.memory.runs() if run.ref.tenant == tenant)
         cap = ConcurrencyCap(tenant=tenant, job="note", most=1)
-        line_up(cap, [(Message(run=waiting.ref, revision=0, not_before=0), "m")], self.services, self.clock)
-        look_after_line(cap, self.services, self.clock() + 300 * DAY, self.clock())
-        change_cap(cap, lambda slots: replace(slots, held={"w": (1, self.clock())}), self.services, self.clock)
+        enqueue(cap, [(Message(run=waiting.ref, revision=0, not_before=0), "m")], self.services, self.clock)
+        put_queue_timer(cap, self.services, self.clock() + 300 * DAY, self.clock())
+        change_cap(cap, lambda permits: replace(permits, held={"w": (1, self.clock())}), self.services, self.clock)
         scheduler.backfill("s", self.clock.now() - timedelta(hours=1), self.clock.now(), dry_run=False)
 
     def _furnish_installation(self) -> None:
@@ -128,8 +128,8 @@ class ErasingScene:
             aside = {"run": str(run.ref), "sequence": "1", "consumer": "pages", "error": "x", "at": self.clock()}
             bodies["~quarterjack/~historian", f"~aside~{number}~pages"] = aside
         bodies["~quarterjack/~audit", "~progress"] = {"step": 1, "after": f"{ERASED}/s", "removing": ""}
-        slots = CapSlots(held={"w~1": (1, self.clock())}, sent={str(run.ref): self.clock() for run in runs})
-        bodies["~quarterjack/~slots", "~note"] = SharedSlots({"note": slots}).body()
+        permits = CapPermits(held={"w~1": (1, self.clock())}, sent={str(run.ref): self.clock() for run in runs})
+        bodies["~quarterjack/~permits", "~note"] = SharedPermits({"note": permits}).body()
         for (owner, key), body in bodies.items():
             assert self.services.records.write(Record(owner=owner, key=key, version=1, body=body))
 

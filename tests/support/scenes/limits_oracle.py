@@ -1,9 +1,9 @@
 """What must hold of tenants' limits in a history, decided from requests and rows: caps, rates, breakers, and whom no limit concerns.
 
-    caps        live leases that have a slot of a cap are never more than it lets, by any profile since its worker received the messages
+    caps        live leases that have a permit of a cap are never more than it lets, by any profile since its worker received the messages
     rates       accepted acts between any two instants are at most the burst, what the rate adds, and the tokens of one second
     quotas      accepted runs that have not ended, and bytes in the bucket, are no more than any profile since lets
-    breakers    what starts under an open breaker has a permit, and permits are no more than its record has given
+    breakers    what starts under an open breaker has a probe, and probes are no more than its record has given
     free        nothing of a tenant without limits waits for one, and no record of its limits is read or written
 
 It knows which profile was in force when, and in which thread a worker asked; it does not know how the flow decides.
@@ -29,12 +29,12 @@ from quarterjack.owner.limits import take_place
 from quarterjack.ports.services import Services
 from quarterjack.state.lease import SKEW
 from quarterjack.state.tenants.breaker import Breaker, TenantBreakers
-from quarterjack.state.tenants.marks import MARKS, tenant_of_mark
-from quarterjack.state.tenants.slots import ALL, EVERYBODY, SLOTS, ConcurrencyCap, SlotRequest, parse_slots
+from quarterjack.state.tenants.hints import HINTS, tenant_of_hint
+from quarterjack.state.tenants.permits import ALL, EVERYBODY, PERMITS, ConcurrencyCap, PermitRequest, parse_permits
 from quarterjack.stores.tenants.profiles import BELIEVED
 from quarterjack.testing import Detail
 from quarterjack.worker.breakers import BreakerBook, Passage, _Known
-from quarterjack.worker.slots import CapHolding, SlotPool
+from quarterjack.worker.permits import CapHolding, PermitPool
 
 from tests.support.histories.simulator import BatonLock, Process, Stage
 from tests.support.scenes.lease_oracle import Lease
@@ -45,7 +45,9 @@ _KEPT = 20 * SECOND  # for which nobody forgets a place that was taken
 _COUNTS = 4  # after which places must be there again
 _UNLUCKY = 0.01  # of starts: a queue here gives any visible message, so that a few are passed over and over
 _WINDOW = 5 * MINUTE  # in which acts are counted
-_WAITS = frozenset({"concurrency", "slots_unread", "line_unwritten", "slots_lapsed", "breaker", "tenant_suspended"})
+_WAITS = frozenset(
+    {"concurrency", "permits_unread", "queue_unwritten", "permits_lapsed", "breaker", "tenant_suspended"}
+)
 
 
 class BatonCaps(dict[str, CapHolding]):
@@ -61,15 +63,15 @@ class BatonCaps(dict[str, CapHolding]):
         return super().setdefault(key, holding)
 
 
-class WatchedPool(SlotPool):
-    """The slots of a process, as its worker asks for them."""
+class WatchedPool(PermitPool):
+    """The permits of a process, as its worker asks for them."""
 
     def __init__(self, oracle: LimitsOracle) -> None:
         super().__init__()
         self._oracle = oracle
         self._caps = BatonCaps(oracle.stage)
 
-    def take(self, wanted: Sequence[SlotRequest], *rest: Any) -> tuple[dict[str, ConcurrencyCap], str]:
+    def take(self, wanted: Sequence[PermitRequest], *rest: Any) -> tuple[dict[str, ConcurrencyCap], str]:
         thread = self._oracle.thread()
         try:
             refused, process = super().take(wanted, *rest)
@@ -80,7 +82,7 @@ class WatchedPool(SlotPool):
             raise
         for each in wanted:
             if each.run not in refused:
-                thread.slots[each.run] |= {cap.id: cap for cap in each.caps}
+                thread.permits[each.run] |= {cap.id: cap for cap in each.caps}
         return refused, process
 
 
@@ -108,14 +110,14 @@ class _Thread:
     """What a thread of a worker has asked since it received messages."""
 
     since: int  # UTC ms
-    slots: dict[str, dict[str, ConcurrencyCap]] = field(default_factory=lambda: defaultdict(dict))  # by run and cap
-    uncapped: set[tuple[str, str]] = field(default_factory=set)  # runs and caps whose slots could not be read
+    permits: dict[str, dict[str, ConcurrencyCap]] = field(default_factory=lambda: defaultdict(dict))  # by run and cap
+    uncapped: set[tuple[str, str]] = field(default_factory=set)  # runs and caps whose permits could not be read
     passages: dict[tuple[str, str], list[tuple[Passage, int]]] = field(default_factory=lambda: defaultdict(list))
 
 
 @dataclass
 class _Live:
-    """A lease with slots."""
+    """A lease with permits."""
 
     ref: RunRef
     fence: int
@@ -129,7 +131,7 @@ class _Open:
 
     since: int  # UTC ms
     call: int  # by whose number it was opened
-    granted: int = 0  # permits, by its record
+    granted: int = 0  # probes, by its record
     used: int = 0  # by leases
 
 
@@ -153,7 +155,7 @@ class LimitsOracle:
         self._bytes: dict[str, int] = Counter()  # likewise, of payloads in the bucket
         self._accepted: dict[tuple[str, RateWord], list[tuple[int, int]]] = defaultdict(list)  # UTC ms: asked, returned
         self._free = frozenset(free)
-        self._not_theirs = {f"{tenant}/{word}" for tenant in free for word in ("~slots", "~breakers", "~limits")}
+        self._not_theirs = {f"{tenant}/{word}" for tenant in free for word in ("~permits", "~breakers", "~limits")}
         self.late: list[tuple[int, RunRef]] = []  # ms from due to the first start, of tenants without limits
         stage.unanswered = self._fails
 
@@ -161,7 +163,7 @@ class LimitsOracle:
 
     def watch(self, process: Process, worker: Any) -> None:
         """Look at what a worker process asks; before it begins."""
-        vars(worker.heartbeat)["slots"] = WatchedPool(self)
+        vars(worker.heartbeat)["permits"] = WatchedPool(self)
         vars(worker)["breakers"] = WatchedBook(self, process)
 
     def thread(self) -> _Thread:
@@ -194,8 +196,8 @@ class LimitsOracle:
                 self.late.append((self.stage.now - row["due"], lease.ref))
             return
         thread = self.thread()
-        self._look_at_slots(thread, lease, tenant, job)
-        self._look_at_permit(process, thread, lease, tenant, job)
+        self._check_permits(thread, lease, tenant, job)
+        self._check_probe(process, thread, lease, tenant, job)
 
     def waits(self, ref: RunRef, why: str) -> None:
         """A message was sent back, or away."""
@@ -239,8 +241,8 @@ class LimitsOracle:
         if detail.place == "runs":
             for ref in detail.items:
                 if isinstance(ref, RunRef):
-                    # A breaker's mark is written with it: without one no permit is taken.
-                    owner = schedule_owner(tenant_of_mark(ref.key), BREAKERS) if ref.owner == MARKS else ref.owner
+                    # A breaker's hint is written with it: without one no probe is taken.
+                    owner = schedule_owner(tenant_of_hint(ref.key), BREAKERS) if ref.owner == HINTS else ref.owner
                     self._unanswered[process.name, owner] = self.stage.now, self.stage.calls
 
     def profiles_changed(self) -> None:
@@ -265,15 +267,15 @@ class LimitsOracle:
     def _let(self, cap: ConcurrencyCap, limits: TenantLimits) -> int | None:
         return limits.concurrent_runs if cap.job == ALL else limits.job_caps.get(cap.job)
 
-    def _look_at_slots(self, thread: _Thread, lease: Lease, tenant: str, job: str) -> None:
+    def _check_permits(self, thread: _Thread, lease: Lease, tenant: str, job: str) -> None:
         run, since = str(lease.ref), thread.since - BELIEVED
-        slots = dict(thread.slots.get(run, {}))
+        permits = dict(thread.permits.get(run, {}))
         for cap in _possible(tenant, job):
-            asked = cap.id in slots or (run, cap.id) in thread.uncapped
+            asked = cap.id in permits or (run, cap.id) in thread.uncapped
             if not asked and None not in [self._let(cap, one) for one in self._in_force(_holder(cap), since)]:
-                self.found.append(f"no slot: {run} of {cap.id}")
-        slots = {name: cap for name, cap in slots.items() if (run, name) not in thread.uncapped}
-        self._live[lease.ref] = _Live(lease.ref, lease.fence, slots, since)
+                self.found.append(f"no permit: {run} of {cap.id}")
+        permits = {name: cap for name, cap in permits.items() if (run, name) not in thread.uncapped}
+        self._live[lease.ref] = _Live(lease.ref, lease.fence, permits, since)
         self._count(self._live[lease.ref])
 
     def _count(self, new: _Live | None) -> None:
@@ -301,7 +303,7 @@ class LimitsOracle:
     # Breakers.
 
     def _look_at_record(self, process: Process, ref: RunRef, verb: str) -> None:
-        if ref.owner in self._not_theirs or (ref.owner == MARKS and tenant_of_mark(ref.key) in self._free):
+        if ref.owner in self._not_theirs or (ref.owner == HINTS and tenant_of_hint(ref.key) in self._free):
             self.found.append(f"not free: {verb} of {ref} by {process.name}")
         tenant, _, word = ref.owner.partition("/")
         if word == "~breakers" and verb == "write_record":
@@ -318,14 +320,14 @@ class LimitsOracle:
                 self._open[tenant, name] = _Open(self.stage.now, self.stage.calls)
                 self.stage.count("opened")
             else:
-                self._look_at_permits(tenant, name, old, new)
+                self._check_breaker(tenant, name, old, new)
 
-    def _look_at_permits(self, tenant: str, name: str, old: Breaker, new: Breaker) -> None:
+    def _check_breaker(self, tenant: str, name: str, old: Breaker, new: Breaker) -> None:
         is_next = new.since != old.since
         self._open[tenant, name].granted += new.taken - (0 if is_next else old.taken)
         wrong = new.taken > new.rate or new.rate > old.rate * (2 if is_next else 1)
         if wrong or (is_next and new.since - old.since < MINUTE):
-            self.found.append(f"permits: {name} of {tenant} has {new} after {old}")
+            self.found.append(f"probes: {name} of {tenant} has {new} after {old}")
 
     def learned(self, process: Process, tenant: str) -> None:
         """A worker process knows now what the last call told."""
@@ -348,16 +350,16 @@ class LimitsOracle:
     def _over(self, tenant: str, job: str) -> list[_Open]:
         return [self._open[tenant, name] for name in (job, "*") if (tenant, name) in self._open][:1]
 
-    def _look_at_permit(self, process: Process, thread: _Thread, lease: Lease, tenant: str, job: str) -> None:
+    def _check_probe(self, process: Process, thread: _Thread, lease: Lease, tenant: str, job: str) -> None:
         passages = thread.passages[tenant, job]
         if not passages:
             limits = self._in_force(tenant, thread.since - BELIEVED)
             if all(one.breaker_percent is not None for one in limits):
                 self.found.append(f"asked no breaker: {lease.ref} of {job}")
             return
-        passage, at = next((one for one in passages if one[0] is Passage.PERMIT), passages[0])
+        passage, at = next((one for one in passages if one[0] is Passage.PROBE), passages[0])
         passages.remove((passage, at))
-        for one in self._over(tenant, job) if passage is Passage.PERMIT else ():
+        for one in self._over(tenant, job) if passage is Passage.PROBE else ():
             if one.since <= at:
                 one.used += 1
                 self.stage.count("probes")
@@ -403,24 +405,24 @@ class LimitsOracle:
         """Nobody waits in a line, nobody looks after one, and no timer is overdue."""
         for entry in self.stage.memory.entries():
             is_over = entry.due < self.stage.now - 2 * MINUTE and entry.kind is not EntryKind.CHAIN
-            if isinstance(entry.shard, str) or entry.kind is EntryKind.LINE or is_over:
+            if isinstance(entry.shard, str) or entry.kind is EntryKind.QUEUE or is_over:
                 yield f"left: {entry.shard} {entry.key}"
 
     def _leaked(self) -> Iterator[str]:
-        """Every slot and every token is there again, and an open breaker gives a probe to who asks."""
+        """Every permit and every token is there again, and an open breaker gives a probe to who asks."""
         for tenant in (*self._profiles, EVERYBODY):
-            for record in self._outside.records.listed(schedule_owner(tenant, SLOTS), "~"):
-                for job, slots in parse_slots(record.body).current(self.stage.now).caps.items():
-                    yield f"leaked: slots {slots} of {job} of {record.owner}#{record.key}"
+            for record in self._outside.records.listed(schedule_owner(tenant, PERMITS), "~"):
+                for job, permits in parse_permits(record.body).current(self.stage.now).caps.items():
+                    yield f"leaked: permits {permits} of {job} of {record.owner}#{record.key}"
             yield from self._leaked_tokens(tenant)
             yield from self._leaked_places(tenant)
             breakers, _ = read_breakers(tenant, self._outside)
             for name in breakers.open:
-                if not breakers.jobs[name].permit(self.stage.now + MINUTE)[1]:
-                    yield f"leaked: the permits of {name} of {tenant}, {breakers.jobs[name]}"
+                if not breakers.jobs[name].probe(self.stage.now + MINUTE)[1]:
+                    yield f"leaked: the probes of {name} of {tenant}, {breakers.jobs[name]}"
 
     def _leaked_places(self, tenant: str) -> Iterator[str]:
-        """Some counts after the last run has ended there are places again: those that a process took and lost come back with the marks."""
+        """Some counts after the last run has ended there are places again: those that a process took and lost come back with the hints."""
         now, refused = self.stage.now, None
         for _ in range(_COUNTS):
             refused = take_place(tenant, self._outside, now, has_history=True)

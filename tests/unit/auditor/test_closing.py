@@ -13,12 +13,12 @@ from quarterjack.auditor.log_verification import AuditVerdict
 from quarterjack.domain.audit import AuditAct, anchor_key, root_of
 from quarterjack.domain.times import DAY, HOUR, MINUTE
 from quarterjack.errors import InvalidInput, Unavailable
-from quarterjack.stores.audit import close_of, close_row, line_row
+from quarterjack.stores.audit import audit_row, close_of, close_row
 from quarterjack.stores.tables import AUDIT, RowWrite
 from quarterjack.testing import Crash, Detail, Hook
 from quarterjack.testing.memory.latency import READS
 
-from tests.support.builders import a_line
+from tests.support.builders import an_audit_entry
 from tests.support.scenes.world import START, Faults, World, crash, fails
 
 DAILY = "0 0 * * *"
@@ -26,7 +26,7 @@ FIRST = START.date()  # the day on which a story begins, at noon
 
 
 class Story:
-    """Three days with lines of two tenants."""
+    """Three days with entries of two tenants."""
 
     def __init__(self) -> None:
         self.world = World()
@@ -53,7 +53,7 @@ class Story:
     def rows(self, partition: str) -> list[dict[str, Any]]:
         return [row for row in self.world.memory.audit_rows() if row["partition"] == partition]
 
-    def lines(self, day: int = 0) -> list[dict[str, Any]]:
+    def entries(self, day: int = 0) -> list[dict[str, Any]]:
         return self.rows(f"acme#{FIRST + timedelta(days=day)}")
 
     def put(self, row: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ def test_days_close_an_hour_after_their_end_and_once() -> None:
     assert story.close() == 1  # of acme's third day
     assert story.close() == 0
     closes = story.rows("acme#~close")
-    assert [(row["number"], row["lines"]) for row in closes] == [(1, 1), (2, 2), (3, 2)]
+    assert [(row["number"], row["entries"]) for row in closes] == [(1, 1), (2, 2), (3, 2)]
     assert [row["previous"] for row in closes] == ["", *(row["digest"] for row in closes[:-1])]
     assert kinds(story.verify()) == []
 
@@ -94,7 +94,7 @@ def test_a_whole_audit_verifies() -> None:
     story.pass_time(26)
     story.close()
     found = story.verify()
-    assert (found.lines, found.days, found.closes, found.anchored, found.erased) == (6, 4, 4, 4, 0)
+    assert (found.entries, found.days, found.closes, found.anchored, found.erased) == (6, 4, 4, 4, 0)
     assert found.problems == []
     assert story.other.verify_audit().problems == []
 
@@ -120,7 +120,7 @@ def test_a_day_that_is_closed_while_it_is_verified_is_no_finding(read: int) -> N
     hook = Meanwhile()
     verdict = type(story.owner)("acme", services=story.world.process(hook), clock=story.world.clock).verify_audit()
     assert hook.reads > 10, "more reads than the test tries"
-    assert (verdict.lines, kinds(verdict)) == (6, [])
+    assert (verdict.entries, kinds(verdict)) == (6, [])
     assert kinds(story.verify()) == []
 
 
@@ -137,7 +137,7 @@ def test_no_line_comes_into_a_closed_day() -> None:
     story.owner.update_schedule("s", description="the right time")
 
 
-@pytest.mark.parametrize("verb", ["shut", "lines", "close_day"])
+@pytest.mark.parametrize("verb", ["shut", "entries", "close_day"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_line_that_comes_while_its_day_is_closed_is_in_the_close_or_refused(verb: str, moment: str) -> None:
     story = Story()
@@ -160,7 +160,7 @@ def test_a_line_that_comes_while_its_day_is_closed_is_in_the_close_or_refused(ve
 
 
 def test_an_auditor_that_dies_anywhere_is_followed_by_another() -> None:
-    for verb in ("tenants", "closes", "shut", "lines", "close_day"):
+    for verb in ("tenants", "closes", "shut", "entries", "close_day"):
         for moment in ("before", "after"):
             story = Story()
             story.pass_time(2)
@@ -203,32 +203,32 @@ def test_after_an_outage_of_the_auditor_all_days_are_closed_late() -> None:
 
 
 def changed(story: Story) -> None:
-    story.put(story.lines(1)[0] | {"actor": "app:mallory"})
+    story.put(story.entries(1)[0] | {"actor": "app:mallory"})
 
 
 def changed_with_its_digest(story: Story) -> None:
-    (line, *_) = story.world.memory.audit_lines()
-    story.put(line_row(a_line("acme/s", at=line.at, id=line.id)))
+    (entry, *_) = story.world.memory.audit_entries()
+    story.put(audit_row(an_audit_entry("acme/s", at=entry.at, id=entry.id)))
 
 
 def removed(story: Story) -> None:
-    story.delete(story.lines(1)[0])
+    story.delete(story.entries(1)[0])
 
 
 def all_removed(story: Story) -> None:
-    for row in story.lines(1):
+    for row in story.entries(1):
         story.delete(row)
 
 
 def added(story: Story) -> None:
-    line = story.world.memory.audit_lines()[0]
-    story.put(line_row(a_line("acme/s", at=line.at + MINUTE, act=AuditAct.DELETE)))
+    entry = story.world.memory.audit_entries()[0]
+    story.put(audit_row(an_audit_entry("acme/s", at=entry.at + MINUTE, act=AuditAct.DELETE)))
 
 
 def swapped(story: Story) -> None:
     removed(story)
-    line = story.world.memory.audit_lines()[0]
-    story.put(line_row(a_line("acme/s", at=line.at + DAY, act=AuditAct.DELETE)))
+    entry = story.world.memory.audit_entries()[0]
+    story.put(audit_row(an_audit_entry("acme/s", at=entry.at + DAY, act=AuditAct.DELETE)))
 
 
 def close_removed(story: Story) -> None:
@@ -240,15 +240,15 @@ def last_close_removed(story: Story) -> None:
 
 
 def close_changed(story: Story) -> None:
-    story.put(story.rows("acme#~close")[0] | {"lines": 7})
+    story.put(story.rows("acme#~close")[0] | {"entries": 7})
 
 
 def close_replaced(story: Story) -> None:
-    """With lines and digests that fit: only the close after it, or the bucket, shows it."""
+    """With entries and digests that fit: only the close after it, or the bucket, shows it."""
     removed(story)
     close = close_of(story.rows("acme#~close")[1])
-    digests = [row["digest"] for row in story.lines(1)]
-    story.put(close_row(replace(close, lines=len(digests), root=root_of(digests))))
+    digests = [row["digest"] for row in story.entries(1)]
+    story.put(close_row(replace(close, entries=len(digests), root=root_of(digests))))
 
 
 def gate_damaged(story: Story) -> None:
@@ -266,11 +266,11 @@ def close_damaged(story: Story) -> None:
 
 
 def close_of_text(story: Story) -> None:
-    story.put(story.rows("acme#~close")[0] | {"lines": "many"})
+    story.put(story.rows("acme#~close")[0] | {"entries": "many"})
 
 
 def line_damaged(story: Story) -> None:
-    story.put(story.lines(1)[0] | {"actor": b"\x00"})
+    story.put(story.entries(1)[0] | {"actor": b"\x00"})
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_beside_a_damaged_gate_and_close_the_rest_is_verified() -> None:
     gate_damaged(story)
     close_damaged(story)
     changed(story)
-    removed_of_day_2 = story.lines(2)[0]
+    removed_of_day_2 = story.entries(2)[0]
     story.delete(removed_of_day_2)
     assert set(kinds(story.verify())) >= {("gate", day(0)), ("chain", None), ("changed", day(1)), ("removed", day(2))}
 
@@ -319,7 +319,7 @@ def test_a_changed_line_of_an_open_day_is_found_by_its_digest() -> None:
     story = Story()
     story.pass_time(0.5)
     story.close()
-    story.put(story.lines(2)[0] | {"reason": "another"})
+    story.put(story.entries(2)[0] | {"reason": "another"})
     assert kinds(story.verify()) == [("changed", day(2))]
 
 
@@ -334,11 +334,11 @@ def test_the_newest_close_that_was_replaced_is_found_by_its_object_in_the_bucket
 
 
 def forge_newest_close(story: Story) -> bytes:
-    """All lines of a day are removed, and its close says that there never were any; returns the anchor of that close."""
-    for line in story.lines(2):
-        story.delete(line)
+    """All entries of a day are removed, and its close says that there never were any; returns the anchor of that close."""
+    for entry in story.entries(2):
+        story.delete(entry)
     row = story.rows("acme#~close")[-1]
-    forged = replace(close_of(row), lines=0, root=root_of([]))
+    forged = replace(close_of(row), entries=0, root=root_of([]))
     story.put(close_row(forged))
     return anchor_of(forged)
 
@@ -368,10 +368,10 @@ def test_an_anchor_that_was_only_removed_is_found() -> None:
 
 
 def remove_newest_day(story: Story) -> None:
-    """Lines, close, gates and registration: as if nothing had been done on it."""
+    """Entries, close, gates and registration: as if nothing had been done on it."""
     close = story.rows("acme#~close")[-1]
     gone = [row for row in story.rows("acme#~shut") if row["day"] == close["day"]]
-    for row in [*story.lines(2), close, *gone, *story.rows(f"~days#{day(2)}")]:
+    for row in [*story.entries(2), close, *gone, *story.rows(f"~days#{day(2)}")]:
         story.delete(row)
 
 
@@ -396,7 +396,7 @@ def test_the_newest_closed_day_that_was_removed_whole_stays_found(*, registered:
     assert ("anchor", None) in kinds(story.verify())
     story.pass_time(30)
     found = [story.report() for _ in range(3)]
-    assert [one.contradicted for one in found] == [1 + registered] * 3  # with the next day, which has a line
+    assert [one.contradicted for one in found] == [1 + registered] * 3  # with the next day, which has an entry
     assert found[0].closed == 1, "of the other tenant"
     assert {key: story.world.memory.archived[key] for key in anchored} == anchored
     assert ("anchor", None) in kinds(story.verify())
@@ -419,7 +419,7 @@ def test_a_close_that_was_replaced_before_it_was_anchored_again_is_told() -> Non
     story.pass_time(1.5)
     story.close()
     close = close_of(story.rows("acme#~close")[-1])
-    story.put(close_row(replace(close, lines=0, root=root_of([]))))
+    story.put(close_row(replace(close, entries=0, root=root_of([]))))
     assert story.report().contradicted == 1
     assert ("anchor", day(2)) in kinds(story.verify())
 
@@ -445,10 +445,10 @@ def test_an_erased_line_leaves_its_digest_and_the_day_verifies() -> None:
     story = Story()
     story.pass_time(2)
     story.close()
-    row = story.lines(1)[0]
+    row = story.entries(1)[0]
     story.put({"partition": row["partition"], "key": row["key"], "digest": row["digest"], "erased": 1})
     verdict = story.verify()
-    assert (kinds(verdict), verdict.erased, verdict.lines) == ([], 1, 6)
+    assert (kinds(verdict), verdict.erased, verdict.entries) == ([], 1, 6)
     assert len(story.owner.audit().items) == 5
 
 
@@ -471,14 +471,14 @@ def test_what_to_verify_is_checked(field: str, span: dict[str, Any]) -> None:
 
 
 def test_a_limit_stops_before_a_day_that_does_not_fit_and_says_where_to_go_on() -> None:
-    story = Story()  # 1, 2, 2 and 1 lines
+    story = Story()  # 1, 2, 2 and 1 entries
     story.pass_time(26)
     story.close()
-    story.delete(story.lines(1)[0])
+    story.delete(story.entries(1)[0])
     upto, found, steps = story.world.now(), list[AuditVerdict](), []
     while True:
         found.append(verdict := story.verify(since=START, until=upto, limit=3))
-        steps.append((verdict.lines, verdict.rest, verdict.too_long))
+        steps.append((verdict.entries, verdict.rest, verdict.too_long))
         if verdict.rest is None:
             break
         upto = datetime.combine(date.fromisoformat(verdict.rest), datetime.max.time(), UTC)
@@ -490,10 +490,10 @@ def test_a_day_with_more_lines_than_the_limit_is_passed_over_and_named() -> None
     story = Story()
     story.pass_time(26)
     story.close()
-    story.delete(story.lines(1)[0])
+    story.delete(story.entries(1)[0])
     end = datetime.combine(FIRST + timedelta(days=2), datetime.max.time(), UTC)
     verdict = story.verify(since=START, until=end, limit=1)
-    assert (verdict.too_long, verdict.rest, verdict.lines, verdict.days) == (day(2), day(1), 0, 0)
+    assert (verdict.too_long, verdict.rest, verdict.entries, verdict.days) == (day(2), day(1), 0, 0)
     verdict = story.verify(day=FIRST + timedelta(days=2), limit=1)
     assert (verdict.too_long, verdict.rest) == (day(2), None)
 

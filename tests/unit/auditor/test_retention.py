@@ -71,7 +71,7 @@ def test_after_the_retention_the_numbering_is_all_that_is_kept() -> None:
     assert not head.clearing
     assert world.memory.revisions(OWNER) == []
     assert not [text for text in TEXTS if text in stored(world)]
-    assert [line.act for line in world.memory.audit_lines()][-1] == AuditAct.RETIRE
+    assert [line.act for line in world.memory.audit_entries()][-1] == AuditAct.RETIRE
     assert audited(world) == (0, 0, 0)
     assert world.memory.heads() == [head], "an audit after it has nothing to do"
 

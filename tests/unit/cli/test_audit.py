@@ -7,10 +7,10 @@ import json
 import pytest
 from quarterjack import Settings
 from quarterjack.services import connect, system_clock
-from quarterjack.stores.audit import line_row
+from quarterjack.stores.audit import audit_row
 from quarterjack.stores.tables import AUDIT, RowWrite
 
-from tests.support.builders import a_line
+from tests.support.builders import an_audit_entry
 from tests.support.command_line import Say
 
 pytestmark = pytest.mark.cloud
@@ -55,12 +55,12 @@ def test_it_verifies_and_says_what_it_found(said: Say, local_settings: Settings)
     said("schedules", "create", *DAILY)
     fine = said("audit", "verify")
     assert (fine.code, fine.out) == (0, "1 entries on 1 days, 0 closes, 0 of them anchored: no problems\n")
-    row = line_row(a_line("default/daily", at=system_clock())) | {"actor": "app:mallory"}
+    row = audit_row(an_audit_entry("default/daily", at=system_clock())) | {"actor": "app:mallory"}
     services: object = connect(local_settings).audit
     vars(services)["_tables"].write("tamper", RowWrite(table=AUDIT, row=row, kind="put"))
     found = said("audit", "verify")
     assert found.code == 1
-    assert "the line is not as it was written" in found.out
+    assert "the entry is not as it was written" in found.out
     verdict = json.loads(said("audit", "verify", "--json").out)
     assert [problem["kind"] for problem in verdict["problems"]] == ["changed"]
 

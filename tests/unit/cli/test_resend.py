@@ -35,7 +35,7 @@ def test_a_dry_run_says_how_many_would_go_to_which_queue(world: World, capsys: p
 def test_what_is_sent_is_counted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--json", "resend", "--rate", "1000", "--due-before", "+1m"]) == 0
     told = json.loads(capsys.readouterr().out)
-    expected: dict[str, Any] = {"sent": {"default": 5}, "refused": {}, "in_line": 0, "unread": 0, "dry_run": False}
+    expected: dict[str, Any] = {"sent": {"default": 5}, "refused": {}, "queued": 0, "unread": 0, "dry_run": False}
     assert told == {**expected, "cursor": None, "count": 5}
     assert len(world.memory.work) == 5
 

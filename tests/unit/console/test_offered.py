@@ -27,7 +27,7 @@ def refused(found: Crawl) -> dict[str, int]:
 
 
 def denials(browser: Browser) -> list[object]:
-    return [line.detail for line in browser.harness.memory.audit_lines() if line.act == "deny"]
+    return [line.detail for line in browser.harness.memory.audit_entries() if line.act == "deny"]
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from bench.console.pages import KEY, READS, addresses, application, page_paths, 
 from tests.support.api import AsgiClient
 
 MOST = 250  # read units
-SIZE = LedgerSize(schedules=3_000, runs=2_000, days=3, dead=6_000, audit_lines=4_000)
+SIZE = LedgerSize(schedules=3_000, runs=2_000, days=3, dead=6_000, audit_entries=4_000)
 
 
 class Large:

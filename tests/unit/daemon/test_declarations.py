@@ -51,18 +51,18 @@ def test_the_first_worker_applies_and_the_others_read_once_and_write_nothing() -
     report = applying(world, jobs).look()
     assert (report.turn, sorted(report.changed), report.left) == (ApplyTurn.APPLIED, ["a", "b"], {})
     assert names(world) == {"a": "0 9 * * *", "b": "0 9 * * *"}
-    heads, lines = world.memory.heads(), world.memory.audit_lines()
+    heads, lines = world.memory.heads(), world.memory.audit_entries()
     for by in ("w1", "w2", "w3"):
         faults = Faults()
         assert applying(world, declared("b", "a"), by, faults).look().turn is ApplyTurn.CURRENT
         assert faults.verbs() == ["record"]
-    assert (world.memory.heads(), world.memory.audit_lines()) == (heads, lines)
+    assert (world.memory.heads(), world.memory.audit_entries()) == (heads, lines)
 
 
 def test_the_audit_says_why() -> None:
     world = World()
     applying(world, declared("a")).look()
-    (line,) = world.memory.audit_lines()
+    (line,) = world.memory.audit_entries()
     assert (line.act, line.via, line.reason) == (
         "create",
         "apply",

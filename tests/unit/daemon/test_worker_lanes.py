@@ -99,7 +99,7 @@ def test_high_has_the_next_slot_although_low_has_all_and_hundreds_wait() -> None
         scene.wait_for_starts(10)
         assert scene.starts == ["low"] * 10, "nobody else wanted a slot"
         scene.submit(HIGH)
-        assert until(lambda: process._slots._waiting[HIGH])
+        assert until(lambda: process._shares._waiting[HIGH])
         scene.may_end.release()
         scene.wait_for_starts(1)
         assert scene.starts[10:] == ["high"]
@@ -123,7 +123,7 @@ def test_low_keeps_a_tenth_of_the_starts_and_high_the_most() -> None:
     with working(scene, 10) as process:
         scene.wait_for_starts(10)
         for _ in range(100):
-            assert until(lambda: set(+process._slots._waiting) == set(Priority))
+            assert until(lambda: set(+process._shares._waiting) == set(Priority))
             scene.may_end.release()
             scene.wait_for_starts(1)
         later = Counter(scene.starts[10:])
@@ -140,7 +140,7 @@ def test_the_last_of_some_low_runs_waits_no_longer_than_their_number_over_the_sh
         scene.wait_for_starts(10)
         for _ in range(10 * low):
             crowded = set(Priority) if scene.starts.count("low") < low else {HIGH, NORMAL}
-            assert until(lambda crowded=crowded: set(+process._slots._waiting) >= crowded)  # type: ignore[misc]
+            assert until(lambda crowded=crowded: set(+process._shares._waiting) >= crowded)  # type: ignore[misc]
             scene.may_end.release()
             scene.wait_for_starts(1)
         assert scene.starts[: 10 + 10 * low].count("low") == low, "ten started at once"
@@ -158,7 +158,7 @@ def test_low_keeps_a_tenth_of_the_starts_of_processes_with_few_slots(
         there = [running.enter_context(working(scene, concurrency)) for _ in range(processes)]
         scene.wait_for_starts(concurrency * processes)
         for _ in range(120):
-            assert until(lambda: all(set(+one._slots._waiting) == set(Priority) for one in there))
+            assert until(lambda: all(set(+one._shares._waiting) == set(Priority) for one in there))
             scene.may_end.release()
             scene.wait_for_starts(1)
         later = Counter(scene.starts[concurrency * processes :][:120])
@@ -189,8 +189,8 @@ def test_a_low_message_that_is_a_day_old_takes_a_normal_slot() -> None:
     figures = LowWaits(scene.jobs)
     with working(scene, 10, figures=figures) as process:
         scene.wait_for_starts(5)
-        assert process._slots._used[LOW] - process._slots._waiting[LOW] <= 3
-        assert process._slots._used[NORMAL] >= 3
+        assert process._shares._used[LOW] - process._shares._waiting[LOW] <= 3
+        assert process._shares._used[NORMAL] >= 3
     assert Counter(figures.waits) == {"LowWait": 5}, "by which way it came does not change"
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from quarterjack import Context, Registry, RunState, Scheduler
 from quarterjack.concurrency.pools import ThreadCache
-from quarterjack.daemon.lane_slots import LaneSlots
+from quarterjack.daemon.lane_shares import LaneShares
 from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.domain.policies import Priority
 from quarterjack.ports.services import Services
@@ -249,16 +249,16 @@ def test_a_defect_of_the_poller_ends_no_worker(scene: Scene, monkeypatch: pytest
     monkeypatch.setattr("quarterjack.daemon.worker_process._PAUSE", 0.02)
     asked = 0
 
-    take = LaneSlots.take
+    take = LaneShares.take
 
-    def odd_once(slots: LaneSlots, lane: Priority, most: int, *, timeout: float) -> int:
+    def odd_once(slots: LaneShares, lane: Priority, most: int, *, timeout: float) -> int:
         nonlocal asked
         asked += 1
         if asked == 1:
             raise KeyError("ours")
         return take(slots, lane, most, timeout=timeout)
 
-    monkeypatch.setattr(LaneSlots, "take", odd_once)
+    monkeypatch.setattr(LaneShares, "take", odd_once)
     with working(scene.memory.connect(), scene.jobs):
         assert until(lambda: asked > 0)
         scene.scheduler.submit("quick")

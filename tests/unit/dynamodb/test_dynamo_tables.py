@@ -22,7 +22,7 @@ from quarterjack.stores.tables import REVISIONS, RUNS, TABLES, RowQuery, RowWrit
 
 from tests.support.builders import NOON, OWNER, a_head, a_revision, an_entry
 
-RECORD = Record(owner=OWNER, key="~slot", version=2, body={})
+RECORD = Record(owner=OWNER, key="~turns", version=2, body={})
 DEAD = DeadRunRow(run=fire_ref(OWNER, NOON), job="report", ended_at=NOON, fence=1, attempts=1, reason="failed")
 NOTHING = {"Items": [], "Count": 0, "ScannedCount": 0}
 

@@ -53,7 +53,7 @@ def test_a_removal_by_dynamodb_is_an_expiry(names: tuple[str, str]) -> None:
     ("owner", "key"),
     [
         ("acme/report", "#0001777883400000#attempt#000001"),
-        ("acme/report", "~slot"),
+        ("acme/report", "~turns"),
         ("~quarterjack/~audit", "~progress"),
         ("~quarterjack/~jobs", "~jobs~56b9fea59cdde2ca9b975632a7bafe5a"),
         ("acme#dead#2026-05-04", "#001777883400000#acme/report#001777883400000"),

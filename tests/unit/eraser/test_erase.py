@@ -61,7 +61,7 @@ def test_nothing_is_left_but_what_the_certificate_names(scene: ErasingScene) -> 
         DataKind.INBOX,
         DataKind.PARAMETER,
     }
-    assert all(erasure.removed[kind] for kind in counted | {DataKind.HISTORY, DataKind.DEAD_LINE, DataKind.RECORD})
+    assert all(erasure.removed[kind] for kind in counted | {DataKind.HISTORY, DataKind.DEAD_ENTRY, DataKind.RECORD})
     stored = gzip.decompress(scene.memory.archived[certificate_key(ERASED, erasure.id)])
     assert json.loads(stored) == document_of(erasure)
     profile = scene.services.tenants.profile(ERASED)
@@ -147,8 +147,8 @@ def test_the_audit_verifies_and_says_how_much_was_erased(scene: ErasingScene) ->
     today = scene.clock() // DAY
     verdict = verify(ERASED, today - 3, today, scene.services, now=scene.clock())
     assert verdict.problems == []
-    assert verdict.erased == erasure.removed[DataKind.AUDIT_LINE] > 5
-    assert verdict.lines == verdict.erased + 2
+    assert verdict.erased == erasure.removed[DataKind.AUDIT_ENTRY] > 5
+    assert verdict.entries == verdict.erased + 2
     assert verdict.closes == verdict.anchored == 2
 
 
@@ -159,7 +159,7 @@ def test_the_lines_of_the_erasure_itself_stay(scene: ErasingScene) -> None:
         {"erasure": erasure.id, "step": "begun"},
         {"erasure": erasure.id, "step": "ended"},
     ]
-    assert erasure.kept[Kept.OWN_LINE] == 1, "the last one is written after the last pass"
+    assert erasure.kept[Kept.OWN_ENTRY] == 1, "the last one is written after the last pass"
 
 
 # Objects.

@@ -364,9 +364,11 @@ def test_only_the_first_start_counts_and_a_wait_by_the_own_policy_does_not() -> 
     fire = next(run for run in outlasted()[0].memory.runs() if run.due == NOON + MINUTE)
     late = fire.due + 10 * MINUTE
     assert not replace(fire, leased_at=late).missed, "a retry of a run that started in time"
-    assert not replace(fire, started_at=late, lined_up_at=fire.due + SECOND).missed, "overlap=buffer_all, max_running"
-    assert not replace(fire, lined_up_at=late).missed, "its second attempt waited for others"
+    assert not replace(fire, started_at=late, turn_waited_since=fire.due + SECOND).missed, (
+        "overlap=buffer_all, max_running"
+    )
+    assert not replace(fire, turn_waited_since=late).missed, "its second attempt waited for others"
     assert not replace(fire, started_at=late, backfill="b").missed
     assert not replace(fire, started_at=fire.due + MINUTE).missed
     assert replace(fire, started_at=fire.due + MINUTE + 1).missed
-    assert replace(fire, started_at=late, lined_up_at=late - SECOND).missed
+    assert replace(fire, started_at=late, turn_waited_since=late - SECOND).missed

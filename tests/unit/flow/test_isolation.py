@@ -320,6 +320,6 @@ def test_entries_about_everything_of_the_tenants(kind: EntryKind) -> None:
     after = forger.scene.belongings()
     assert entries <= after.keys()
     changed = {key for key in after if forger.before.get(key) != after[key] and not key.startswith(AGENDA.suffix)}
-    assert {key for key in changed if "#~" not in key and "~slot" not in key} == set()
+    assert {key for key in changed if "#~" not in key and "~turns" not in key} == set()
     assert {run_id.partition("/")[0] for run_id, _ in forger.scene.started} <= {B}
     assert MARK not in every_call(forger.who, forger.scene.clock.now())

@@ -10,7 +10,7 @@ from quarterjack.domain.schedule import Freeze
 from quarterjack.domain.times import MINUTE
 from quarterjack.testing.process import bury_all
 
-from tests.support.builders import a_line
+from tests.support.builders import an_audit_entry
 from tests.support.scenes.world import NOON, World
 
 LATER: dict[str, Any] = {"priority": "high", "version": "2026.11", "pipeline": {"run": "p/1", "task": "t"}, "epoch": 3}
@@ -60,7 +60,7 @@ def test_a_message_of_an_unknown_job_takes_them_along() -> None:
 
 def test_a_freeze_takes_them_along() -> None:
     world = submitted()
-    world.services.schedules.freeze(Freeze(tenant="acme", until=NOON + MINUTE, created_at=NOON), a_line("acme"))
+    world.services.schedules.freeze(Freeze(tenant="acme", until=NOON + MINUTE, created_at=NOON), an_audit_entry("acme"))
     (outcome,) = world.work()
     assert outcome.action == "postponed"
     assert sent_again(world).items() >= LATER.items()

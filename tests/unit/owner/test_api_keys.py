@@ -93,10 +93,10 @@ class TestTwoAtATime:
     def test_a_third_is_refused_and_nothing_is_written(self, make: Make, memory: Memory) -> None:
         make()
         make()
-        before = len(memory.audit_lines())
+        before = len(memory.audit_entries())
         with pytest.raises(Conflict, match="'crm': tenant 'acme' has two valid keys"):
             make()
-        assert len(memory.audit_lines()) == before
+        assert len(memory.audit_entries()) == before
 
     def test_an_expired_one_gives_its_place(self, make: Make, clock: ManualClock) -> None:
         make(expires_at=START + SECOND)
@@ -155,7 +155,7 @@ def test_a_key_of_one_tenant_is_none_of_another(make: Make, memory: Memory) -> N
 def test_who_made_and_revoked_it_is_in_the_audit(make: Make, memory: Memory, context: FireContext) -> None:
     make()
     revoke_key("acme", "crm.1", context)
-    acts = [(line.act, line.actor, line.detail["key"]) for line in memory.audit_lines()]
+    acts = [(line.act, line.actor, line.detail["key"]) for line in memory.audit_entries()]
     assert acts == [(AuditAct.CREATE_KEY, "app:ada", "crm.1"), (AuditAct.REVOKE_KEY, "app:ada", "crm.1")]
 
 

@@ -1,4 +1,4 @@
-"""The audit: who did what, newest first; what changes nothing has no line."""
+"""The audit: who did what, newest first; what changes nothing has no entry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAILY = "0 0 * * *"
 
 
 def acts(world: World) -> list[str]:
-    return [str(line.act) for line in world.memory.audit_lines()]
+    return [str(entry.act) for entry in world.memory.audit_entries()]
 
 
 def test_every_act_on_a_schedule_has_a_line_with_its_revisions() -> None:
@@ -35,7 +35,7 @@ def test_every_act_on_a_schedule_has_a_line_with_its_revisions() -> None:
     owner.bulk("retag", prefix="s", tags={"a": "b"})
     owner.delete_schedule("s")
     owner.create_schedule("s", "note", DAILY)
-    found = [(str(line.act), line.before, line.after, line.version) for line in world.memory.audit_lines()]
+    found = [(str(entry.act), entry.before, entry.after, entry.version) for entry in world.memory.audit_entries()]
     assert found == [
         ("create", None, 1, 1),
         ("update", 1, 2, 2),
@@ -46,18 +46,18 @@ def test_every_act_on_a_schedule_has_a_line_with_its_revisions() -> None:
         ("delete", 4, 4, 7),
         ("create", 4, 5, 8),
     ]
-    assert {(line.actor, line.identity, str(line.via), line.target) for line in world.memory.audit_lines()} == {
+    assert {(entry.actor, entry.identity, str(entry.via), entry.target) for entry in world.memory.audit_entries()} == {
         (IDENTITY, None, "sdk", "acme/s")
     }
-    assert [line.reason for line in world.memory.audit_lines()][2] == "why"
+    assert [entry.reason for entry in world.memory.audit_entries()][2] == "why"
 
 
 def test_a_claimed_actor_stands_beside_the_identity_on_line_head_and_revision() -> None:
     world = World()
     alice = world.owner().acting_as("alice@acme", reason="INC-1", via="api")
     alice.create_schedule("s", "note", DAILY)
-    (line,) = world.memory.audit_lines()
-    assert (line.actor, line.identity, line.reason, str(line.via)) == ("app:alice@acme", IDENTITY, "INC-1", "api")
+    (entry,) = world.memory.audit_entries()
+    assert (entry.actor, entry.identity, entry.reason, str(entry.via)) == ("app:alice@acme", IDENTITY, "INC-1", "api")
     seen = world.scheduler.describe_schedule("s")
     assert (seen.schedule.actor, seen.revisions[0].actor) == ("app:alice@acme", "app:alice@acme")
     world.owner().update_schedule("s", description="d")
@@ -95,14 +95,16 @@ def test_what_the_system_does_by_itself_names_its_role() -> None:
     world.scheduler.pause_schedule("s", until=at(120))
     world.scheduler.create_schedule("weak", "bad", "rate(20 seconds)", pause_on_failure=1)
     world.live(240)
-    lines = {(str(line.act), line.schedule): line for line in world.memory.audit_lines() if line.via == "system"}
-    assert {key: line.actor for key, line in lines.items()} == {
+    entries = {
+        (str(entry.act), entry.schedule): entry for entry in world.memory.audit_entries() if entry.via == "system"
+    }
+    assert {key: entry.actor for key, entry in entries.items()} == {
         ("complete", "once"): "system:ticker",
         ("resume", "s"): "system:ticker",
         ("pause", "weak"): "system:undertaker",
     }
     assert world.scheduler.get_schedule("weak").actor == "system:undertaker"
-    assert lines["pause", "weak"].reason
+    assert entries["pause", "weak"].reason
 
 
 def test_the_acts_of_a_bulk_call_share_its_id() -> None:
@@ -110,11 +112,11 @@ def test_the_acts_of_a_bulk_call_share_its_id() -> None:
     for name in ("a1", "a2", "a3"):
         world.scheduler.create_schedule(name, "note", DAILY)
     world.scheduler.bulk("pause", prefix="a")
-    calls = [line.call for line in world.memory.audit_lines()]
+    calls = [entry.call for entry in world.memory.audit_entries()]
     assert len(set(calls[:3])) == 3
     assert len(set(calls[3:])) == 1
     page = world.scheduler.audit(call=calls[3])
-    assert sorted(line.schedule for line in page.items) == ["a1", "a2", "a3"]
+    assert sorted(entry.schedule for entry in page.items) == ["a1", "a2", "a3"]
 
 
 def test_a_repeated_call_has_one_line() -> None:
@@ -152,28 +154,28 @@ def test_every_act_on_runs_and_backfills_has_a_line() -> None:
         act("s", str(past.id))
         act("s", str(past.id))
     owner.cancel_runs("s", between=(at(0), at(10_000)))
-    lines = [line for line in world.memory.audit_lines() if str(line.via) == "sdk"]
-    targets = {str(line.act): line.target for line in lines}
-    assert [str(line.act) for line in lines] == [
+    entries = [entry for entry in world.memory.audit_entries() if str(entry.via) == "sdk"]
+    targets = {str(entry.act): entry.target for entry in entries}
+    assert [str(entry.act) for entry in entries] == [
         *("create", "skip", "trigger", "cancel", "retry", "replay", "redrive", "purge"),
         *("backfill", "pause-backfill", "resume-backfill", "cancel-backfill"),
-        *["cancel"] * (len(lines) - 12),
+        *["cancel"] * (len(entries) - 12),
     ]
-    assert {line.actor for line in lines} == {"app:alice"}
+    assert {entry.actor for entry in entries} == {"app:alice"}
     assert targets["skip"] == skipped.id
     assert targets["trigger"] == triggered.id
     assert targets["retry"] == targets["redrive"] == weak.id
     assert targets["replay"] == triggered.id
     assert targets["backfill"] == targets["cancel-backfill"] == f"acme/s#backfill/{past.id}"
     assert targets["purge"] == "acme"
-    details = {str(line.act): line.detail for line in lines}
+    details = {str(entry.act): entry.detail for entry in entries}
     assert details["replay"] == {"replay": replay.id}
     assert weak.id in details["purge"]["runs"]
-    shown = {line.act: line.detail for line in owner.audit(act="backfill").items}
+    shown = {entry.act: entry.detail for entry in owner.audit(act="backfill").items}
     assert (shown["backfill"]["start"], shown["backfill"]["end"]) == (past.start.isoformat(), past.end.isoformat())
     for run in (skipped, triggered, once, replay):
         assert owner.get_run(run.id).actor == "app:alice"
-    cancels = {line.call for line in lines[12:]}
+    cancels = {entry.call for entry in entries[12:]}
     assert len(cancels) <= 1, "the runs of one call share its id"
 
 
@@ -202,8 +204,8 @@ def test_a_purge_removes_in_transactions_and_names_the_runs_it_removed() -> None
     other = world.owner()
     faults = Faults().at("remove_dead", before=lambda: other.purge(error_type="E7"))
     assert world.owner(faults).purge(job="note") == 119
-    lines = [line for line in world.memory.audit_lines() if str(line.act) == "purge"]
-    removed = [run for line in lines for run in line.detail["runs"]]
+    entries = [entry for entry in world.memory.audit_entries() if str(entry.act) == "purge"]
+    removed = [run for entry in entries for run in entry.detail["runs"]]
     assert len(removed) == len(set(removed)) == 120
     assert world.scheduler.list_dead(since=at(-1_000)).items == []
 
@@ -253,7 +255,7 @@ def test_lines_are_listed_newest_first_by_pages_over_days() -> None:
     pages, cursor = [], None
     while True:
         page = world.scheduler.audit(schedule="s", limit=2, cursor=cursor)
-        pages.append([line.at for line in page.items])
+        pages.append([entry.at for entry in page.items])
         if (cursor := page.cursor) is None:
             break
     found = [moment for page in pages for moment in page]
@@ -268,15 +270,15 @@ def test_a_listing_takes_conditions() -> None:
     world.scheduler.acting_as("alice").pause_schedule("s")
     world.scheduler.freeze(at(600), reason="move")
     who = world.scheduler.audit
-    assert [line.act for line in who().items] == ["freeze", "pause", "create"]
-    assert [line.act for line in who(actor="alice").items] == ["pause"]
-    assert [line.act for line in who(actor="app:alice").items] == ["pause"]
-    assert [line.act for line in who(actor=IDENTITY).items] == ["freeze", "pause", "create"]
-    assert [line.act for line in who(act="create").items] == ["create"]
-    assert [line.reason for line in who(act="freeze").items] == ["move"]
+    assert [entry.act for entry in who().items] == ["freeze", "pause", "create"]
+    assert [entry.act for entry in who(actor="alice").items] == ["pause"]
+    assert [entry.act for entry in who(actor="app:alice").items] == ["pause"]
+    assert [entry.act for entry in who(actor=IDENTITY).items] == ["freeze", "pause", "create"]
+    assert [entry.act for entry in who(act="create").items] == ["create"]
+    assert [entry.reason for entry in who(act="freeze").items] == ["move"]
     assert who(schedule="none").items == []
     assert who(since=at(1)).items == []
-    assert [line.act for line in who(until=at(0)).items] == ["freeze", "pause", "create"]
+    assert [entry.act for entry in who(until=at(0)).items] == ["freeze", "pause", "create"]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +334,7 @@ def test_the_reason_of_the_caller_is_shown_where_an_act_has_an_effect_unless_it_
     tenants = Tenants(services=world.services, clock=world.clock).acting_as(reason="INC-2")
     assert tenants.suspend("acme").suspension_reason == "INC-2"
     assert tenants.suspend("acme", reason="unpaid").suspension_reason == "unpaid"
-    reasons = [(str(line.act), line.reason) for line in world.memory.audit_lines() if line.act != "create"]
+    reasons = [(str(entry.act), entry.reason) for entry in world.memory.audit_entries() if entry.act != "create"]
     assert reasons == [
         ("pause", "INC-1"),
         ("pause", "INC-1; moving"),

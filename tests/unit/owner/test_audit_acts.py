@@ -1,4 +1,4 @@
-"""Every act of the SDK by itself: done once it writes its line, done again it changes nothing and writes none."""
+"""Every act of the SDK by itself: done once it writes its entry, done again it changes nothing and writes none."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Scene:
         owner.carry_out(owner.compare_declared(found, managed_by="tests"), prune=True)
 
     def done_by(self, act: Act, scheduler: Scheduler) -> list[str]:
-        """The acts of the lines that it adds."""
-        before = len(self.world.memory.audit_lines())
+        """The acts of the entries that it adds."""
+        before = len(self.world.memory.audit_entries())
         act(scheduler)
-        lines = self.world.memory.audit_lines()[before:]
-        assert {line.actor for line in lines} <= {"app:alice"}
-        return [str(line.act) for line in lines]
+        entries = self.world.memory.audit_entries()[before:]
+        assert {entry.actor for entry in entries} <= {"app:alice"}
+        return [str(entry.act) for entry in entries]
 
 
 def of(name: str, *given: Any, **options: Any) -> Callable[[Scene], Act]:
@@ -104,7 +104,7 @@ def backfilled(name: str, first: str | None = None) -> Callable[[Scene], Act]:
 
 
 KEPT = entry("kept")
-# What it is; how it is prepared; the acts of its lines.
+# What it is; how it is prepared; the acts of its entries.
 ACTS: dict[str, tuple[Callable[[Scene], Act], list[str]]] = {
     "create": (of("create_schedule", "new", "note", DAILY, client_token="t"), ["create"]),
     "update": (of("update_schedule", "s1", description="d", client_token="t"), ["update"]),
@@ -173,5 +173,5 @@ def test_the_table_has_every_act() -> None:
     }  # see sdk/tenants
     of_tenants |= {"grant", "revoke"}
     by_others = {"complete", "retire", "deny"}  # the system does it, or it is no act
-    each_time = {"resend"}  # every call sends, and so has its line: runs/test_resend.py
+    each_time = {"resend"}  # every call sends, and so has its entry: runs/test_resend.py
     assert told == set(map(str, AuditAct)) - by_others - of_tenants - each_time

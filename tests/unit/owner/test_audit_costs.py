@@ -1,4 +1,4 @@
-"""What each act costs, with its line: write units (rows below 1 KB, a transaction's twice) and requests."""
+"""What each act costs, with its entry: write units (rows below 1 KB, a transaction's twice) and requests."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ FAR = "0 0 1 1 *"  # nothing is due within the look-ahead
 def test_an_acts_line_costs_four_units_and_no_request(act: Callable[[Scheduler], object], units: int) -> None:
     world, faults = a_world(), Faults()
     owner = world.owner(faults)
-    owner.update_schedule("s", tags={"x": "y"})  # the first line of a process names its tenant
+    owner.update_schedule("s", tags={"x": "y"})  # the first entry of a process names its tenant
     faults.calls.clear()
-    lines = len(world.memory.audit_lines())
+    entries = len(world.memory.audit_entries())
     with counted() as found:
         act(owner)
     assert found.pop("audit") == 4
     assert sum(found.values()) == units
-    assert len(world.memory.audit_lines()) == lines + 1
+    assert len(world.memory.audit_entries()) == entries + 1
     assert "audit" not in {detail.place for _, detail in faults.calls}
 
 
@@ -55,7 +55,7 @@ def test_an_acts_line_costs_four_units_and_no_request(act: Callable[[Scheduler],
         (lambda owner: owner.cancel_run("acme/~waits#once"), 2, 1),
         (lambda owner: owner.retry_run("acme/~retries#once"), 2, 1),
         (lambda owner: owner.reschedule("acme/~waits#once", delay=9_000), 2 + 2 * AGENDA, 1),
-        (lambda owner: owner.pause_backfill("s", "b"), 2 + 1, 0),  # and its line in the list of all backfills
+        (lambda owner: owner.pause_backfill("s", "b"), 2 + 1, 0),  # and its entry in the list of all backfills
         (lambda owner: owner.resume_backfill("s", "paused"), 2 + 2 + 1, 0),  # its entry; and it is over at once
         (lambda owner: owner.cancel_backfill("s", "b"), 2 + 1, 0),
         (lambda owner: owner.freeze(at(60)), 2, 1),
@@ -63,7 +63,7 @@ def test_an_acts_line_costs_four_units_and_no_request(act: Callable[[Scheduler],
     ids=["skip", "trigger", "replay", "cancel", "retry", "reschedule", "pause", "resume", "cancel backfill", "freeze"],
 )
 def test_an_act_on_a_run_becomes_a_transaction(act: Callable[[Scheduler], object], units: int, reads: int) -> None:
-    """``units`` beside the line's four; ``reads``: of what a transaction does not return."""
+    """``units`` beside the entry's four; ``reads``: of what a transaction does not return."""
     world, faults = a_world(), Faults()
     owner = world.owner(faults)
     owner.update_schedule("s", tags={"x": "y"})
@@ -105,10 +105,10 @@ def test_a_purge_costs_two_units_a_run_and_four_for_98() -> None:
 )
 def test_what_changes_nothing_writes_nothing(act: Callable[[Scheduler], object]) -> None:
     world = a_world()
-    lines = world.memory.audit_lines()
+    entries = world.memory.audit_entries()
     with counted() as found:
         act(world.owner())
-    assert (found, world.memory.audit_lines()) == ({}, lines)
+    assert (found, world.memory.audit_entries()) == ({}, entries)
 
 
 def a_world() -> World:

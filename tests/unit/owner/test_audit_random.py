@@ -1,4 +1,4 @@
-"""A thousand random acts under a hundred faults: every act has its line, and no line is without its act."""
+"""A thousand random acts under a hundred faults: every act has its entry, and no entry is without its act."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from quarterjack import Scheduler
 from quarterjack.auditor.log_closing import close_days
-from quarterjack.domain.audit import AuditAct, AuditLineRow, digest_of
+from quarterjack.domain.audit import AuditAct, AuditEntryRow, digest_of
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.state.backfill import RECORD, BackfillState
@@ -65,33 +65,33 @@ class Chance(Hook):
 
 @dataclass
 class Witness:
-    """Sees every write that is applied to the tables, and whether the lines beside it are those of its act."""
+    """Sees every write that is applied to the tables, and whether the entries beside it are those of its act."""
 
     acts: Counter[tuple[str, str]] = field(default_factory=Counter)  # by act and object, as the rows tell them
-    lines: Counter[tuple[str, str]] = field(default_factory=Counter)
+    entries: Counter[tuple[str, str]] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
     def saw(self, before: dict[Any, Row | None], writes: Any, tables: MemoryTables) -> None:
         """One request that took effect."""
-        acts, lines = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        acts, entries = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         for write in writes:
             key = (write.table.suffix, *write.key.values())
             old, new = before[key], tables._stored(write.table, write.key)
             if write.table is AUDIT and write.kind == "put" and "digest" in write.row and "act" in write.row:
-                lines[str(write.row["act"]), str(write.row["object"])] += 1
+                entries[str(write.row["act"]), str(write.row["object"])] += 1
                 if old is not None:
-                    self.problems.append(f"a line was written twice: {key}")
+                    self.problems.append(f"an entry was written twice: {key}")
             elif (act := told(write.table, write.key, old, new)) is not None:
                 if act[0] == "cancel" and len(writes) == 1 and old and is_backfill_cancelled(old, tables):
-                    continue  # taken back with its backfill, whose cancellation has the line
+                    continue  # taken back with its backfill, whose cancellation has the entry
                 acts[act] += 1
         acts = Counter(dict.fromkeys(acts, 1))  # a purge removes many rows
-        if Counter({(kind(act), where): 1 for act, where in lines}) != Counter(
+        if Counter({(kind(act), where): 1 for act, where in entries}) != Counter(
             {(kind(act), where): 1 for act, where in acts}
         ):
-            self.problems.append(f"acts {dict(acts)} with lines {dict(lines)}")
+            self.problems.append(f"acts {dict(acts)} with entries {dict(entries)}")
         self.acts += acts
-        self.lines += lines
+        self.entries += entries
 
 
 def is_backfill_cancelled(run: Row, tables: MemoryTables) -> bool:
@@ -163,8 +163,8 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
     assert sum(hook.made.values()) >= FAULTS
     assert set(hook.made) == {"crash", "fail", "throttle", "lose", "die"}
     assert results["done"] > ACTS / 2, results
-    assert witness.lines.total() > ACTS / 3
-    missing = set(AuditAct) - {AuditAct(act) for act, _ in witness.lines}
+    assert witness.entries.total() > ACTS / 3
+    missing = set(AuditAct) - {AuditAct(act) for act, _ in witness.entries}
     elsewhere = {"complete", "retire", "deny", "grant", "revoke", "resend"} | {
         act for act in AuditAct if act.endswith(("-tenant", "-key", "-secret", "-breaker"))
     }
@@ -173,15 +173,15 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
 
 
 def check_rows(world: World, witness: Witness) -> None:
-    """The table has exactly the lines that were seen, whole, and verifies."""
-    lines: list[AuditLineRow] = world.memory.audit_lines()
-    assert Counter((str(line.act), line.target) for line in lines) == witness.lines
+    """The table has exactly the entries that were seen, whole, and verifies."""
+    entries: list[AuditEntryRow] = world.memory.audit_entries()
+    assert Counter((str(entry.act), entry.target) for entry in entries) == witness.entries
     assert all(digest_of(row) == row["digest"] for row in world.memory.audit_rows() if "act" in row)
     world.clock.advance(timedelta(hours=26))
     close_days(world.process(), clock=world.clock)
     verdict = world.scheduler.verify_audit(since=at(0))
     assert verdict.problems == []
-    assert verdict.lines == len(lines)
+    assert verdict.entries == len(entries)
 
 
 def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:

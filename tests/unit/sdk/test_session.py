@@ -38,7 +38,7 @@ def test_a_copy_for_a_caller_acts_as_it_and_keeps_its_strictness() -> None:
     owner = world.owner()
     owner.with_caller(Caller(actor="key:crm", via=Via.API, reason="why")).create_schedule("s", "note", DAILY)
     owner.create_schedule("t", "note", DAILY)
-    assert [(one.actor, one.via, one.reason) for one in world.memory.audit_lines()] == [
+    assert [(one.actor, one.via, one.reason) for one in world.memory.audit_entries()] == [
         ("key:crm", Via.API, "why"),
         (IDENTITY, Via.SDK, None),
     ]

@@ -64,20 +64,20 @@ def test_what_lies_before_five_minutes_counts_no_more() -> None:
     assert counted(breaker, WINDOWS, 0, 10).is_open
 
 
-def test_one_permit_a_minute_until_a_probe_succeeds_then_twice_as_many() -> None:
+def test_one_probe_a_minute_until_a_probe_succeeds_then_twice_as_many() -> None:
     breaker, now = opened(), (START + WINDOWS) * MINUTE
-    assert breaker.permit(now)[1] == 0, "the failure that opened it was the first probe"
+    assert breaker.probe(now)[1] == 0, "the failure that opened it was the first probe"
     rates = []
     for minute in range(1, 12):
         now = breaker.since + MINUTE
-        permits = 0
-        while (answer := breaker.permit(now))[1]:
+        probes = 0
+        while (answer := breaker.probe(now))[1]:
             breaker, granted = answer
-            permits += granted
+            probes += granted
         breaker = answer[0]
-        rates.append(permits)
+        rates.append(probes)
         failed = 1 if minute in (1, 2) else 0
-        breaker = replace(breaker, succeeded=0 if failed else permits, failed=failed)
+        breaker = replace(breaker, succeeded=0 if failed else probes, failed=failed)
     assert rates == [1, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
@@ -87,53 +87,53 @@ def test_so_many_failures_as_opened_it_close_down_to_one_again_and_fewer_do_not(
     for minute in range(3):
         failed = breaker.taken * breaker.percent // 100 - 1
         breaker = replace(breaker, succeeded=breaker.taken - failed, failed=failed)
-        breaker = replace(breaker.permit(breaker.since + MINUTE)[0], taken=512 << minute)
+        breaker = replace(breaker.probe(breaker.since + MINUTE)[0], taken=512 << minute)
         assert breaker.rate == 512 << minute
     failed = -(-breaker.taken * breaker.percent // 100)
     breaker = replace(breaker, succeeded=breaker.taken - failed, failed=failed)
-    assert breaker.permit(breaker.since + MINUTE)[0].rate == 1
+    assert breaker.probe(breaker.since + MINUTE)[0].rate == 1
 
 
-def test_a_worker_takes_a_part_of_many_permits_at_once() -> None:
+def test_a_worker_takes_a_part_of_many_probes_at_once() -> None:
     breaker = replace(opened(), rate=1_024, taken=0)
-    after, granted = breaker.permit(breaker.since)
+    after, granted = breaker.probe(breaker.since)
     assert (granted, after.taken) == (32, 32)
     nearly = replace(breaker, taken=1_020)
-    assert nearly.permit(breaker.since)[1] == 4
+    assert nearly.probe(breaker.since)[1] == 4
 
 
-def test_it_closes_when_permits_are_left_and_nothing_is_held() -> None:
+def test_it_closes_when_probes_are_left_and_nothing_is_held() -> None:
     breaker = replace(opened(), rate=8, taken=3, succeeded=3)
     now = breaker.since + MINUTE
-    assert breaker.permit(now)[0] == Breaker()
-    assert breaker.permit(now)[1] == 1
-    assert replace(breaker, refused=True).permit(now)[0].rate == 16
-    assert replace(breaker, held_at=now - MINUTE).permit(now)[0].rate == 16
-    assert replace(breaker, taken=8).permit(now)[0].rate == 16
-    assert replace(breaker, rate=LARGEST, taken=LARGEST).permit(now)[0] == Breaker()
-    assert replace(breaker, succeeded=0).permit(now)[0].rate == 8, "nothing has ended"
+    assert breaker.probe(now)[0] == Breaker()
+    assert breaker.probe(now)[1] == 1
+    assert replace(breaker, refused=True).probe(now)[0].rate == 16
+    assert replace(breaker, held_at=now - MINUTE).probe(now)[0].rate == 16
+    assert replace(breaker, taken=8).probe(now)[0].rate == 16
+    assert replace(breaker, rate=LARGEST, taken=LARGEST).probe(now)[0] == Breaker()
+    assert replace(breaker, succeeded=0).probe(now)[0].rate == 8, "nothing has ended"
 
 
-def test_a_run_needs_a_permit_of_its_jobs_breaker_or_else_of_that_of_all_jobs() -> None:
+def test_a_run_needs_a_probe_of_its_jobs_breaker_or_else_of_that_of_all_jobs() -> None:
     job = replace(opened(), rate=8, taken=0)
     every = replace(job, taken=8)
     breakers = TenantBreakers({"shaky": job, ALL: every})
-    after, granted = breakers.permit("shaky", job.since)
+    after, granted = breakers.probe("shaky", job.since)
     assert (granted, after.jobs["shaky"].taken, after.jobs[ALL]) == (1, 1, every)
-    after, granted = breakers.permit("other", job.since)
+    after, granted = breakers.probe("other", job.since)
     assert (granted, after.jobs["shaky"]) == (0, job)
     assert after.jobs[ALL].refused
     assert (breakers.over("shaky"), breakers.over("other")) == (["shaky"], [ALL])
     assert TenantBreakers({"shaky": job}).over("other") == []
-    assert after.permit("other", job.since)[0] is after, "nothing is written for the next one"
+    assert after.probe("other", job.since)[0] is after, "nothing is written for the next one"
 
 
 def test_a_run_whose_jobs_breaker_closes_asks_that_of_all_jobs() -> None:
     job = replace(opened(), rate=8, taken=3, succeeded=3)
     now = job.since + MINUTE
-    after, granted = TenantBreakers({"shaky": job, ALL: replace(job, since=now, taken=8)}).permit("shaky", now)
+    after, granted = TenantBreakers({"shaky": job, ALL: replace(job, since=now, taken=8)}).probe("shaky", now)
     assert (after.open, granted) == ([ALL], 0)
-    after, granted = TenantBreakers({"shaky": job}).permit("shaky", now)
+    after, granted = TenantBreakers({"shaky": job}).probe("shaky", now)
     assert (after.open, granted) == ([], 1)
 
 
@@ -146,11 +146,11 @@ def test_at_exactly_the_limits_share_it_opens_and_probes_close_down(percent: int
     assert after(0).is_open
     assert not after(1).is_open, "one failure fewer"
     breaker = replace(after(0), rate=64, taken=64, succeeded=succeeded, failed=failed)
-    assert breaker.permit(breaker.since + MINUTE)[0].rate == 1
+    assert breaker.probe(breaker.since + MINUTE)[0].rate == 1
     fewer = replace(breaker, succeeded=succeeded + 1, failed=failed - 1)
-    assert fewer.permit(breaker.since + MINUTE)[0].rate == 128
+    assert fewer.probe(breaker.since + MINUTE)[0].rate == 128
     idle = replace(breaker, taken=3)
-    assert idle.permit(breaker.since + MINUTE)[0].is_open, "so many failures close no breaker, whatever is left over"
+    assert idle.probe(breaker.since + MINUTE)[0].is_open, "so many failures close no breaker, whatever is left over"
 
 
 def through(counts: dict[str, tuple[int, int]], minutes: int, percent: int = 90) -> TenantBreakers:
@@ -200,12 +200,12 @@ def test_a_breaker_that_nobody_asks_closes() -> None:
     breaker = replace(opened(), rate=8, failed=1, refused=True)
     quiet = breaker.since + FORGOTTEN + 1
     assert breaker.is_quiet(quiet)
-    assert breaker.permit(quiet) == (Breaker(), 1)
+    assert breaker.probe(quiet) == (Breaker(), 1)
     assert not breaker.is_quiet(quiet - 1)
-    assert breaker.permit(quiet - 1)[0].is_open
+    assert breaker.probe(quiet - 1)[0].is_open
     held = replace(breaker, held_at=quiet - QUIET)
     assert not held.is_quiet(quiet), "the ticker holds fires back"
-    assert held.permit(quiet)[0].is_open
+    assert held.probe(quiet)[0].is_open
     assert not Breaker().is_quiet(quiet)
     both = TenantBreakers({"shaky": breaker, ALL: held})
     assert both.without_quiet(quiet).open == [ALL]
@@ -213,7 +213,7 @@ def test_a_breaker_that_nobody_asks_closes() -> None:
     assert breaker.fed(quiet) == 1, "what a tick finds due after an outage is probed, and the rest is held"
 
 
-def test_ticks_feed_as_many_as_there_are_permits_and_none_beside_those_that_wait() -> None:
+def test_ticks_feed_as_many_as_there_are_probes_and_none_beside_those_that_wait() -> None:
     breakers = TenantBreakers({"shaky": replace(opened(), rate=8)})
     since = breakers.jobs["shaky"].since
     assert breakers.fed("shaky", since) == 8
@@ -262,6 +262,6 @@ def test_what_is_stored_is_read_as_it_was() -> None:
         elif chance.random() < 0.02:
             breakers = breakers.without(chance.choice((job, None)), now, "ann")
         else:
-            breakers, _ = breakers.permit(job, now)
+            breakers, _ = breakers.probe(job, now)
         assert parse_breakers(json.loads(json.dumps(breakers.body()))) == breakers
     assert breakers.open

@@ -33,7 +33,7 @@ EXPECTED: dict[str, TransitionKind | None] = {
     "recount": TransitionKind.RECOUNTED,
     "shadow": TransitionKind.SHADOWED,
     "reschedule": TransitionKind.TAKEN_OVER,  # of a fire, which is never rescheduled; of a one-off see below
-    "line_up": TransitionKind.LINED_UP,
+    "wait_for_turn": TransitionKind.QUEUED,
     "pass_over": TransitionKind.SKIPPED,
     "terminate": TransitionKind.CANCELLED,
     "give_up": TransitionKind.DEAD,
@@ -113,7 +113,7 @@ def test_any_sequence_is_told_as_it_was(taken: list[tuple[str, int, int]]) -> No
 
 
 def _says_nothing(transition: Transition, before: Row, after: Row) -> bool:
-    same_reason = transition.name == "line_up" and before.get("reason") == after["reason"]
+    same_reason = transition.name == "wait_for_turn" and before.get("reason") == after["reason"]
     same_time = transition.name == "hasten" and before["not_before"] == after["not_before"]
     return transition.name == "renew" or same_reason or same_time
 

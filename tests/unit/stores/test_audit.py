@@ -9,23 +9,23 @@ from quarterjack.domain.audit import GATES, DayClose
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Unavailable
 from quarterjack.ports.services import Services
-from quarterjack.stores.audit import line_row
+from quarterjack.stores.audit import audit_row
 from quarterjack.stores.tables import AUDIT
 from quarterjack.testing.memory.installation import Memory
 
-from tests.support.builders import NOON, a_head, a_line, a_revision
+from tests.support.builders import NOON, a_head, a_revision, an_audit_entry
 
 TODAY = NOON // DAY
-CLOSE = DayClose(tenant="acme", number=1, day=TODAY, lines=1, root="r", previous="", closed_at=NOON)
+CLOSE = DayClose(tenant="acme", number=1, day=TODAY, entries=1, root="r", previous="", closed_at=NOON)
 
 
 def test_lines_of_a_day_are_read_as_they_were_written(services: Services) -> None:
-    lines = [a_line(at=NOON + n, before=n, reason="why") for n in range(3)]
+    lines = [an_audit_entry(at=NOON + n, before=n, reason="why") for n in range(3)]
     for line in lines[::-1]:
         services.audit.write(line)
-    services.audit.write(a_line(at=NOON + DAY))
-    found = list(services.audit.lines("acme", TODAY))
-    assert [each.line for each in found] == lines
+    services.audit.write(an_audit_entry(at=NOON + DAY))
+    found = list(services.audit.entries("acme", TODAY))
+    assert [each.entry for each in found] == lines
     assert all(each.is_genuine for each in found)
     page = services.audit.page("acme", TODAY, first=lines[0].key, last=lines[1].key, only=None, limit=9)
     assert page.items == [lines[1], lines[0]], "newest first"
@@ -33,25 +33,25 @@ def test_lines_of_a_day_are_read_as_they_were_written(services: Services) -> Non
 
 def test_a_refused_act_has_no_line(services: Services) -> None:
     new = {"previous": None, "revision": a_revision(), "entry": None}
-    assert services.schedules.arm(a_head(), expected=0, line=a_line(), **new)  # type: ignore[arg-type]
-    assert not services.schedules.arm(a_head(), expected=0, line=a_line(at=NOON + 1), **new)  # type: ignore[arg-type]
-    assert len(list(services.audit.lines("acme", TODAY))) == 1
+    assert services.schedules.arm(a_head(), expected=0, audit=an_audit_entry(), **new)  # type: ignore[arg-type]
+    assert not services.schedules.arm(a_head(), expected=0, audit=an_audit_entry(at=NOON + 1), **new)  # type: ignore[arg-type]
+    assert len(list(services.audit.entries("acme", TODAY))) == 1
 
 
 def test_a_line_that_was_changed_is_not_genuine(memory: Memory) -> None:
-    line = a_line()
-    row = line_row(line)
+    line = an_audit_entry()
+    row = audit_row(line)
     memory._tables[AUDIT].put(row["partition"], row["key"], row | {"actor": "app:mallory"})
-    (found,) = memory.connect().audit.lines("acme", TODAY)
+    (found,) = memory.connect().audit.entries("acme", TODAY)
     assert (found.is_genuine, found.is_erased) == (False, False)
 
 
 def test_an_erased_line_keeps_its_digest(memory: Memory) -> None:
-    row = line_row(a_line())
+    row = audit_row(an_audit_entry())
     left = {name: row[name] for name in ("partition", "key", "digest")} | {"erased": NOON}
     memory._tables[AUDIT].put(row["partition"], row["key"], left)
-    (found,) = memory.connect().audit.lines("acme", TODAY)
-    assert (found.line, found.is_erased, found.digest) == (None, True, row["digest"])
+    (found,) = memory.connect().audit.entries("acme", TODAY)
+    assert (found.entry, found.is_erased, found.digest) == (None, True, row["digest"])
     page = memory.connect().audit.page("acme", TODAY, first="0", last="9", only=None, limit=9)
     assert page.items == []
 
@@ -60,10 +60,10 @@ def test_no_line_comes_after_its_day_was_closed(services: Services) -> None:
     services.audit.shut("acme", TODAY, now=NOON)
     for _ in range(GATES):  # each line has one of the gates
         with pytest.raises(Unavailable, match="is closed"):
-            services.audit.write(a_line())
-    services.audit.write(a_line("beta/report"))
-    services.audit.write(a_line(at=NOON + DAY))
-    assert list(services.audit.lines("acme", TODAY)) == []
+            services.audit.write(an_audit_entry())
+    services.audit.write(an_audit_entry("beta/report"))
+    services.audit.write(an_audit_entry(at=NOON + DAY))
+    assert list(services.audit.entries("acme", TODAY)) == []
 
 
 def test_the_closed_days_are_told_by_their_gates(memory: Memory) -> None:

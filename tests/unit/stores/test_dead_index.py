@@ -10,7 +10,7 @@ from quarterjack.domain.times import DAY, SECOND
 from quarterjack.ports.services import Services
 from quarterjack.state.transition import Compare
 
-from tests.support.builders import NOON, a_line
+from tests.support.builders import NOON, an_audit_entry
 
 EXPIRES = NOON + 90 * DAY
 
@@ -67,8 +67,8 @@ def test_a_line_is_marked_while_it_is_there(services: Services) -> None:
 
 def test_lines_are_removed_together_or_not_at_all(services: Services) -> None:
     services.dead_index.put(a_death(), expires=EXPIRES)
-    assert not services.dead_index.remove([a_death(), a_death(NOON - 1)], a_line())
+    assert not services.dead_index.remove([a_death(), a_death(NOON - 1)], an_audit_entry())
     assert read(services) == [a_death()]
-    assert services.dead_index.remove([a_death()], a_line())
+    assert services.dead_index.remove([a_death()], an_audit_entry())
     assert read(services) == []
-    assert len(list(services.audit.lines("acme", NOON // DAY))) == 1
+    assert len(list(services.audit.entries("acme", NOON // DAY))) == 1

@@ -17,7 +17,7 @@ from quarterjack.stores.rows import run_row
 from quarterjack.testing.memory.calls import Detail, Hook
 from quarterjack.testing.memory.installation import RETENTION, Memory
 
-from tests.support.builders import NOON, OWNER, a_line, a_one_off, a_run
+from tests.support.builders import NOON, OWNER, a_one_off, a_run, an_audit_entry
 from tests.support.lease_steps import first_lease, lease_of
 
 LARGE = '"' + "x" * INLINE_PAYLOAD + '"'
@@ -64,9 +64,9 @@ def test_a_fire_that_is_claimed_as_missed_expires_after_the_retention(memory: Me
 
 def test_a_run_is_put_with_its_line_or_shown(services: Services) -> None:
     run = a_run()
-    assert services.ledger.put(run, a_line()) is None
-    assert services.ledger.put(a_run(revision=9), a_line(at=NOON + 1)) == run
-    assert len(list(services.audit.lines("acme", NOON // DAY))) == 1
+    assert services.ledger.put(run, an_audit_entry()) is None
+    assert services.ledger.put(a_run(revision=9), an_audit_entry(at=NOON + 1)) == run
+    assert len(list(services.audit.entries("acme", NOON // DAY))) == 1
 
 
 @pytest.mark.parametrize("payload", ['"small"', LARGE])
@@ -117,7 +117,7 @@ def test_a_run_is_moved_to_another_time_with_its_entry(memory: Memory) -> None:
     old, new = (AgendaEntry(shard=0, due=due, kind=EntryKind.RUN, id=str(run.ref)) for due in (NOON, NOON + DAY))
     services.agenda.put([old])
     to = reschedule(revision=0, due=NOON + DAY)
-    moved = services.ledger.reschedule(run.ref, to, put=new, remove=old, line=a_line(str(run.ref)))
+    moved = services.ledger.reschedule(run.ref, to, put=new, remove=old, audit=an_audit_entry(str(run.ref)))
     assert moved.applied
     assert memory.entries() == [new]
 

@@ -8,7 +8,7 @@ from quarterjack.domain.times import DAY
 from quarterjack.ports.services import Services
 from quarterjack.stores.records import Record
 
-from tests.support.builders import NOON, OWNER, a_line
+from tests.support.builders import NOON, OWNER, an_audit_entry
 
 FIRST = Record(owner=OWNER, key="~x#1", version=1, body={"b": 1, "a": 2}, expires=NOON)
 SECOND = replace(FIRST, version=2, body={})
@@ -27,11 +27,11 @@ def test_a_record_is_written_over_the_version_before(services: Services) -> None
 
 def test_a_record_with_a_line_or_others_is_one_transaction(services: Services) -> None:
     other = replace(FIRST, key="~y", version=7)
-    assert services.records.write(FIRST, a_line(), beside=[other])
+    assert services.records.write(FIRST, an_audit_entry(), beside=[other])
     assert services.records.read(OWNER, "~y") == other, "its version does not count"
-    assert not services.records.write(FIRST, a_line(at=NOON + 1), beside=[replace(other, body={})])
+    assert not services.records.write(FIRST, an_audit_entry(at=NOON + 1), beside=[replace(other, body={})])
     assert services.records.read(OWNER, "~y") == other
-    assert len(list(services.audit.lines("acme", NOON // DAY))) == 1
+    assert len(list(services.audit.entries("acme", NOON // DAY))) == 1
 
 
 def test_only_the_version_that_was_read_is_removed(services: Services) -> None:

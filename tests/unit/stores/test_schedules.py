@@ -15,7 +15,7 @@ from quarterjack.stores.schedules import IncidentChange
 from quarterjack.stores.tenants.schedule_counts import ScheduleCount, UsageChange
 from quarterjack.testing.memory.installation import Memory
 
-from tests.support.builders import NOON, OWNER, a_head, a_line, a_revision, a_run, an_entry
+from tests.support.builders import NOON, OWNER, a_head, a_revision, a_run, an_audit_entry, an_entry
 
 ENTRY = an_entry()
 DEAD = DeadRunRow(run=a_run().ref, ended_at=NOON, job="report", fence=3, attempts=3, reason="failed")
@@ -86,7 +86,7 @@ def test_a_drain_may_become_a_pause_and_nothing_else_is_closed_twice(services: S
 
 def test_only_the_current_revision_completes(services: Services) -> None:
     arm(services)
-    line = a_line(act=AuditAct.COMPLETE, actor="system:ticker")
+    line = an_audit_entry(act=AuditAct.COMPLETE, actor="system:ticker")
     assert not services.schedules.complete(line, revision=2, to=ScheduleState.COMPLETED)
     assert services.schedules.complete(line, revision=1, to=ScheduleState.COMPLETED)
     head = services.schedules.head("acme", "report")
@@ -125,7 +125,7 @@ def test_revisions_are_read_with_the_freeze_of_their_tenant(memory: Memory) -> N
     arm(services)
     memory.put_revision(OWNER, 2, ValueError("broken"))
     freeze = Freeze(tenant="acme", until=NOON + DAY, created_at=NOON, reason="audit", actor="app:a")
-    services.schedules.freeze(freeze, a_line("acme", act=AuditAct.FREEZE))
+    services.schedules.freeze(freeze, an_audit_entry("acme", act=AuditAct.FREEZE))
     batch = services.schedules.revisions([(OWNER, 1), (OWNER, 2), (OWNER, 3), freeze_key("acme")])
     assert list(batch.found) == [(OWNER, 1)]
     assert list(batch.broken) == [(OWNER, 2)]

@@ -19,7 +19,7 @@ from quarterjack.stores.records import Record
 from quarterjack.stores.tenants.schedule_counts import ScheduleCount
 from quarterjack.testing.memory.installation import Memory
 
-from tests.support.builders import NOON, a_line, a_run, an_attempt, an_entry
+from tests.support.builders import NOON, a_run, an_attempt, an_audit_entry, an_entry
 from tests.support.lease_steps import lease_of
 
 KEY = ApiKey(
@@ -32,27 +32,29 @@ PROFILE = TenantProfile(tenant="acme", state=TenantState.ERASED, version=1, crea
 
 
 def test_a_slot_has_one_valid_key(services: Services) -> None:
-    line = a_line("acme", act=AuditAct.CREATE_KEY)
+    line = an_audit_entry("acme", act=AuditAct.CREATE_KEY)
     assert services.api_keys.put(replace(KEY, expires_at=NOON + DAY), line)
-    assert not services.api_keys.put(replace(KEY, digest="cd"), a_line("acme", at=NOON + DAY - 1))
-    assert services.api_keys.put(replace(KEY, digest="cd"), a_line("acme", at=NOON + DAY)), "the first has expired"
+    assert not services.api_keys.put(replace(KEY, digest="cd"), an_audit_entry("acme", at=NOON + DAY - 1))
+    assert services.api_keys.put(replace(KEY, digest="cd"), an_audit_entry("acme", at=NOON + DAY)), (
+        "the first has expired"
+    )
     assert services.api_keys.keys("acme") == [replace(KEY, digest="cd")]
     assert services.api_keys.keys("acme2") == []
 
 
 def test_a_revoked_key_is_believed_by_other_processes_for_five_seconds(memory: Memory) -> None:
     here, there = memory.connect(), memory.connect()
-    here.api_keys.put(KEY, a_line("acme"))
+    here.api_keys.put(KEY, an_audit_entry("acme"))
     assert there.api_keys.key("acme", "ci", 1, NOON) == KEY
-    assert not here.api_keys.revoke(replace(KEY, digest="cd"), a_line("acme"))
-    assert here.api_keys.revoke(KEY, a_line("acme"))
+    assert not here.api_keys.revoke(replace(KEY, digest="cd"), an_audit_entry("acme"))
+    assert here.api_keys.revoke(KEY, an_audit_entry("acme"))
     assert here.api_keys.key("acme", "ci", 1, NOON) is None
     read = [there.api_keys.key("acme", "ci", 1, NOON + ms) for ms in (5 * SECOND - 1, 5 * SECOND)]
     assert read == [KEY, None]
 
 
 def test_the_last_use_of_a_key_is_noted_while_it_is_there(services: Services) -> None:
-    services.api_keys.put(KEY, a_line("acme"))
+    services.api_keys.put(KEY, an_audit_entry("acme"))
     services.api_keys.mark_used(KEY, 7)
     services.api_keys.mark_used(replace(KEY, digest="cd"), 8)
     assert services.api_keys.keys("acme") == [replace(KEY, used_on=7)]
@@ -99,11 +101,11 @@ def test_a_count_of_schedules_is_put_over_the_one_before(services: Services) -> 
 
 def test_an_erasure_is_written_with_its_profile_or_not_at_all(services: Services) -> None:
     assert services.erasures.gone(NOON) == frozenset()
-    assert services.erasures.write(ERASURE, PROFILE, a_line("acme", act=AuditAct.ERASE_TENANT))
+    assert services.erasures.write(ERASURE, PROFILE, an_audit_entry("acme", act=AuditAct.ERASE_TENANT))
     assert services.erasures.gone(NOON + 5 * SECOND) == frozenset(), "it believes for five seconds"
     assert services.erasures.gone(NOON + 5 * SECOND + 1) == {"acme"}
     stale = replace(ERASURE, version=2)
-    assert not services.erasures.write(stale, PROFILE, a_line("acme")), "the profile has changed"
+    assert not services.erasures.write(stale, PROFILE, an_audit_entry("acme")), "the profile has changed"
     assert services.erasures.read("acme") == ERASURE
     assert services.erasures.save(replace(stale, found=1))
     assert services.erasures.save(replace(stale, found=1)), "a response was lost"

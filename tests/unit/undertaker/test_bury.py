@@ -180,7 +180,7 @@ def test_two_undertakers_with_one_letter_put_one_line() -> None:
     assert len(listed(world)) == 1
 
 
-def test_a_verdict_that_is_moot_lists_nothing() -> None:
+def test_a_verdict_that_is_no_longer_needed_lists_nothing() -> None:
     world = a_world()
     run = die_before_settling(world)
     to = succeed(fence=1, now=world.clock(), expires=world.clock() + world.retention)

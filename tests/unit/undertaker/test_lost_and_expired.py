@@ -100,7 +100,7 @@ def test_a_watch_that_comes_after_a_worker_found_it_reports_nothing_anew() -> No
     assert (listed(world), len(world.memory.dead)) == (before, 0)
 
 
-def test_a_report_of_what_is_not_so_is_moot() -> None:
+def test_a_report_of_what_is_not_so_is_dropped() -> None:
     """An expired run's letter is about one revision: a later one has taken the run over before it came."""
     world = World()
     run = world.scheduler.submit("note", {"n": 1})

@@ -14,11 +14,11 @@ from quarterjack.domain.tenants.profile import TenantProfile
 from quarterjack.domain.times import to_ms
 from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
 from quarterjack.fires.backpressure import KEY, OWNER
-from quarterjack.fires.lines import change_cap
+from quarterjack.fires.wait_queue import change_cap
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.ready_jobs.command import command_job
 from quarterjack.state.backpressure import HoldLog, QueueHolds
-from quarterjack.state.tenants.slots import ConcurrencyCap
+from quarterjack.state.tenants.permits import ConcurrencyCap
 from quarterjack.stores.records import Record
 from quarterjack.stores.tables import AUDIT, RUNS
 from quarterjack.testing import Detail, Harness, Hook
@@ -410,7 +410,7 @@ def waits_in_line(stage: Stage) -> Answer:
     stage.create()
     stage.pass_time(9.5)
     cap, services, clock = ConcurrencyCap(tenant="acme", job="*", most=1), stage.memory.connect(), stage.harness.clock
-    change_cap(cap, lambda slots: slots.taken("another", 0, [("r", False)], 1, clock())[0], services, clock)
+    change_cap(cap, lambda permits: permits.taken("another", 0, [("r", False)], 1, clock())[0], services, clock)
     stage.pass_time(0.8)
     return stage.why("08:10")
 
@@ -924,7 +924,7 @@ def test_a_schedule_that_changes_meanwhile_is_read_again() -> None:
         (paused, "Who did it is not in the evidence"),
     ],
 )
-def test_without_the_audits_lines_some_things_are_not_known(story: Story, doubt: str) -> None:
+def test_without_audit_entries_some_things_are_not_known(story: Story, doubt: str) -> None:
     stage = Stage()
     answer = story(stage)
     assert doubt not in str(answer)
@@ -979,6 +979,6 @@ def test_a_freeze_that_is_over_is_told_from_its_line_of_the_audit(story: Story) 
     stage = Stage()
     answer = story(stage)
     (said,) = [one for one in answer.sentences if one.cause is Cause.FREEZE]
-    ids = {line.id for line in stage.memory.audit_lines() if str(line.act) in ("freeze", "thaw")}
+    ids = {line.id for line in stage.memory.audit_entries() if str(line.act) in ("freeze", "thaw")}
     assert said.source.removeprefix("audit entry ") in ids
     assert "no worker leased it" not in str(answer)

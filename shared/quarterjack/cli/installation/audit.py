@@ -33,7 +33,7 @@ _LISTED = (
     Column("before", drop=3),
     Column("after", drop=2),
     Column("reason", cut=10),
-    Column("detail", drop=4, show=lambda line: _told(line.detail)),
+    Column("detail", drop=4, show=lambda entry: _told(entry.detail)),
 )
 
 
@@ -117,7 +117,7 @@ def verify(
             shell.say(f"{problem.kind}  {where}  {problem.text}", style="red")
         erased = f", {verdict.erased} of them erased" if verdict.erased else ""
         shell.say(
-            f"{verdict.lines} entries{erased} on {verdict.days} days, {verdict.closes} closes, {verdict.anchored} of them anchored: "
+            f"{verdict.entries} entries{erased} on {verdict.days} days, {verdict.closes} closes, {verdict.anchored} of them anchored: "
             f"{len(verdict.problems) or 'no'} problem{'' if len(verdict.problems) == 1 else 's'}"
         )
     if verdict.problems:

@@ -154,7 +154,7 @@ def resend(
         shell.remark(f"the ledger is not read to its end: {shell.continued(done.cursor)} goes on")
     if done.refused or done.unread:
         shell.warn("some were left out, and still wait: the same command without --cursor sends them")
-    shell.matched(done.count + done.in_line + sum(done.refused.values()))
+    shell.matched(done.count + done.queued + sum(done.refused.values()))
 
 
 class _Last:
@@ -173,6 +173,6 @@ def _told(done: Resent) -> str:
     verb = "would be sent" if done.dry_run else "sent"
     lines = [f"{count:>12,}  {verb} to queue {name}" for name, count in sorted(done.sent.items())]
     lines += [f"{count:>12,}  not accepted by queue {name}" for name, count in sorted(done.refused.items())]
-    counts = {"wait for a permit of a concurrency cap": done.in_line, "could not be read": done.unread}
+    counts = {"wait for a permit of a concurrency cap": done.queued, "could not be read": done.unread}
     lines += [f"{count:>12,}  {what}" for what, count in counts.items() if count]
     return "\n".join(lines or [f"{0:>12,}  {verb}"])

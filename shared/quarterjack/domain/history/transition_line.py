@@ -34,7 +34,7 @@ class TransitionKind(StrEnum):
     CONTINUED = "continued"  # a slice ended at its checkpoint
     HASTENED = "hastened"  # its owner asked for the next attempt now
     RESCHEDULED = "rescheduled"  # its owner moved a one-off to another time, which is ``due``
-    LINED_UP = "lined_up"  # it waits for other runs of its schedule
+    QUEUED = "queued"  # it waits for other runs of its schedule
     CANCEL_REQUESTED = "cancel_requested"  # while it ran
     TAKEN_OVER = "taken_over"  # a newer revision, or its schedule after a backfill's stop, claims it again
     REVIVED = "revived"  # a backfill claims a fire that was refused before its start
@@ -62,7 +62,7 @@ TransitionKindWord = (
         "continued",
         "hastened",
         "rescheduled",
-        "lined_up",
+        "queued",
         "cancel_requested",
         "taken_over",
         "revived",

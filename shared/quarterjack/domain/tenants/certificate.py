@@ -111,7 +111,7 @@ _WHERE = {
         "closes and their anchors: hashes, days and numbers; for good",
     ),
     Kept.DAY: ("table audit", "that the tenant had lines of a day; for good"),
-    Kept.OWN_LINE: ("table audit", "who erased the tenant, and who was refused since; for good"),
+    Kept.OWN_ENTRY: ("table audit", "who erased the tenant, and who was refused since; for good"),
     Kept.LOCKED: (
         "archive's bucket, under the tenant's prefix",
         "nobody can remove them before their lock ends; erase again then",

@@ -81,7 +81,7 @@ class TenantLimits:
     highest_priority: Priority | None = None  # of its runs: what asks for more is refused, what inherits more gets this
     concurrent_runs: int | None = None  # runs that have a lease at a time
     concurrency_strict: int | None = (
-        None  # 1: no run starts while its slots cannot be read or written; 0 and default: runs start
+        None  # 1: no run starts while its permits cannot be read or written; 0 and default: runs start
     )
     weight: int | None = None  # for how many tenants it counts where SQS shares a queue out; default: one
     agenda_shards: int | None = None  # of its own; 0 and default: it shares the common ones

@@ -26,7 +26,7 @@ from quarterjack.domain.message import Message
 from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunState
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import Conflict, NotFound, QuarterjackError, Unavailable
-from quarterjack.fires.acts import line_of
+from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.context import LOOKAHEAD, BackfillProgress, FireContext, TickCounts, postpone
 from quarterjack.owner.backfill.advance import ROUNDS, BackfillMover, advance, mover_of
 from quarterjack.owner.backfill.records import note, read_backfill, read_runs, write_backfill
@@ -115,10 +115,10 @@ def _moved(owner: str, identity: str, to: BackfillState, context: FireContext) -
         if state in ENDED:
             raise Conflict(f"id={identity!r}: it is {state} and stays so; start another backfill for the rest")
         reason = "requested" if to in ENDED else None
-        line = line_of(_ACTS[to], _target(backfill), context)
-        moved = write_backfill(backfill.in_state(to, now=context.clock(), reason=reason), context.services, line)
+        audit = audit_entry(_ACTS[to], _target(backfill), context)
+        moved = write_backfill(backfill.in_state(to, now=context.clock(), reason=reason), context.services, audit)
         if moved is not None:
-            with suppress(QuarterjackError):  # it only lets the line expire later
+            with suppress(QuarterjackError):  # it only lets the audit entry expire later
                 note(moved, context.services, now=context.clock())
             return moved
     raise Conflict(f"id={identity!r}: others changed it {_RACES} times meanwhile; try again")
@@ -132,9 +132,9 @@ def _target(backfill: StoredBackfill) -> str:
 def _created(backfill: StoredBackfill, context: FireContext) -> StoredBackfill:
     note(backfill, context.services, now=context.clock())
     span: Mapping[str, Any] = {"start": backfill.start, "end": backfill.end, "total": backfill.total}
-    line = line_of(AuditAct.BACKFILL, _target(backfill), context, **span)
+    audit = audit_entry(AuditAct.BACKFILL, _target(backfill), context, **span)
     # None: a call with the same token, at the same time, was first; the two have noted one id.
-    created = write_backfill(backfill, context.services, line) or read_backfill(
+    created = write_backfill(backfill, context.services, audit) or read_backfill(
         backfill.owner, backfill.id, context.services
     )
     if created is None:
@@ -238,8 +238,8 @@ def look_after(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> 
     if ready is Readiness.ORPHANED and backfill.state not in ENDED:
         # The deletion took back the waiting runs. After a lost race the next tick tries again.
         ended = backfill.in_state(BackfillState.CANCELLED, now=clock(), reason="schedule deleted")
-        line = line_of(AuditAct.CANCEL_BACKFILL, _target(backfill), context, reason=ended.reason)
-        backfill = write_backfill(ended, services, line) or backfill
+        audit = audit_entry(AuditAct.CANCEL_BACKFILL, _target(backfill), context, reason=ended.reason)
+        backfill = write_backfill(ended, services, audit) or backfill
     if backfill.state in _REASONS:
         take_back(backfill, context)  # in case its owner's process crashed before that
     if backfill.state is BackfillState.PAUSED:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.message import reading
 from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.run import RunRow
@@ -27,9 +27,9 @@ from quarterjack.state.backfill import (
 from quarterjack.stores.records import Record
 
 _GARBAGE = (ValueError, KeyError, TypeError)  # a row that this release cannot read as a run
-LINE = "~begun~"  # a line's key begins so
+LINE = "~begun~"  # an audit entry's key begins so
 MOST_LINES = 5_000  # that a listing reads: about 1 MB
-_LAST = 10**13  # ms from 1970 that lines count back from: the newest comes first
+_LAST = 10**13  # ms from 1970 that audit entries count back from: the newest comes first
 _RACES = 3  # other acts on the same backfill at the same time
 
 
@@ -37,13 +37,13 @@ _RACES = 3  # other acts on the same backfill at the same time
 class BackfillLine:
     """Where a backfill is."""
 
-    key: str  # of the line; the position of a cursor
+    key: str  # of the audit entry; the position of a cursor
     owner: str  # "tenant/name" of its schedule
     id: str
 
 
 def note(backfill: StoredBackfill, services: Services, *, now: int) -> None:
-    """Put the line of a backfill, or let it expire later. Raises Unavailable."""
+    """Put the audit entry of a backfill, or let it expire later. Raises Unavailable."""
     owner, key = _partition(backfill.tenant), f"{LINE}{stamp(_LAST - backfill.created_at)}~{backfill.id}"
     record = Record(
         owner=owner,
@@ -60,7 +60,7 @@ def note(backfill: StoredBackfill, services: Services, *, now: int) -> None:
 
 
 def lines(tenant: str, services: Services, *, after: str | None) -> Iterator[BackfillLine]:
-    """A tenant's lines, the newest first, behind the one with the key ``after``."""
+    """A tenant's audit entries, the newest first, behind the one with the key ``after``."""
     listed = services.records.listed(_partition(tenant), LINE)
     for record in islice(listed, MOST_LINES):
         if after is None or record.key > after:
@@ -83,9 +83,9 @@ def read_backfill(owner: str, identity: str, services: Services) -> StoredBackfi
 
 
 def write_backfill(
-    backfill: StoredBackfill, services: Services, line: AuditLineRow | None = None
+    backfill: StoredBackfill, services: Services, audit: AuditEntryRow | None = None
 ) -> StoredBackfill | None:
-    """Write it over the version that was read, with the line of an act; None if the record has changed since."""
+    """Write it over the version that was read, with the audit entry of an act; None if the record has changed since."""
     after = replace(backfill, version=backfill.version + 1)
     record = Record(
         owner=after.owner,
@@ -94,7 +94,7 @@ def write_backfill(
         body=after.as_body(),
         expires=None if after.ended_at is None else after.ended_at + services.retention,
     )
-    return after if services.records.write(record, line) else None
+    return after if services.records.write(record, audit) else None
 
 
 def backfills_of(owner: str, services: Services) -> Iterator[StoredBackfill]:

@@ -16,7 +16,7 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import Conflict, InvalidInput, Unavailable
-from quarterjack.fires.acts import line_of
+from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext, run_must_exist
 from quarterjack.fires.withdraw import held_leases, wait_for_held
@@ -46,7 +46,7 @@ def cancel_run(run: RunRow, context: FireContext) -> RunRow:
 
 
 def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
-    """The same for the overlap policy, which has no line in the audit.
+    """The same for the overlap policy, which has no audit entry.
 
     The job of a run that was leased before its instant may still begin: see ``held_leases``.
     """
@@ -72,8 +72,8 @@ def end_run(run: RunRow, context: FireContext) -> RunRow:
         now = run.end_time(context.clock())
         waiting = run.state is not RunState.RUNNING
         move = cancel(now=now, expires=now + services.retention) if waiting else request_cancel()
-        line = line_of(AuditAct.CANCEL, str(ref), context)
-        moved = services.ledger.move(ref, signed(move, line.actor), line)
+        audit = audit_entry(AuditAct.CANCEL, str(ref), context)
+        moved = services.ledger.move(ref, signed(move, audit.actor), audit)
         run = run_must_exist(ref, moved.run)
         if moved.applied:
             return run
@@ -85,7 +85,7 @@ def hasten_run(run: RunRow, context: FireContext) -> RunRow:
     ref, services, now = run.ref, context.services, context.clock()
     is_hastened = run.state in _BETWEEN_ATTEMPTS and run.not_before <= now  # by a call whose message was not accepted
     if not is_hastened:
-        moved = services.ledger.move(ref, hasten(now=now), line_of(AuditAct.RETRY, str(ref), context))
+        moved = services.ledger.move(ref, hasten(now=now), audit_entry(AuditAct.RETRY, str(ref), context))
         run = run_must_exist(ref, moved.run)
         is_hastened = moved.applied
     if not is_hastened:
@@ -124,13 +124,13 @@ def reschedule_run(run: RunRow, due: int, context: FireContext) -> RunRow:
 def _move(run: RunRow, due: int, context: FireContext) -> tuple[bool, RunRow]:
     """Whether the run was moved, and the run as it is now."""
     services, now = context.services, context.clock()
-    line = line_of(
+    audit = audit_entry(
         AuditAct.RESCHEDULE, str(run.ref), context, was=from_ms(run.due).isoformat(), due=from_ms(due).isoformat()
     )
     after = replace(run, due=due, not_before=due, revision=run.revision + 1)
     entry = entry_of(after, services, now)
     transition = reschedule(revision=run.revision, due=due)
-    moved = services.ledger.reschedule(run.ref, transition, put=entry, remove=entry_of(run, services, now), line=line)
+    moved = services.ledger.reschedule(run.ref, transition, put=entry, remove=entry_of(run, services, now), audit=audit)
     there = run_must_exist(run.ref, moved.run)
     if moved.applied and due <= context.clock() + LOOKAHEAD:
         send_now(there, entry, context)

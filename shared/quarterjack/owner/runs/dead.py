@@ -11,7 +11,7 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.run import FAILED, DeadRunRow, RunRow, dead_run_row, parse_dead_key
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.errors import Conflict, Unavailable
-from quarterjack.fires.acts import line_of
+from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.transition import Absent, Compare, Condition, all_of
@@ -119,9 +119,9 @@ def must_have_failed(run: RunRow, remedy: str) -> None:
 
 
 def _remove(tenant: str, batch: Sequence[DeadRunRow], context: FireContext) -> int:
-    """Remove some from the index, with a line of the audit that names them; how many. Others may have removed some meanwhile."""
-    line = line_of(AuditAct.PURGE, tenant, context, runs=[str(dead.run) for dead in batch])
-    if context.services.dead_index.remove(batch, line):
+    """Remove some from the index, with an audit entry that names them; how many. Others may have removed some meanwhile."""
+    audit = audit_entry(AuditAct.PURGE, tenant, context, runs=[str(dead.run) for dead in batch])
+    if context.services.dead_index.remove(batch, audit):
         return len(batch)
     half = len(batch) // 2
     return _remove(tenant, batch[:half], context) + _remove(tenant, batch[half:], context) if half else 0

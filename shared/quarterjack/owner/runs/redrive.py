@@ -14,7 +14,7 @@ from quarterjack.domain.payload import size
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.run import DeadRunRow, RunRow, RunState, dead_run_row
 from quarterjack.errors import AlreadyExists, Conflict, KeyReused, NotFound, QuarterjackError, Throttled, Unavailable
-from quarterjack.fires.acts import line_of
+from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.context import FireContext, read_revision, run_must_exist
 from quarterjack.owner.limits import bounded, put_payload
 from quarterjack.owner.runs.dead import DeadRunFilter, dead_runs, must_have_failed
@@ -41,8 +41,8 @@ def replay(
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
     wanted = _with_own_payload(plan(original, ref, context, payload=payload, check=check), context)
-    line = line_of(act, str(original.ref), context, replay=str(ref))
-    run = submit(replace(wanted, actor=line.actor), context, same_time=SameTime.ANY, line=line)
+    audit = audit_entry(act, str(original.ref), context, replay=str(ref))
+    run = submit(replace(wanted, actor=audit.actor), context, same_time=SameTime.ANY, audit=audit)
     if run.replay_of != wanted.replay_of:
         raise KeyReused(f"idempotency_key: run {ref} exists and is not a replay of {original.ref}; use another key")
     return run

@@ -6,7 +6,7 @@ Memory holds one page of each part. The position is a part's cursor and the last
 another one stopped; what dies between two positions sends one batch twice, which the lease makes harmless.
 
     run                                          what happens
-    waits in the line of a concurrency cap       the ticker is told to read the line, and no message goes
+    waits in the wait queue of a concurrency cap       the ticker is told to check the queue, and no message goes
     of a frozen or suspended tenant              its message goes: workers keep it in the queue until the run may start
     waits for its turn                           its message goes: a worker finds whether its turn has come
     RUNNING                                      its message goes: it hides until the lease would end, and starts the run if that lapses
@@ -29,7 +29,7 @@ from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.errors import InvalidInput
-from quarterjack.fires.acts import line_of
+from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.claim import messages_of
 from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.resend import send_again
@@ -95,7 +95,7 @@ class ResendReport:
 
     sent: Counter[str] = field(default_factory=Counter)  # messages by queue
     refused: Counter[str] = field(default_factory=Counter)  # messages by queue that it did not accept
-    in_line: int = 0  # runs that wait in the line of a concurrency cap
+    queued: int = 0  # runs that wait in the wait queue of a concurrency cap
     unread: int = 0  # runs that could not be read, or whose revision could not
     position: ResendPosition | None = field(default_factory=ResendPosition)  # to go on from; None: the ledger is read
 
@@ -120,10 +120,10 @@ def queue_of(message: Message) -> str:
 def resend(wanted: ResendFilter, how: Resending, position: ResendPosition) -> ResendReport:
     """Send what ``wanted`` matches, from ``position`` on. Raises Unavailable, Misconfigured; the last progress says where to go on.
 
-    The audit has a line of the call before the first message goes. A dry run writes nothing.
+    The audit has an audit entry of the call before the first message goes. A dry run writes nothing.
     """
     if not how.dry_run:
-        line = line_of(
+        audit = audit_entry(
             AuditAct.RESEND,
             wanted.tenant or INSTALLATION,
             how.context,
@@ -132,7 +132,7 @@ def resend(wanted: ResendFilter, how: Resending, position: ResendPosition) -> Re
             due_before=wanted.due_before,
             rate=how.rate,
         )
-        how.context.services.audit.write(line)
+        how.context.services.audit.write(audit)
     return _Walk(wanted, how, position).run()
 
 
@@ -202,4 +202,4 @@ class _Walk:
         done = send_again(runs, self._services, self._how.context.clock, dry_run=self._how.dry_run)
         self.report.sent.update(map(queue_of, done.sent))
         self.report.refused.update(map(queue_of, done.refused))
-        self.report.in_line += done.in_line
+        self.report.queued += done.queued

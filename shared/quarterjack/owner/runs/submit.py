@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from quarterjack.domain.audit import AuditAct, AuditLineRow
+from quarterjack.domain.audit import AuditAct, AuditEntryRow
 from quarterjack.domain.message import reading
 from quarterjack.domain.names import RunRef, aside_ref
 from quarterjack.domain.payload import is_same_content
@@ -27,7 +27,7 @@ from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunS
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Conflict, KeyReused, QuarterjackError, Unavailable
-from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.gates import admitted
@@ -53,15 +53,15 @@ class SameTime(Enum):
 
 
 def submit(
-    run: RunRow, context: FireContext, *, same_time: SameTime = SameTime.DUE, line: AuditLineRow | None = None
+    run: RunRow, context: FireContext, *, same_time: SameTime = SameTime.DUE, audit: AuditEntryRow | None = None
 ) -> RunRow:
-    """Accept a run; returns the run in the ledger: this one, or the run that its key already has. ``line``: of a trigger or replay.
+    """Accept a run; returns the run in the ledger: this one, or the run that its key already has. ``audit``: of a trigger or replay.
 
     Raises KeyReused if that run has other content, or another time as far as ``same_time`` says; Unavailable.
     """
     services, clock = context.services, context.clock
     entry = _put_entry(run, services, clock())
-    existing = services.ledger.submit(run, line)
+    existing = services.ledger.submit(run, audit)
     if existing is not None:
         services.usage.give_back_place(run.ref.tenant)
         # The new entry is removed, unless it is the same entry with which that run still waits.
@@ -166,7 +166,7 @@ def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunR
         overrides=spec.overrides,
         actor=actor_of(context),
     )
-    return submit(run, context, line=line_of(AuditAct.TRIGGER, str(ref), context, key=spec.key))
+    return submit(run, context, audit=audit_entry(AuditAct.TRIGGER, str(ref), context, key=spec.key))
 
 
 def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:

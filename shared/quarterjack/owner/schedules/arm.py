@@ -14,7 +14,7 @@ from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.schedule import ChangeKind, ClosedBy, Definition, Head, Revision, ScheduleState, settled
 from quarterjack.errors import AlreadyExists, QuarterjackError
-from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.chain import advance_chains
 from quarterjack.fires.context import FireContext, find_revision, revision_of
 from quarterjack.fires.plan import first_entry, success_check
@@ -134,11 +134,11 @@ def _signed(plan: _Plan, head: Head | None, context: FireContext) -> _Plan:
 
 
 def _write(plan: _Plan, head: Head | None, token: Record | None, act: AuditAct, context: FireContext) -> bool:
-    """Whether it was written, with the act's line; False if another change was first."""
+    """Whether it was written, with the act's audit entry; False if another change was first."""
     services, expected = context.services, head.version if head else 0
     if plan.head == head:
         return token is None or services.records.write(token)
-    line = line_of(act, plan.head.owner, context, before=head, after=plan.head)
+    audit = audit_entry(act, plan.head.owner, context, before=head, after=plan.head)
     if plan.revision is not None:
         is_new = head is None or head.state is ScheduleState.DELETED
         rule = plan.revision.definition.rule
@@ -151,9 +151,9 @@ def _write(plan: _Plan, head: Head | None, token: Record | None, act: AuditAct, 
             expect=plan.expect,
             token=token,
             usage=arming(plan.head.tenant, rule, plan.before, context, is_new=is_new),
-            line=line,
+            audit=audit,
         )
-    return services.schedules.close(plan.head, expected=expected, revision=None, token=token, line=line)
+    return services.schedules.close(plan.head, expected=expected, revision=None, token=token, audit=audit)
 
 
 def _plan(

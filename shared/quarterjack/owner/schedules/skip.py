@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from quarterjack.domain.audit import AuditAct, AuditLineRow
+from quarterjack.domain.audit import AuditAct, AuditEntryRow
 from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.errors import Conflict, Unreadable
-from quarterjack.fires.acts import line_of
+from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.claim import FireClaim
 from quarterjack.fires.context import FAR, FireContext, revision_of
 from quarterjack.fires.plan import timetable_of
@@ -53,18 +53,18 @@ def skip_next(call: ScheduleCall, context: FireContext, *, act: str) -> RunRow:
     for fire in islice(upcoming, _MOST):
         now = clock()
         wanted = FireClaim(revision, fire).run(now)
-        line = line_of(AuditAct.SKIP, str(wanted.ref), context)
-        wanted = replace(wanted, state=RunState.SKIPPED, ended_at=now, reason=REASON, act=act, actor=line.actor)
-        skipped = _skip_fire(wanted, line, services)
+        audit = audit_entry(AuditAct.SKIP, str(wanted.ref), context)
+        wanted = replace(wanted, state=RunState.SKIPPED, ended_at=now, reason=REASON, act=act, actor=audit.actor)
+        skipped = _skip_fire(wanted, audit, services)
         if skipped is not None:
             return skipped
     raise Conflict(f"name={call.name!r}: there is no further fire to skip")
 
 
-def _skip_fire(wanted: RunRow, line: AuditLineRow, services: Services) -> RunRow | None:
+def _skip_fire(wanted: RunRow, audit: AuditEntryRow, services: Services) -> RunRow | None:
     """Skip one fire; None if it has started, ended or been skipped before."""
     try:
-        there = services.ledger.put(wanted, line)
+        there = services.ledger.put(wanted, audit)
     except Unreadable:
         return None
     if there is None:
@@ -77,5 +77,5 @@ def _skip_fire(wanted: RunRow, line: AuditLineRow, services: Services) -> RunRow
     now = wanted.created_at
     expires = max(now, wanted.due) + services.retention
     write = skip(queued=queued, revision=wanted.revision, now=now, expires=expires, reason=REASON, act=wanted.act or "")
-    moved = services.ledger.move(wanted.ref, signed(write, line.actor), line)
+    moved = services.ledger.move(wanted.ref, signed(write, audit.actor), audit)
     return moved.run if moved.applied else None

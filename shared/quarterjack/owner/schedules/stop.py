@@ -1,7 +1,7 @@
 """Pause and delete: close the current revision, then withdraw its runs. A timer ends a pause at its time. Tags change the head alone.
 
 The transaction of a pause with an end puts an agenda entry at that end, which the head names in ``resume_at``. The entry ends the pause
-if the head is still PAUSED until that instant; a later pause, resume or deletion makes the entry moot. It is removed only after the
+if the head is still PAUSED until that instant; a later pause, resume or deletion makes the entry unneeded. It is removed only after the
 resume is written. Where the resumed revision begins:
 
     paused                                 resume_at                    now, if the ticker is late
@@ -21,7 +21,7 @@ from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.schedule import ChangeKind, ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Conflict, ExpressionError, NotFound
-from quarterjack.fires.acts import actor_of, line_of
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FireContext, TickCounts, revision_of
 from quarterjack.fires.plan import end_of
 from quarterjack.fires.withdraw import withdraw
@@ -98,9 +98,9 @@ def _close(call: ScheduleCall, stop: _Stop, context: FireContext) -> Head:
             written = token is None or services.records.write(token)
         else:
             end, ended = resume_entry(done.head, revision.shard), None if closed == revision else closed
-            line = line_of(stop.act, seen.owner, context, before=seen, after=done.head, reason=stop.reason)
+            audit = audit_entry(stop.act, seen.owner, context, before=seen, after=done.head, reason=stop.reason)
             written = services.schedules.close(
-                done.head, expected=seen.version, revision=ended, entry=end, token=remember(done), line=line
+                done.head, expected=seen.version, revision=ended, entry=end, token=remember(done), audit=audit
             )
         if not written:
             return None
@@ -126,7 +126,7 @@ def resume_entry(head: Head, shard: int) -> AgendaEntry | None:
     return AgendaEntry(shard=shard, due=head.resume_at, kind=EntryKind.RESUME, id=head.owner)
 
 
-class _MootError(Exception):
+class _NoLongerNeeded(Exception):
     """The head has moved: another change was first."""
 
 
@@ -144,12 +144,12 @@ def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> 
 
     def allow(now: Head | None) -> None:
         if now is None or not _means(now, entry):
-            raise _MootError
+            raise _NoLongerNeeded
 
     owners = FireContext(services=services, clock=context.clock)  # without the tick's limits
     try:
         resume(ScheduleCall(tenant=tenant, name=name), owners, early=early, allow=allow)
-    except _MootError:
+    except _NoLongerNeeded:
         return True
     except ExpressionError:  # the expression ended during the pause
         over = replace(
@@ -162,8 +162,8 @@ def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> 
             updated_at=context.clock(),
             actor=actor_of(context),
         )
-        line = line_of(AuditAct.COMPLETE, head.owner, context, before=head, after=over)
-        return services.schedules.close(over, expected=head.version, revision=None, line=line)
+        audit = audit_entry(AuditAct.COMPLETE, head.owner, context, before=head, after=over)
+        return services.schedules.close(over, expected=head.version, revision=None, audit=audit)
     log.info("schedule.resumed", extra={"tenant": tenant, "schedule": name})
     return True
 
@@ -186,8 +186,8 @@ def retag(
             return head
         actor, now = actor_of(context), context.clock()
         changed = replace(head, tags=after, version=head.version + 1, updated_at=now, actor=actor)
-        line = line_of(AuditAct.RETAG, head.owner, context, before=head, after=changed)
-        if context.services.schedules.close(changed, expected=head.version, revision=None, line=line):
+        audit = audit_entry(AuditAct.RETAG, head.owner, context, before=head, after=changed)
+        if context.services.schedules.close(changed, expected=head.version, revision=None, audit=audit):
             return changed
         head = context.services.schedules.head(seen.tenant, seen.name)
     raise Conflict(f"name={seen.name!r}: others changed it {RACES} times meanwhile; try again")

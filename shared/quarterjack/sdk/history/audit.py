@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from quarterjack.auditor.log_verification import AuditVerdict
 
 SPAN = 30 * DAY  # ms that a listing goes back, unless it is told how far
-_INSTANTS = ("start", "end", "since", "until", "expires_at", "due_before")  # in the detail of a line, UTC ms
-_AHEAD = DAY  # ms: lines of a machine whose clock is fast are listed, too
+_INSTANTS = ("start", "end", "since", "until", "expires_at", "due_before")  # in the detail of an entry, UTC ms
+_AHEAD = DAY  # ms: entries of a machine whose clock is fast are listed, too
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditLine:
+class AuditEntry:
     """One act on one object."""
 
     at: datetime  # UTC
@@ -48,7 +48,7 @@ class AuditLine:
     call: str  # id of the call: the acts of a bulk call share it
     # What else tells the act: the replay of a redriven run, the runs of a purge …; instants as ISO 8601.
     detail: Mapping[str, Any]
-    id: str  # of the line
+    id: str  # of the entry
 
 
 class AuditMethods(SchedulerBase):
@@ -66,11 +66,11 @@ class AuditMethods(SchedulerBase):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
-        """Who did what from ``since`` to ``until`` (aware; default: the last 30 days), newest first: a page of ``AuditLine``.
+        """Who did what from ``since`` to ``until`` (aware; default: the last 30 days), newest first: a page of ``AuditEntry``.
 
-        ``actor`` is a name as the application gives it ("alice@acme"), or as a line shows it. ``call`` is the id of a call whose
+        ``actor`` is a name as the application gives it ("alice@acme"), or as an entry shows it. ``call`` is the id of a call whose
         acts are wanted. ``installation``: acts on the profile of the installation, instead of this tenant's. A query for each day of
-        the interval. A page ends after ``limit`` lines, or once it has read about 150 read units or for about 2 s, so it may hold fewer
+        the interval. A page ends after ``limit`` entries, or once it has read about 150 read units or for about 2 s, so it may hold fewer
         or none: ``cursor`` goes on, and ``searched_to`` says how far back it has looked.
         Raises InvalidInput, Unavailable.
         """
@@ -94,7 +94,7 @@ class AuditMethods(SchedulerBase):
             field, value = ("until", until) if since is None else ("since", since)
             remedy = "give since before until, and both from 1970 on"
             raise InvalidInput(field, value, "leaves an empty interval", remedy)
-        from quarterjack.owner.audit import AuditFilter, list_lines  # noqa: PLC0415 (as below)
+        from quarterjack.owner.audit import AuditFilter, list_entries  # noqa: PLC0415 (as below)
 
         wanted = AuditFilter(
             since=start,
@@ -107,12 +107,12 @@ class AuditMethods(SchedulerBase):
         )
         listing = Listing("audit", self.tenant, schedule, actor, act, run_id, call, since, until)
         most, position = checked_limit(limit), listing.position(cursor)
-        page = list_lines(
+        page = list_entries(
             self.tenant, wanted, self.session.services, limit=most, cursor=position, clock=self.session.clock
         )
         items = [
-            views.view_of(AuditLine, line, act=str(line.act), via=str(line.via), detail=_told(line.detail))
-            for line in page.items
+            views.view_of(AuditEntry, entry, act=str(entry.act), via=str(entry.via), detail=_told(entry.detail))
+            for entry in page.items
         ]
         searched = None if page.cursor is None else from_ms(int(page.cursor[:STAMP_DIGITS]))
         return Page(items=items, cursor=listing.next(page.cursor), searched_to=searched)
@@ -128,11 +128,11 @@ class AuditMethods(SchedulerBase):
     ) -> AuditVerdict:
         """Whether the audit is as it was written: of one UTC ``day``, or from ``since`` to ``until`` (aware; default: the last 30 days).
 
-        Finds lines that were changed, removed or added since their day was closed, days without a close, and closes that were
+        Finds entries that were changed, removed or added since their day was closed, days without a close, and closes that were
         changed or removed; with the archive's bucket also those that were replaced together. An open day has no close yet: of its
-        lines only a change is found. Reads all lines of the interval and all closes. ``installation``: that of the installation's
-        profile, instead of this tenant's. ``limit``: most lines (1 to 1,000), the newest days first and each whole; ``rest`` is then
-        the day to go on with, and ``too_long`` one that has more lines than that. Raises InvalidInput, Unavailable.
+        entries only a change is found. Reads all entries of the interval and all closes. ``installation``: that of the installation's
+        profile, instead of this tenant's. ``limit``: most entries (1 to 1,000), the newest days first and each whole; ``rest`` is then
+        the day to go on with, and ``too_long`` one that has more entries than that. Raises InvalidInput, Unavailable.
         """
         if check_flag("installation", installation):
             return self._of_installation().verify_audit(day=day, since=since, until=until, limit=limit)
@@ -164,7 +164,7 @@ class AuditMethods(SchedulerBase):
 
 
 def _told(detail: Mapping[str, Any]) -> dict[str, Any]:
-    """The detail of a line with its instants as ISO 8601, in UTC."""
+    """The detail of an entry with its instants as ISO 8601, in UTC."""
     found = dict[str, Any]()
     for name, value in detail.items():
         if isinstance(value, Mapping):

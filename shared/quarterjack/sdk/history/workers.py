@@ -50,7 +50,7 @@ class Resent:
 
     sent: Mapping[str, int]  # messages that were sent, or would be (dry run), by queue
     refused: Mapping[str, int]  # messages that their queue did not accept: their runs still wait; call again
-    in_line: int  # runs that wait for a slot of a concurrency cap: the ticker sends for them
+    queued: int  # runs that wait for a permit of a concurrency cap: the ticker sends for them
     unread: int  # runs that could not be read: call again
     dry_run: bool  # True: nothing was written or sent
     cursor: str | None  # pass it to go on, also after an error; None: the whole ledger was read
@@ -234,7 +234,7 @@ class InstallationMethods(SchedulerBase):
         It reads the whole ledger a page at a time (half a read unit for each 4 KB), so its role needs ``dynamodb:Scan`` on the table of
         runs, and ``sqs:SendMessage`` on the queues. At most ``rate`` messages a second and ``limit`` in all; ``stop`` (a
         ``threading.Event``) ends it early. Then, or after an error, ``cursor`` goes on; ``on_progress`` is told it after each
-        batch. A ``dry_run`` counts, and writes nothing; else the audit has a line of the call.
+        batch. A ``dry_run`` counts, and writes nothing; else the audit has an entry of the call.
         Raises InvalidInput, Forbidden, Misconfigured (the default queue does not exist, or refuses the caller or its key), Unavailable.
         """
         self._access.check(Verb.RESEND)
@@ -260,7 +260,7 @@ class InstallationMethods(SchedulerBase):
             return Resent(
                 sent=dict(report.sent),
                 refused=dict(report.refused),
-                in_line=report.in_line,
+                queued=report.queued,
                 unread=report.unread,
                 dry_run=only_counts,
                 cursor=listing.next(at),

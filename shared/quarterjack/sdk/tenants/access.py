@@ -21,7 +21,7 @@ from quarterjack.domain.tenants.profile import (
 )
 from quarterjack.domain.times import DAY, from_ms, to_ms
 from quarterjack.errors import InvalidInput, NotFound, shorten
-from quarterjack.fires.acts import line_of
+from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.owner import tenants as acts
 from quarterjack.owner.api_keys import create_key, revoke_key
 from quarterjack.ports.secrets import StoredSecret, storable_value
@@ -159,7 +159,7 @@ class AccessMethods(TenantsBase):
         """Store a secret for the tenant's runs, or its new value: workers see it within five minutes.
 
         It is the SSM parameter ``/<prefix>/tenants/<tenant>/<name>``: of 4 characters to 4,096 bytes, without blanks around it.
-        The audit has its name, in a line that is written before Parameter Store is asked. Raises InvalidInput, which does not show the
+        An audit entry with its name is written before Parameter Store is asked. Raises InvalidInput, which does not show the
         value, Forbidden, Misconfigured, Unavailable.
         """
         place, text = check_secret(name), storable_value(value)
@@ -170,7 +170,7 @@ class AccessMethods(TenantsBase):
     def delete_secret(self, tenant: str, name: str) -> None:
         """Remove a secret of a tenant: runs that look it up fail from then on, some after five minutes.
 
-        The audit has its name, in a line that is written before. Raises InvalidInput, NotFound, Forbidden, Misconfigured, Unavailable.
+        An audit entry with its name is written before. Raises InvalidInput, NotFound, Forbidden, Misconfigured, Unavailable.
         """
         place = check_secret(name)
         self._permit(Verb.SECRETS, check_tenant(tenant), what=f"secret {shorten(place, 300)}")
@@ -179,8 +179,8 @@ class AccessMethods(TenantsBase):
             raise NotFound(f"name={name!r}: tenant {tenant!r} has no such secret")
 
     def _audit(self, act: AuditAct, tenant: str, secret: str) -> None:
-        """A line of what is done in Parameter Store, which no transaction reaches. Raises Unavailable: then it is not done."""
-        self.session.services.audit.write(line_of(act, tenant, self._context, secret=secret))
+        """An audit entry of what is done in Parameter Store, which no transaction reaches. Raises Unavailable: then it is not done."""
+        self.session.services.audit.write(audit_entry(act, tenant, self._context, secret=secret))
 
     def _with_admin(self, profile: TenantProfile) -> TenantProfile:
         """A changed profile, if somebody can still give grants. Raises InvalidInput."""

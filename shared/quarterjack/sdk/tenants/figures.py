@@ -16,13 +16,13 @@ from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.fires.backpressure import is_unstarted, last_fire
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.context import FAR
-from quarterjack.fires.lines import slots_of
+from quarterjack.fires.wait_queue import permits_of
 from quarterjack.owner.tenants import reset
 from quarterjack.ports.services import Services
 from quarterjack.sdk.tenants.base import TenantsBase
 from quarterjack.state.backpressure import UNSTARTED
 from quarterjack.state.tenants.breaker import Breaker
-from quarterjack.state.tenants.slots import ALL, CapSlots, ConcurrencyCap
+from quarterjack.state.tenants.permits import ALL, CapPermits, ConcurrencyCap
 
 _MINUTES = 5
 _MOST_MINUTES = 60
@@ -60,9 +60,9 @@ class TenantFigures:
         int | None
     )  # counted against ``waiting_runs``: as of the last count, and accepted since; None: not counted
     kept_bytes: int | None  # the same
-    slots: Mapping[str, int]  # in use or kept for runs of a line, by limit, of the tenant's own concurrency caps
-    lines: Mapping[str, int]  # runs that wait in line for a slot, by limit, as far as they were counted
-    lines_longer: Sequence[str]  # limits of whose lines more runs wait than were counted
+    permits: Mapping[str, int]  # in use or kept for queued runs, by limit, of the tenant's own concurrency caps
+    queued: Mapping[str, int]  # runs that wait for a permit, by limit, as far as they were counted
+    queued_longer: Sequence[str]  # limits of whose wait queues more runs wait than were counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +116,8 @@ class FigureMethods(TenantsBase):
         )
         sampled = [_waits(head, services, now) for head in _active(name, services)]
         limits = services.tenants.governance(name, now).limits
-        slots = _slots(name, limits, services, now)
-        lines, longer = _lines(name, slots, services)
+        permits = _permits(name, limits, services, now)
+        queued, longer = _queued(name, permits, services)
         rates = [rate for word in RateWord if (rate := limits.rate(word)) is not None]
         is_counted = limits.schedules is not None or limits.fires_per_hour is not None
         stored = services.usage.count(name) if is_counted else None
@@ -143,9 +143,9 @@ class FigureMethods(TenantsBase):
             fires_per_hour=None if stored is None else stored.fires_per_hour,
             waiting_runs=_counted(name, QuotaWord.WAITING_RUNS, limits, services),
             kept_bytes=_counted(name, QuotaWord.KEPT_BYTES, limits, services),
-            slots={limit: each.used() for limit, (_, each) in slots.items()},
-            lines=lines,
-            lines_longer=longer,
+            permits={limit: each.used() for limit, (_, each) in permits.items()},
+            queued=queued,
+            queued_longer=longer,
         )
 
     def breakers(self, tenant: str) -> Sequence[BreakerView]:
@@ -175,28 +175,28 @@ def _counted(tenant: str, word: QuotaWord, limits: TenantLimits, services: Servi
     return None if found is None else found.in_use
 
 
-def _slots(tenant: str, limits: TenantLimits, services: Services, now: int) -> dict[str, tuple[str, CapSlots]]:
-    """Job and slots of the tenant's own caps, by limit: one read."""
+def _permits(tenant: str, limits: TenantLimits, services: Services, now: int) -> dict[str, tuple[str, CapPermits]]:
+    """Job and permits of the tenant's own caps, by limit: one read."""
     names = {} if limits.concurrent_runs is None else {ALL: "concurrent_runs"}
     names |= {job: f"{JOB_CAP}{job}" for job in limits.job_caps}
-    found = slots_of(tenant, services) if names else {}
-    return {name: (job, found.get(job, CapSlots()).current(now)) for job, name in names.items()}
+    found = permits_of(tenant, services) if names else {}
+    return {name: (job, found.get(job, CapPermits()).current(now)) for job, name in names.items()}
 
 
-def _lines(
-    tenant: str, slots: Mapping[str, tuple[str, CapSlots]], services: Services
+def _queued(
+    tenant: str, permits: Mapping[str, tuple[str, CapPermits]], services: Services
 ) -> tuple[dict[str, int], list[str]]:
-    """Entries of the lines of caps, by limit, at most so many in sum; and the limits of whose lines there are more.
+    """Entries of the wait queues of caps, by limit, at most so many in sum; and the limits of whose wait queues have more.
 
-    A query for each line in which somebody waits. Runs that were cancelled count until their turn comes.
+    A query for each wait queue that is not empty. Runs that were cancelled count until their turn comes.
     """
-    counts, longer, left = dict.fromkeys(slots, 0), list[str](), _MOST_WAITING
-    for name, (job, each) in slots.items():
-        if not each.has_line:
+    counts, longer, left = dict.fromkeys(permits, 0), list[str](), _MOST_WAITING
+    for name, (job, each) in permits.items():
+        if not each.has_queue:
             continue
         if left:
             cap = ConcurrencyCap(tenant=tenant, job=job, most=None)
-            page = services.agenda.due(cap.line, upto=FAR, after=None, limit=left)
+            page = services.agenda.due(cap.wait_queue, upto=FAR, after=None, limit=left)
             counts[name] = len(page.entries)
             left -= len(page.entries)
             if page.last is None:

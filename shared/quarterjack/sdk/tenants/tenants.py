@@ -41,8 +41,8 @@ class Tenants(AccessMethods, ErasureMethods, FigureMethods):
     """The tenants of an installation.
 
     A tenant needs no profile: without one it has the defaults of the installation, which are in the profile of ``"~installation"``,
-    and without that it may run all jobs. Changes take effect at once in this process and within 5 s in all others. Each has a line in
-    the audit. The other arguments are those of ``Scheduler``. Any number of threads may share one.
+    and without that it may run all jobs. Changes take effect at once in this process and within 5 s in all others. Each has an audit
+    entry. The other arguments are those of ``Scheduler``. Any number of threads may share one.
     """
 
     # Reads.

@@ -84,7 +84,7 @@ def _within(old: RunRow, new: RunRow) -> TransitionKind | None:
         return TransitionKind.HASTENED if new.not_before != old.not_before else None
     if (new.revision, new.backfill) != (old.revision, old.backfill):
         return TransitionKind.RESCHEDULED if new.ref.is_one_off else TransitionKind.TAKEN_OVER
-    return TransitionKind.LINED_UP if new.reason != old.reason else None
+    return TransitionKind.QUEUED if new.reason != old.reason else None
 
 
 def _after_end(old: RunRow, new: RunRow) -> TransitionKind | None:

@@ -6,11 +6,11 @@
     open        runs wait; one a minute is let through as a probe
       │  the probe succeeds: twice as many in the next minute, and so on; so many fail as opened it: one a minute again
       ▼
-    closed      nothing waits: permits are left and nothing was held back for a while, or nobody has asked for one at all; or so many
+    closed      nothing waits: probes are left and nothing was held back for a while, or nobody has asked for one at all; or so many
                 are let through that nothing waits any more
 
 An attempt of a job whose own breaker is open counts for that one alone, and its runs ask that one alone: one bad job does not open the
-breaker of all jobs, and its probes take no permits of the others.
+breaker of all jobs, and its probes take no probes of the others.
 
 What is open is a matter of one row for each tenant, and its version decides between the processes that write it. The row remembers the
 last times in which one was open.
@@ -28,10 +28,10 @@ from quarterjack.state.backpressure import GRACE
 ALL = "*"  # stands for all jobs of the tenant together; in no job's name
 WINDOWS = 5  # minutes over which attempts are counted
 LEAST = 20  # attempts in them before a breaker opens
-LARGEST = 1 << 17  # permits of a minute from which nothing is held any more
-FORGOTTEN = 5 * MINUTE  # after which a run that found no permit would have asked again: it comes back within three
+LARGEST = 1 << 17  # probes of a minute from which nothing is held any more
+FORGOTTEN = 5 * MINUTE  # after which a run that found no probe would have asked again: it comes back within three
 QUIET = 3 * MINUTE  # without an entry held back by the ticker before a breaker closes
-_SHARE = 32  # part of a minute's permits that a worker takes at once
+_SHARE = 32  # part of a minute's probes that a worker takes at once
 Windows = tuple[tuple[int, int, int], ...]  # minutes since 1970 with attempts that succeeded and failed
 _REMEMBERED = 16  # times in which a breaker of the tenant was open and that are over: they keep the row below two KB
 
@@ -59,9 +59,9 @@ class Breaker:
     watched_since: int | None = None  # minute of the failure since which attempts are counted
     opened_at: int | None = None  # UTC ms; None: it is closed
     percent: int = 100  # of failures, by which it opened
-    rate: int = 1  # permits of a minute
-    since: int = 0  # UTC ms at which the present minute of permits began
-    taken: int = 0  # permits of it
+    rate: int = 1  # probes of a minute
+    since: int = 0  # UTC ms at which the present minute of probes began
+    taken: int = 0  # probes of it
     refused: bool = False  # whether a run found none left
     succeeded: int = 0  # attempts that ended in it
     failed: int = 0  # likewise
@@ -77,7 +77,7 @@ class Breaker:
         return self.is_open or self.watched_since is not None
 
     def is_quiet(self, now: int) -> bool:
-        """Whether nothing waits for it: nobody has asked for a permit for so long, and the ticker holds nothing back."""
+        """Whether nothing waits for it: nobody has asked for a probe for so long, and the ticker holds nothing back."""
         return self.is_open and now - self.since > FORGOTTEN and now - self.held_at > QUIET
 
     def fails(self, percent: int, apart: Iterable[Windows] = ()) -> bool:
@@ -117,7 +117,7 @@ class Breaker:
             return Breaker(opened_at=now, percent=percent, since=now, taken=1)
         return watched
 
-    def permit(self, now: int) -> tuple[Breaker, int]:
+    def probe(self, now: int) -> tuple[Breaker, int]:
         """The breaker after a run asked to start, and how many may by its answer: 0 for none. Ask only an open one; it may close."""
         present = self if now < self.since + MINUTE else self._next_minute(now)
         if not present.is_open:
@@ -142,7 +142,7 @@ class Breaker:
         return Breaker(opened_at=self.opened_at, percent=self.percent, since=now, rate=rate, held_at=self.held_at)
 
     def fed(self, now: int) -> int:
-        """Fires that a tick lets through: none while runs that wait already find no permit.
+        """Fires that a tick lets through: none while runs that wait already find no probe.
 
         One that found none asks again, and begins another minute, unless it was cancelled or has expired: then nobody asks any more.
         """
@@ -180,18 +180,18 @@ class TenantBreakers:
                 jobs[ALL] = every.without(present.windows)
         return self._with(jobs, now)
 
-    def permit(self, job: str, now: int) -> tuple[TenantBreakers, int]:
+    def probe(self, job: str, now: int) -> tuple[TenantBreakers, int]:
         """After a run of a job asked the breaker before it, and the next one if that closed; how many may start by the answer, 0: none."""
         after, granted = self, 1
         while names := after.over(job):
-            breaker, granted = after.jobs[names[0]].permit(now)
+            breaker, granted = after.jobs[names[0]].probe(now)
             after = after._with({**after.jobs, names[0]: breaker}, now)
             if breaker.is_open:
                 break
         return (self if after == self else after), granted
 
-    def permits_until(self, job: str) -> int:
-        """UTC ms at which the permits of a job lapse that were taken by now."""
+    def probes_until(self, job: str) -> int:
+        """UTC ms at which the probes of a job lapse that were taken by now."""
         return min((self.jobs[name].since + MINUTE for name in self.over(job)), default=0)
 
     def fed(self, job: str, now: int) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.tenants.api_key import ApiKey
 from quarterjack.state.transition import Absent, Compare, all_of, any_of
 from quarterjack.stores.audit import transact
@@ -49,23 +49,23 @@ class ApiKeyStore:
         rows = self._tables.rows("api_keys", begins_with(TENANTS, tenant, KEY))
         return list(readable(rows, key_of, "api_key.unreadable"))
 
-    def put(self, key: ApiKey, line: AuditLineRow) -> bool:
-        """One transaction: put a key, and the line of the act. False, and nothing is written, if its slot has a key that is valid.
+    def put(self, key: ApiKey, audit: AuditEntryRow) -> bool:
+        """One transaction: put a key, and ``audit``. False, and nothing is written, if its slot has a key that is valid.
 
         Raises Unavailable.
         """
-        ended = all_of(Compare("expires_at", "<=", line.at), Compare("tenant", "=", key.tenant))
+        ended = all_of(Compare("expires_at", "<=", audit.at), Compare("tenant", "=", key.tenant))
         write = RowWrite(table=TENANTS, row=key_row(key), only_if=any_of(Absent("tenant"), ended), kind="put")
-        return self._transact("put_key", write, key, line)
+        return self._transact("put_key", write, key, audit)
 
-    def revoke(self, key: ApiKey, line: AuditLineRow) -> bool:
-        """One transaction: remove a key, and the line of the act. False, and nothing is written, if its slot has another one or none.
+    def revoke(self, key: ApiKey, audit: AuditEntryRow) -> bool:
+        """One transaction: remove a key, and ``audit``. False, and nothing is written, if its slot has another one or none.
 
         This process takes it no more from then on, the others within 5 s. Raises Unavailable.
         """
         row = {"tenant": key.tenant, "item": _item(key.name, key.slot)}
         write = RowWrite(table=TENANTS, row=row, only_if=Compare("digest", "=", key.digest), kind="delete")
-        return self._transact("revoke_key", write, key, line)
+        return self._transact("revoke_key", write, key, audit)
 
     def mark_used(self, key: ApiKey, day: int) -> None:
         """Note the day (since 1970, UTC) of its last use. Raises Unavailable."""
@@ -78,10 +78,10 @@ class ApiKeyStore:
         if known is not None and known.digest == key.digest:
             self._known[about] = read_at, replace(known, used_on=day)
 
-    def _transact(self, verb: str, write: RowWrite, key: ApiKey, line: AuditLineRow) -> bool:
+    def _transact(self, verb: str, write: RowWrite, key: ApiKey, audit: AuditEntryRow) -> bool:
         about = f"{key.tenant}{_item(key.name, key.slot)}"
         self._known.pop(about, None)
-        done = transact(self._tables, verb, [write], f"the key {key.id} of {key.tenant}", line)
+        done = transact(self._tables, verb, [write], f"the key {key.id} of {key.tenant}", audit)
         self._known.pop(about, None)  # another thread may have read it meanwhile
         return done
 

@@ -18,8 +18,8 @@ from quarterjack.domain.schedule import is_freeze
 from quarterjack.domain.tenants.erasure import DataKind, ErasurePlace, Kept, SweepRules
 from quarterjack.domain.times import STAMP_DIGITS
 from quarterjack.state.lease import SKEW
-from quarterjack.state.tenants.marks import MARKS, tenant_of_mark
-from quarterjack.state.tenants.slots import EVERYBODY, SLOTS
+from quarterjack.state.tenants.hints import HINTS, tenant_of_hint
+from quarterjack.state.tenants.permits import EVERYBODY, PERMITS
 from quarterjack.state.transition import Compare, Condition, all_of, any_of
 from quarterjack.stores.tables import AGENDA, AUDIT, HISTORY, REVISIONS, RUNS, SCHEDULES, TENANTS, Row, TableDefinition
 
@@ -128,7 +128,7 @@ def _run(row: Row, rules: SweepRules) -> Finding | None:
     if owner.startswith(_SHARED):
         return _shared_record(row, tenant)
     if owner.startswith(f"{tenant}#"):
-        return Remove(DataKind.DEAD_LINE)
+        return Remove(DataKind.DEAD_ENTRY)
     if not owner.startswith(f"{tenant}/"):
         return None
     if key.startswith("~"):
@@ -146,7 +146,7 @@ def _is_at_hand(row: Row, now: int) -> bool:
 def _shared_record(row: Row, tenant: str) -> Finding | None:
     """A record of the whole installation. Each kind that may name a tenant says here how it forgets one."""
     key = row["key"]
-    if row["owner"] == MARKS and tenant_of_mark(key) == tenant:
+    if row["owner"] == HINTS and tenant_of_hint(key) == tenant:
         return Remove(DataKind.SHARED_RECORD)
     if "body" not in row or not _names(row["body"], tenant):
         return None
@@ -158,7 +158,7 @@ def _shared_record(row: Row, tenant: str) -> Finding | None:
         body["at_hand"] = min(body.get("at_hand", 0), len(body["runs"]))
     elif key == "~progress":  # of the auditor, which then begins its step anew
         body = {name: "" if _names(json.dumps(value), tenant) else value for name, value in body.items()}
-    elif row["owner"] == schedule_owner(EVERYBODY, SLOTS):
+    elif row["owner"] == schedule_owner(EVERYBODY, PERMITS):
         body["sent"] = {
             job: {run: until for run, until in runs.items() if not run.startswith(f"{tenant}/")}
             for job, runs in body["sent"].items()
@@ -188,11 +188,11 @@ def _line(row: Row, rules: SweepRules) -> Finding | None:
     if "erased" in row:
         return Keep(Kept.DIGEST)
     if row.get("act") == AuditAct.ERASE_TENANT or (row.get("act") == AuditAct.DENY and _at(row) >= rules.began_at):
-        return Keep(Kept.OWN_LINE)
-    return Replace(DataKind.AUDIT_LINE, erased_line(row, rules.now))
+        return Keep(Kept.OWN_ENTRY)
+    return Replace(DataKind.AUDIT_ENTRY, erased_entry(row, rules.now))
 
 
-def erased_line(row: Mapping[str, Any], now: int) -> Row:
+def erased_entry(row: Mapping[str, Any], now: int) -> Row:
     """What is left of a line: its place and its digest, on which the close of its day rests."""
     return {"partition": row["partition"], "key": row["key"], "digest": row.get("digest", ""), "erased": now}
 

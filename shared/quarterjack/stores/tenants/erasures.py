@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.tenants.erasure import Erasure, ErasurePlace, Kept, SweepRules, Swept, body_of, parse_body
 from quarterjack.domain.tenants.profile import TenantProfile
 from quarterjack.errors import Unavailable
@@ -51,14 +51,14 @@ class ErasureStore:
         row = self._tables.get("erasure", TENANTS, tenant=tenant, item=ITEM)
         return None if row is None else erasure_of(row)
 
-    def write(self, erasure: Erasure, profile: TenantProfile, line: AuditLineRow) -> bool:
+    def write(self, erasure: Erasure, profile: TenantProfile, audit: AuditEntryRow) -> bool:
         """One transaction: an erasure and a profile over the versions that were read, the tenant among those that are gone, and the
-        act's line. False, and nothing is written, if one of the two has changed. Raises Unavailable.
+        act's audit entry. False, and nothing is written, if one of the two has changed. Raises Unavailable.
         """
         of_profile = RowWrite(table=TENANTS, row=profile_row(profile), only_if=_follows(profile.version), kind="put")
         mark: Row = {"tenant": GONE, "item": erasure.tenant}
         writes = [of_profile, _write(erasure), RowWrite(table=TENANTS, row=mark, kind="put")]
-        return transact(self._tables, "write_erasure", writes, f"the erasure of {erasure.tenant}", line)
+        return transact(self._tables, "write_erasure", writes, f"the erasure of {erasure.tenant}", audit)
 
     def save(self, erasure: Erasure) -> bool:
         """Put an erasure over the version that was read; False, and nothing is written, if it has changed. Raises Unavailable."""

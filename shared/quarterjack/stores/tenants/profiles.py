@@ -17,7 +17,7 @@ from operator import is_
 from typing import Any
 
 from quarterjack.domain.agenda_layout import AgendaLayout
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.tenants.limits import NO_LIMITS, stored_limits
 from quarterjack.domain.tenants.profile import INSTALLATION, SHARED, Governance, Grant, TenantProfile, TenantState
 from quarterjack.domain.times import SECOND
@@ -188,10 +188,10 @@ class TenantStore:
         profile: TenantProfile,
         *,
         expected: int,
-        line: AuditLineRow | None = None,
+        audit: AuditEntryRow | None = None,
         layout: tuple[AgendaLayout, AgendaLayout] | None = None,
     ) -> bool:
-        """One transaction: put a profile, with ``version`` one more than expected, in place of the stored one, and the line of the act.
+        """One transaction: put a profile, with ``version`` one more than expected, in place of the stored one, and ``audit``.
 
         With ``layout``, the layout of the agenda as it was read, and as it will be, the latter as well. False, and nothing is
         written, if the stored version is not ``expected`` (0: there is no profile yet), or the layout is another one by now. This
@@ -203,7 +203,7 @@ class TenantStore:
         if layout is not None:
             writes.append(layout_put(layout[1], layout[0]))
         self._forget(profile.tenant)
-        done = transact(self._tables, "put_profile", writes, f"the profile of {profile.tenant}", line)
+        done = transact(self._tables, "put_profile", writes, f"the profile of {profile.tenant}", audit)
         self._forget(profile.tenant)  # another thread may have read it meanwhile
         return done
 

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from quarterjack.concurrency.pools import RequestStats
-from quarterjack.domain.audit import AuditLineRow
+from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.message import Message, decode
 from quarterjack.domain.names import RunRef
@@ -29,7 +29,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.sqs.routing import DEAD, WORK
 from quarterjack.state.backpressure import Limits
 from quarterjack.stores.agenda import Agenda
-from quarterjack.stores.audit import Audit, line_of
+from quarterjack.stores.audit import Audit, audit_entry_of
 from quarterjack.stores.dead_index import DeadIndex
 from quarterjack.stores.history.books import History
 from quarterjack.stores.ledger import Ledger
@@ -230,13 +230,13 @@ class Memory:
         return [decode(each.body) for of, found in self.stripes.items() if of.queue == queue for each in found]
 
     def audit_rows(self) -> list[Row]:
-        """The table of the audit: lines, gates, closes; in order of their keys within a partition."""
+        """The table of the audit: entries, gates, closes; in order of their keys within a partition."""
         return [dict(row) for _, _, row in self._tables[AUDIT]]
 
-    def audit_lines(self) -> list[AuditLineRow]:
-        """The lines of all tenants in order of time."""
+    def audit_entries(self) -> list[AuditEntryRow]:
+        """The entries of all tenants in order of time."""
         rows = [row for row in self.audit_rows() if "~" not in row["partition"]]
-        return sorted((line_of(row) for row in rows), key=lambda line: line.key)
+        return sorted((audit_entry_of(row) for row in rows), key=lambda entry: entry.key)
 
     # Writes without a request.
 

@@ -21,7 +21,7 @@ from quarterjack.state.before_start import refuse, shadow, take_back
 from quarterjack.state.refusal import Refusal, deaths, refused_by
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.worker.admission.granted import not_granted
-from quarterjack.worker.admission.overlap import acquire_slot
+from quarterjack.worker.admission.overlap import acquire_turn
 from quarterjack.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
 from quarterjack.worker.admission.tenant_state import RETURN, UNREAD, held_by_breaker, out_of_bounds, suspended
 from quarterjack.worker.context import WorkerContext
@@ -65,7 +65,7 @@ def _admit(worker: WorkerContext, received: ReceivedMessage, message: Message) -
     own = job.policies.overridden(spec.overrides)
     policies = own if message.backfill is None else unhurried(own)
     ready = ReadyRun(received=received, message=message, job=job, spec=spec, policies=policies, payload=spec.payload)
-    for reason in (*REASONS, acquire_slot) if received.is_exclusive else REASONS:
+    for reason in (*REASONS, acquire_turn) if received.is_exclusive else REASONS:
         outcome = reason(worker, ready)
         if outcome is not None:
             return outcome
@@ -274,5 +274,5 @@ REASONS: tuple[Reason, ...] = (
     not_granted,
     shadowed,
     payload_gone,
-    held_by_breaker,  # the last: it takes a permit
+    held_by_breaker,  # the last: it takes a probe
 )

@@ -1,11 +1,11 @@
-"""Concurrency caps: before their leases, the runs of a batch take their slots; when their messages are finished, they give them back.
+"""Concurrency caps: before their leases, the runs of a batch take their permits; when their messages are finished, they give them back.
 
-    admit ─► hold_slots ─► leases ─► jobs ─► settle ─► finish: return_slots
+    admit ─► hold_permits ─► leases ─► jobs ─► settle ─► finish: return_permits
                  │
-                 └─ no slot: into the line of the cap; whoever gives slots back sends for it (``fires/lines.py``)
+                 └─ no permit: into the cap's wait queue; the process that releases permits sends for it (``fires/wait_queue.py``)
 
-For tenants with such limits alone. A run has a slot of each of its caps, or none. No lease ends later than the slots of its run. If
-slots cannot be read or written, runs start without, or wait where ``concurrency_strict`` is set.
+For tenants with such limits alone. A run has a permit of each of its caps, or none. No lease ends later than the permits of its run. If
+permits cannot be read or written, runs start without, or wait where ``concurrency_strict`` is set.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ from functools import partial
 
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
-from quarterjack.fires.lines import change_cap, line_up
+from quarterjack.fires.wait_queue import change_cap, enqueue
 from quarterjack.state.lease import SKEW, lease_end
-from quarterjack.state.tenants.slots import CapSlots, ConcurrencyCap, SlotHold, SlotRequest, caps_of
+from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap, PermitHold, PermitRequest, caps_of
 from quarterjack.worker.context import Done, WorkerContext
-from quarterjack.worker.slots import pause
+from quarterjack.worker.permits import pause
 from quarterjack.worker.stages import Action, InFlightMessage, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
-NO_SLOT = "concurrency"  # why a run waits
-_UNREAD = 10 * SECOND  # before a message comes back whose slots could not be read
+NO_PERMIT = "concurrency"  # why a run waits
+_UNREAD = 10 * SECOND  # before a message comes back whose permits could not be read
 
 _Outcomes = dict[InFlightMessage, Outcome]
 
 
-def hold_slots(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[ReadyRun | Outcome]:
-    """For each run of a batch: itself, if it has a slot of each of its caps, or the outcome of its message."""
-    wanted: dict[str, list[tuple[ReadyRun, SlotRequest]]] = defaultdict(list)  # by the record of the caps
+def hold_permits(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[ReadyRun | Outcome]:
+    """For each run of a batch: itself, if it has a permit of each of its caps, or the outcome of its message."""
+    wanted: dict[str, list[tuple[ReadyRun, PermitRequest]]] = defaultdict(list)  # by the record of the caps
     for each in ready:
-        if each.in_flight.slots:  # it asked before, with others
+        if each.in_flight.permits:  # it asked before, with others
             continue
         caps = caps_of(each.governance or each.received.governance, each.spec.job)
         for record in dict.fromkeys(cap.record for cap in caps):
             shared = tuple(cap for cap in caps if cap.record == record)
-            wanted[record].append((each, SlotRequest(run=str(each.message.run), lined=each.message.lined, caps=shared)))
+            wanted[record].append(
+                (each, PermitRequest(run=str(each.message.run), was_queued=each.message.was_queued, caps=shared))
+            )
     outcomes: _Outcomes = {}
     for record in sorted(wanted):
         going = [(each, request) for each, request in wanted[record] if each.in_flight not in outcomes]
@@ -50,11 +52,11 @@ def hold_slots(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[ReadyRu
     return [outcomes.get(each.in_flight, each) for each in ready]
 
 
-def _ask(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, SlotRequest]]) -> _Outcomes:
-    """Ask for the slots of caps that share a record; the outcomes of those that get none."""
+def _ask(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, PermitRequest]]) -> _Outcomes:
+    """Ask for the permits of caps that share a record; the outcomes of those that get none."""
     requests = [request for _, request in asking]
     try:
-        refused, process = worker.slots.take(requests, worker.name, worker.services, worker.clock)
+        refused, process = worker.permits.take(requests, worker.name, worker.services, worker.clock)
     except Exception as problem:  # noqa: BLE001 (any failure: the caps say what follows)
         return _unread(worker, asking, problem)
     waiting: dict[ConcurrencyCap, list[ReadyRun]] = defaultdict(list)
@@ -63,25 +65,25 @@ def _ask(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, SlotRequest]]) 
         if request.run in refused:
             waiting[refused[request.run]].append(each)
         else:
-            each.in_flight.slots += tuple(SlotHold(cap, process) for cap in request.caps)
+            each.in_flight.permits += tuple(PermitHold(cap, process) for cap in request.caps)
     outcomes: _Outcomes = {}
     for cap, ready in waiting.items():
-        outcomes |= _in_line(worker, cap, ready)
+        outcomes |= _enqueue(worker, cap, ready)
     return outcomes
 
 
-def _unread(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, SlotRequest]], problem: Exception) -> _Outcomes:
-    """Without their slots runs start, but those with a cap that is strict."""
+def _unread(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, PermitRequest]], problem: Exception) -> _Outcomes:
+    """Without their permits runs start, but those with a cap that is strict."""
     cap, error = asking[0][1].caps[0], f"{type(problem).__name__}: {problem}"
     ids = {"cap": cap.id, "runs": len(asking), "strict": cap.strict, "error": error}
-    log.warning("slots.unread", extra=ids)
+    log.warning("permits.unread", extra=ids)
     strict = []
     for each, request in asking:
         if any(cap.strict for cap in request.caps):
             strict.append(each)
         else:
             each.in_flight.uncapped = True
-    return _kept(worker, strict, "slots_unread")
+    return _kept(worker, strict, "permits_unread")
 
 
 def _kept(worker: WorkerContext, ready: Sequence[ReadyRun], why: str) -> _Outcomes:
@@ -89,57 +91,57 @@ def _kept(worker: WorkerContext, ready: Sequence[ReadyRun], why: str) -> _Outcom
     return {each.in_flight: Outcome.kept(each.message, why, at=at) for each in ready}
 
 
-def _in_line(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRun]) -> _Outcomes:
-    """Into the line; the messages go, because whoever gives a slot back sends new ones."""
+def _enqueue(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRun]) -> _Outcomes:
+    """Enqueue the runs; the messages go, because the process that releases a permit sends new ones."""
     services, clock = worker.services, worker.clock
     try:
-        worker.slots.look_after(cap, services, clock())  # first, so that no entry is without a timer
-        line_up(cap, [(each.message, each.received.delivery.id) for each in ready], services, clock)
-        worker.slots.look_after(cap, services, clock())  # the ticker may have removed it, if this worker stalled
+        worker.permits.check_later(cap, services, clock())  # first, so that no entry is without a timer
+        enqueue(cap, [(each.message, each.received.delivery.id) for each in ready], services, clock)
+        worker.permits.check_later(cap, services, clock())  # the ticker may have removed it, if this worker stalled
     except QuarterjackError as problem:
-        log.warning("line.not_joined", extra={"cap": cap.id, "runs": len(ready), "error": str(problem)})
-        return _kept(worker, ready, "line_unwritten")
-    try:  # a slot may have come free meanwhile, whose worker found nobody in the line
-        change_cap(cap, CapSlots.lined_up, services, clock, pause=partial(pause, services, worker.name))
+        log.warning("wait_queue.not_joined", extra={"cap": cap.id, "runs": len(ready), "error": str(problem)})
+        return _kept(worker, ready, "queue_unwritten")
+    try:  # a permit may have come free meanwhile, whose worker found no queued run
+        change_cap(cap, CapPermits.enqueued, services, clock, pause=partial(pause, services, worker.name))
     except QuarterjackError as problem:  # then the ticker does
-        log.warning("line.not_looked_at", extra={"cap": cap.id, "error": str(problem)})
-    return {each.in_flight: Outcome(action=Action.POSTPONED, message=each.message, why=NO_SLOT) for each in ready}
+        log.warning("wait_queue.not_looked_at", extra={"cap": cap.id, "error": str(problem)})
+    return {each.in_flight: Outcome(action=Action.POSTPONED, message=each.message, why=NO_PERMIT) for each in ready}
 
 
 def is_covered(worker: WorkerContext, ready: ReadyRun) -> bool:
-    """Whether a lease that is taken now ends before the slots of its run do."""
+    """Whether a lease that is taken now ends before the permits of its run do."""
     until = lease_end(max(worker.clock(), ready.message.not_before))
-    return all(worker.slots.covers(hold, until) for hold in ready.in_flight.slots)
+    return all(worker.permits.covers(hold, until) for hold in ready.in_flight.permits)
 
 
-def return_slots(worker: WorkerContext, done: Sequence[Done]) -> None:
-    """Give back the slots of runs whose messages are finished, and those that were kept for messages from a line."""
+def return_permits(worker: WorkerContext, done: Sequence[Done]) -> None:
+    """Give back the permits of runs whose messages are finished, and those that were kept for messages from a wait queue."""
     give_back(worker, [received.in_flight for received, _ in done])
     for received, _ in done:
         message = received.message
-        if message is not None and message.lined and not received.in_flight.asked:
+        if message is not None and message.was_queued and not received.in_flight.asked:
             _drop_reservation(worker, received, str(message.run))
 
 
 def give_back(worker: WorkerContext, messages: Iterable[InFlightMessage]) -> None:
-    """Give back the slots of runs that this process will not run, or has run. Raises nothing."""
-    holds = list[tuple[SlotHold, int]]()
+    """Give back the permits of runs that this process will not run, or has run. Raises nothing."""
+    holds = list[tuple[PermitHold, int]]()
     for in_flight in messages:
         over = in_flight.leased_until + SKEW if in_flight.leased_until else 0
-        holds += [(hold, over) for hold in in_flight.slots]
-        in_flight.slots = ()
+        holds += [(hold, over) for hold in in_flight.permits]
+        in_flight.permits = ()
     if holds:
-        worker.slots.give_back(holds, worker.services, worker.clock)
+        worker.permits.give_back(holds, worker.services, worker.clock)
 
 
 def _drop_reservation(worker: WorkerContext, received: ReceivedMessage, run: str) -> None:
-    """Whatever kept a run of a line from asking for the slot that was kept for it: others may have that one."""
+    """Whatever kept a queued run from asking for the permit that was kept for it: others may have that one."""
     tenant, spec = received.in_flight.ref.tenant, received.spec
     governance = received.revisions.governance.get(tenant)
     if governance is None or spec is None:
         return
     for cap in caps_of(governance, spec.job):
         try:
-            change_cap(cap, lambda slots: slots.without([run]), worker.services, worker.clock)
+            change_cap(cap, lambda permits: permits.without([run]), worker.services, worker.clock)
         except QuarterjackError as problem:  # then it is free when its time is over
-            log.warning("slots.not_dropped", extra={"cap": cap.id, "error": str(problem)})
+            log.warning("permits.not_dropped", extra={"cap": cap.id, "error": str(problem)})

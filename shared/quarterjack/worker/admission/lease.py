@@ -123,7 +123,7 @@ def _lease_patiently(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outc
             return denied
         now = worker.clock()
         if not is_covered(worker, ready):
-            return Outcome.kept(message, "slots_lapsed", at=now + RETRY_AFTER)
+            return Outcome.kept(message, "permits_lapsed", at=now + RETRY_AFTER)
         in_flight.leased_until = lease_end(max(worker.clock(), message.not_before))
         steal = abandoned is not None and not ready.is_at_most_once
         moved = worker.services.ledger.move(message.run, _lease_of(worker, ready, token, first=False, steal=steal))

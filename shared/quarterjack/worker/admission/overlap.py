@@ -1,10 +1,10 @@
 """Overlap: before its lease, a run of an exclusive schedule asks for its turn; when it has ended, the next one moves up.
 
-    read the slot ─► who of it has ended? ─► decide ─► write the slot ─► lease
+    read the turns ─► which holders have ended? ─► decide ─► write the turns ─► lease
 
-A run takes its lease only after it was written into the slot as a holder, and stays one until its row says that it has ended. Only
+A run takes its lease only after it was written into the turns as a holder, and stays one until its row says that it has ended. Only
 the settle under its fence says so: a holder whose worker vanished holds on until it is run again, and a duplicate or a worker that
-died between slot and lease comes back and is the holder already. Nothing is counted, so nothing can be counted wrongly.
+died between turn and lease comes back and is the holder already. Nothing is counted, so nothing can be counted wrongly.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, NotFound, QuarterjackError, Unavailable
 from quarterjack.owner.runs.change import ask_to_end
-from quarterjack.state.before_start import line_up, pass_over
+from quarterjack.state.before_start import pass_over, wait_for_turn
 from quarterjack.state.ending import terminate
 from quarterjack.state.overlap import (
     Decision,
     QueuedRun,
     RunHolder,
-    Slot,
-    Turn,
+    TurnAnswer,
+    Turns,
     decide,
     forced_to_wait,
     governed,
@@ -36,17 +36,17 @@ from quarterjack.state.overlap import (
     ref_of,
 )
 from quarterjack.state.transition import Transition
-from quarterjack.worker.admission.slot import (
+from quarterjack.worker.admission.turns import (
     TRIES,
-    SlotSnapshot,
+    TurnsSnapshot,
     ended,
-    look_after,
     move_up,
     newcomers,
     pruned,
-    read_slot,
+    put_turn_timer,
+    read_turns,
     send_for,
-    write_slot,
+    write_turns,
 )
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import Action, Outcome, ReadyRun
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 _EARLIER = 50  # runs among which a new policy looks for those that go already
 _JITTER = 0.05  # seconds of a pause between tries, times their number, at the most
-_CONTENDED = 2 * SECOND  # before a run asks again for a slot that others kept writing
+_CONTENDED = 2 * SECOND  # before a run asks again for a turn while others keep writing the turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +77,8 @@ class _Asking:
         return f"overlap: {in_its_place(self.me.holder)}"
 
 
-def acquire_slot(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
-    """Ask for a place in the slot of its schedule, whose runs must not overlap."""
+def acquire_turn(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Ask for the turn of a run, whose runs must not overlap."""
     message, revision, deadline = ready.message, ready.received.revision, ready.policies.deadline
     assert revision is not None
     until = None if deadline is None else ready.spec.due + int(deadline * SECOND)
@@ -100,7 +100,7 @@ def _holder(message: Message) -> RunHolder:
 
 
 def _pause(worker: WorkerContext, again: int) -> None:
-    """Before try number ``again``: others who write this slot get a chance."""
+    """Before try number ``again``: others who write these turns get a chance."""
     worker.wait(worker.random.random() * _JITTER * again)
 
 
@@ -109,20 +109,20 @@ _Step = Outcome | bool  # the outcome of its message; True: it may take its leas
 
 def _ask(asking: _Asking) -> _Step:
     """One try."""
-    held = read_slot(asking.owner, asking.worker.services)
-    decision = decide(_prepared(asking, held.slot), asking.me, asking.options)
-    match decision.turn:
-        case Turn.GO:
+    held = read_turns(asking.owner, asking.worker.services)
+    decision = decide(_prepared(asking, held.turns), asking.me, asking.options)
+    match decision.answer:
+        case TurnAnswer.GO:
             return _write(asking, held, decision)
-        case Turn.WAIT:
+        case TurnAnswer.WAIT:
             return _wait(asking, held, decision)
-        case Turn.SKIP:
+        case TurnAnswer.SKIP:
             return _skip(asking, held, decision)
-        case Turn.CANCEL | Turn.TERMINATE if not _is_open(asking):
+        case TurnAnswer.CANCEL | TurnAnswer.TERMINATE if not _is_open(asking):
             return True  # nobody ends for a message alone: the refused lease says what it is
-        case Turn.CANCEL:
+        case TurnAnswer.CANCEL:
             return _all_asked(asking, decision) and _wait(asking, held, decision)
-        case Turn.TERMINATE:
+        case TurnAnswer.TERMINATE:
             _terminate(asking, decision.others)
             return False
 
@@ -132,27 +132,27 @@ def _is_open(asking: _Asking) -> bool:
     return not asking.me.holder.is_over(asking.worker.services.ledger.read(asking.message.run))
 
 
-def _prepared(asking: _Asking, slot: Slot) -> Slot:
-    """The slot under this run's policy, without what has ended, as far as the decision rests on it."""
+def _prepared(asking: _Asking, turns: Turns) -> Turns:
+    """The turns under this run's policy, without what has ended, as far as the decision rests on it."""
     services, owner, me = asking.worker.services, asking.owner, asking.me
-    if me.holder in slot.holders:
-        return slot
-    if slot.revision < asking.message.revision:
+    if me.holder in turns.holders:
+        return turns
+    if turns.revision < asking.message.revision:
         earlier = services.ledger.latest(owner, upto=asking.worker.clock())
-        slot = governed(slot, asking.message.revision, asking.options, islice(earlier, _EARLIER))
-    slot = pruned(owner, slot, services)
+        turns = governed(turns, asking.message.revision, asking.options, islice(earlier, _EARLIER))
+    turns = pruned(owner, turns, services)
     most = 1 if asking.options.overlap is Overlap.BUFFER_ONE else asking.options.buffer
-    if not slot.room and len(slot.waiting) >= most:  # the line is full, unless some of it has been taken back
-        slot = slot.without(ended(owner, [waiter.holder for waiter in slot.waiting], services))
-    return slot
+    if not turns.room and len(turns.waiting) >= most:  # the queue is full, unless some of its runs have ended
+        turns = turns.without(ended(owner, [waiter.holder for waiter in turns.waiting], services))
+    return turns
 
 
-def _write(asking: _Asking, held: SlotSnapshot, decision: Decision) -> bool:
+def _write(asking: _Asking, held: TurnsSnapshot, decision: Decision) -> bool:
     """Write what was decided, and send for the others who moved up by it. False: somebody else was faster."""
     services = asking.worker.services
-    if not write_slot(held, decision.slot, services):
+    if not write_turns(held, decision.turns, services):
         return False
-    others = [pair for pair in newcomers(held.slot, decision.slot) if pair != asking.me.holder]
+    others = [pair for pair in newcomers(held.turns, decision.turns) if pair != asking.me.holder]
     try:
         send_for(asking.owner, others, services, asking.worker.clock)
     except Unavailable as problem:  # then the ticker does
@@ -160,27 +160,27 @@ def _write(asking: _Asking, held: SlotSnapshot, decision: Decision) -> bool:
     return True
 
 
-def _wait(asking: _Asking, held: SlotSnapshot, decision: Decision) -> _Step:
-    """Into the line; the message goes, because whoever moves a run up sends it a new one."""
+def _wait(asking: _Asking, held: TurnsSnapshot, decision: Decision) -> _Step:
+    """Enqueue the run; the message goes, because the process that moves the run up sends a new one."""
     worker, message = asking.worker, asking.message
     if not _write(asking, held, decision):
         return False
-    transition = line_up(revision=message.revision, reason=decision.reason, now=worker.clock())
-    lined_up = worker.services.ledger.move(message.run, transition)
-    if lined_up.run is None:
+    transition = wait_for_turn(revision=message.revision, reason=decision.reason, now=worker.clock())
+    enqueued = worker.services.ledger.move(message.run, transition)
+    if enqueued.run is None:
         return True  # there is no such run, as its refused lease says
-    look_after(asking.owner, asking.me.holder, worker.services, worker.clock())
+    put_turn_timer(asking.owner, asking.me.holder, worker.services, worker.clock())
     return Outcome(action=Action.POSTPONED, message=message, why="overlap")
 
 
-def _skip(asking: _Asking, held: SlotSnapshot, decision: Decision) -> _Step:
+def _skip(asking: _Asking, held: TurnsSnapshot, decision: Decision) -> _Step:
     worker, message = asking.worker, asking.message
     transition = _passed_over(worker, asking.me.holder, RunState.SKIPPED, decision.reason)
     moved = worker.services.ledger.move(message.run, transition)
     if not moved.applied:
         if asking.me.holder.is_over(moved.run):
             return True  # ended or taken over: the refused lease says which
-        return _wait(asking, held, forced_to_wait(decision.slot, asking.me))
+        return _wait(asking, held, forced_to_wait(decision.turns, asking.me))
     _write(asking, held, decision)
     log.info("run.skipped", extra={"run_id": str(message.run), "reason": decision.reason})
     return Outcome.refused(message, "overlap", RunState.SKIPPED)
@@ -192,7 +192,7 @@ def _passed_over(worker: WorkerContext, pair: RunHolder, to: RunState, reason: s
 
 
 def _all_asked(asking: _Asking, decision: Decision) -> bool:
-    """Ask the holders to end and take the place of those in the line; False if the slot is another one by that."""
+    """Ask the holders to end and take the place of the queued runs; False if the turns change by that."""
     worker, owner = asking.worker, asking.owner
     for pair in decision.replaced:
         moved = worker.services.ledger.move(
@@ -222,7 +222,7 @@ def _terminate(asking: _Asking, others: Sequence[RunHolder]) -> None:
             log.warning("run.terminated", extra={"run_id": str(ref_of(asking.owner, pair)), "reason": asking.reason})
 
 
-def release_slot(worker: WorkerContext, outcome: Outcome) -> None:
+def release_turn(worker: WorkerContext, outcome: Outcome) -> None:
     """A run that must not overlap has ended at this worker: those that wait for it move up. If this fails, the ticker sees to it."""
     message = outcome.message
     if message is None or not outcome.is_over or outcome.state is RunState.SKIPPED:

@@ -46,14 +46,14 @@ def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 
 def held_by_breaker(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
-    """Send the message back if a circuit breaker stands before its job, and there is no permit for it."""
+    """Send the message back if a circuit breaker stands before its job, and there is no probe for it."""
     message, governance = ready.message, ready.governance or ready.received.governance
     if governance.limits.breaker_percent is None:
         return None
     now = worker.clock()
     passage = worker.breakers.ask(message.run.tenant, ready.spec.job, worker.services, now)
     if passage is not Passage.HELD:
-        ready.in_flight.permitted = passage is Passage.PERMIT
+        ready.in_flight.has_probe = passage is Passage.PROBE
         return None
     at = now + BREAK + int(worker.random.random() * 2 * BREAK)
     order = message.having_waited(Wait.BREAKER)

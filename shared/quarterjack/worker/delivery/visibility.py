@@ -10,7 +10,7 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Services
 from quarterjack.state.lease import lease_end, renew, takeable_at
-from quarterjack.worker.slots import SlotPool
+from quarterjack.worker.permits import PermitPool
 from quarterjack.worker.stages import InFlightMessage
 
 log = logging.getLogger(__name__)
@@ -22,11 +22,11 @@ _FULL = 10  # deletions of one request
 
 
 class Heartbeat:
-    """The messages in flight of one worker process, and its slots. ``beat`` is called every HEARTBEAT by the process's shell."""
+    """The messages in flight of one worker process, and its permits. ``beat`` is called every HEARTBEAT by the process's shell."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self.slots = SlotPool()
+        self.permits = PermitPool()
         self._messages: dict[InFlightMessage, None] = {}  # in order of receipt: a simulated history can be repeated
         self._lock = threading.Lock()  # held while visibility is extended: what was let go is not hidden again
 
@@ -51,12 +51,12 @@ class Heartbeat:
             return [in_flight for in_flight in self._messages if in_flight.fence is not None]
 
     def beat(self, now: int) -> None:
-        """Renew every slot and lease, and extend every visibility once; what fails for one stops no other.
+        """Renew every permit and lease, and extend every visibility once; what fails for one stops no other.
 
-        No lease may end after its slots, so these come before it. Leases come before visibilities: a message that shows too early only
+        No lease may end after its permits, so these come before it. Leases come before visibilities: a message that shows too early only
         meets a live lease, but a lease that is not renewed is lost.
         """
-        self.slots.renew(self._services, now)
+        self.permits.renew(self._services, now)
         for in_flight in self.leased():
             self._renew(in_flight, now)
         with self._lock:
@@ -71,8 +71,8 @@ class Heartbeat:
         fence = in_flight.fence
         if fence is None:  # settled meanwhile
             return
-        if not all(self.slots.covers(hold, lease_end(now)) for hold in in_flight.slots):
-            log.error("lease.without_slot", extra={"run_id": str(in_flight.ref)})
+        if not all(self.permits.covers(hold, lease_end(now)) for hold in in_flight.permits):
+            log.error("lease.without_permit", extra={"run_id": str(in_flight.ref)})
             return
         in_flight.leased_until = lease_end(now)
         beat = renew(fence=fence, now=now, progress=in_flight.progress, stage=in_flight.stage)

@@ -239,7 +239,7 @@ def test_runs_in_the_line_of_a_cap_are_left_to_it() -> None:
     assert len(jobs.going) == 3
     world.memory.work.purge()
     done = world.scheduler.resend(all_tenants=True)
-    assert (done.count, done.in_line) == (3, 5), "those that run; those in line"
+    assert (done.count, done.queued) == (3, 5), "those that run; those in line"
     for _ in range(8):
         jobs.end()
         world.take_all(worker)
@@ -248,15 +248,15 @@ def test_runs_in_the_line_of_a_cap_are_left_to_it() -> None:
 
 
 def test_a_run_whose_message_was_on_its_way_from_a_line_is_sent() -> None:
-    """Its slot is kept for it, and its entry is gone: nobody else would send for it."""
+    """Its permit is kept for it, and its entry is gone: nobody else would send for it."""
     world = Capped()
     world.submit(4)
     worker, jobs = world.hand("w")
     world.take_all(worker)
-    jobs.end()  # gives its slot back, which sends for the fourth
+    jobs.end()  # gives its permit back, which sends for the fourth
     assert world.memory.work.purge() > 0
     done = world.scheduler.resend(all_tenants=True)
-    assert (done.count, done.in_line) == (3, 0)
+    assert (done.count, done.queued) == (3, 0)
     world.take_all(worker)
     jobs.end(3)
     assert {(run.state, run.attempt) for run in world.memory.runs()} == {(RunState.SUCCEEDED, 1)}

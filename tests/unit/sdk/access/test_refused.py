@@ -52,7 +52,7 @@ def give(here: Installation, *can: str, jobs: tuple[str, ...] = ("*",), to: str 
 
 
 def denied(here: Installation) -> list[Any]:
-    return [line for line in here.memory.audit_lines() if line.act == "deny"]
+    return [line for line in here.memory.audit_entries() if line.act == "deny"]
 
 
 # The audit.

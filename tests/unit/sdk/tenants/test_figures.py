@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from quarterjack import Context, Registry, Retry, Settings, Tenants
 from quarterjack.errors import InvalidInput, Misconfigured
-from quarterjack.fires.lines import change_cap
-from quarterjack.state.tenants.slots import ConcurrencyCap
+from quarterjack.fires.wait_queue import change_cap
+from quarterjack.state.tenants.permits import ConcurrencyCap
 from quarterjack.testing import Harness
 
 from tests.support.scenes.world import Faults
@@ -83,7 +83,7 @@ def test_what_is_left_of_the_limits_is_told(harness: Harness) -> None:
     for _ in range(5):
         harness.scheduler.submit("plain")
     assert harness.tenants.figures("acme").tokens == {"runs_per_second": 0}
-    assert (harness.tenants.figures("acme").slots, harness.tenants.figures("acme").lines) == ({}, {})
+    assert (harness.tenants.figures("acme").permits, harness.tenants.figures("acme").queued) == ({}, {})
 
 
 def test_what_is_counted_again_and_again_is_told_as_of_the_last_count(harness: Harness) -> None:
@@ -96,7 +96,7 @@ def test_what_is_counted_again_and_again_is_told_as_of_the_last_count(harness: H
     assert harness.tenants.figures("other").waiting_runs is None
 
 
-def test_slots_in_use_are_told_by_limit(harness: Harness) -> None:
+def test_permits_in_use_are_told_by_limit(harness: Harness) -> None:
     harness.tenants.create(
         "acme", limits={"concurrent_runs": 5, "concurrent_runs:plain": 2, "concurrent_runs:other": 1}
     )
@@ -104,14 +104,14 @@ def test_slots_in_use_are_told_by_limit(harness: Harness) -> None:
     for job, number in (("*", 3), ("plain", 2)):
         cap = ConcurrencyCap(tenant="acme", job=job, most=5)
         runs = [(f"r{n}", False) for n in range(number)]
-        change_cap(cap, lambda slots, runs=runs: slots.taken("w", 0, runs, 5, clock())[0], services, clock)  # type: ignore[misc]
+        change_cap(cap, lambda permits, runs=runs: permits.taken("w", 0, runs, 5, clock())[0], services, clock)  # type: ignore[misc]
     told = {"concurrent_runs": 3, "concurrent_runs:plain": 2, "concurrent_runs:other": 0}
-    assert harness.tenants.figures("acme").slots == told
+    assert harness.tenants.figures("acme").permits == told
     harness.advance(minutes=2)
-    assert set(harness.tenants.figures("acme").slots.values()) == {0}, "of a process that was not heard of"
+    assert set(harness.tenants.figures("acme").permits.values()) == {0}, "of a process that was not heard of"
 
 
-def test_runs_in_line_are_told_by_limit_as_far_as_they_were_counted(
+def test_runs_in_queue_are_told_by_limit_as_far_as_they_were_counted(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = {"concurrent_runs": 9, "concurrent_runs:plain": 1, "concurrent_runs:fails": 1}
@@ -119,23 +119,23 @@ def test_runs_in_line_are_told_by_limit_as_far_as_they_were_counted(
     services, clock = harness.memory.connect(), harness.clock
     for job in ("plain", "fails"):
         cap = ConcurrencyCap(tenant="acme", job=job, most=1)
-        change_cap(cap, lambda slots: slots.taken("w", 0, [("r", False)], 1, clock())[0], services, clock)
+        change_cap(cap, lambda permits: permits.taken("w", 0, [("r", False)], 1, clock())[0], services, clock)
         for _ in range(4):
             harness.scheduler.submit(job)
-    harness.advance()  # workers receive them, and find no permit
+    harness.advance()  # workers receive them, and find no probe
     told = harness.tenants.figures("acme")
-    assert told.lines == {"concurrent_runs": 0, "concurrent_runs:plain": 4, "concurrent_runs:fails": 4}
-    assert told.lines_longer == []
+    assert told.queued == {"concurrent_runs": 0, "concurrent_runs:plain": 4, "concurrent_runs:fails": 4}
+    assert told.queued_longer == []
     monkeypatch.setattr("quarterjack.sdk.tenants.figures._MOST_WAITING", 6)
     told = harness.tenants.figures("acme")
-    assert sum(told.lines.values()) == 6
-    assert len(told.lines_longer) == 1
-    (longer,) = told.lines_longer
-    assert told.lines[longer] == 2
+    assert sum(told.queued.values()) == 6
+    assert len(told.queued_longer) == 1
+    (longer,) = told.queued_longer
+    assert told.queued[longer] == 2
     monkeypatch.setattr("quarterjack.sdk.tenants.figures._MOST_WAITING", 4)
     told = harness.tenants.figures("acme")
-    assert sum(told.lines.values()) == 4
-    assert len(told.lines_longer) >= 1, "of the second line it is only known that there is one"
+    assert sum(told.queued.values()) == 4
+    assert len(told.queued_longer) >= 1, "of the second queue it is only known that there is one"
 
 
 def test_nothing_is_written_and_little_is_read(harness: Harness) -> None:

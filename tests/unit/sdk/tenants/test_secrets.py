@@ -67,7 +67,7 @@ def test_who_may_only_operate_may_not(tenants: Tenants, memory: Memory) -> None:
 def test_the_audit_has_the_names_and_no_value(tenants: Tenants, memory: Memory) -> None:
     tenants.acting_as("ada").set_secret("acme", "crm", HUSH)
     tenants.acting_as("ada").delete_secret("acme", "crm")
-    lines = memory.audit_lines()
+    lines = memory.audit_entries()
     assert [(line.act, line.actor, line.detail) for line in lines] == [
         ("set-secret", "app:ada", {"secret": "crm"}),
         ("delete-secret", "app:ada", {"secret": "crm"}),

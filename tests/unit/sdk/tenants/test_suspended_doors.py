@@ -71,13 +71,13 @@ OPEN: dict[str, Door] = {
 @pytest.mark.parametrize("door", SHUT)
 def test_what_makes_new_work_is_refused(harness: Harness, door: str) -> None:
     ids = prepared(harness)
-    lines, runs, heads = len(harness.memory.audit_lines()), harness.memory.runs(), harness.memory.heads()
+    lines, runs, heads = len(harness.memory.audit_entries()), harness.memory.runs(), harness.memory.heads()
     with pytest.raises(
         TenantSuspended, match=r"'acme' is suspended \(unpaid\); ask an operator of the installation to resume it"
     ) as refused:
         SHUT[door](harness.scheduler, ids)
     assert isinstance(refused.value, Forbidden)
-    assert (len(harness.memory.audit_lines()), harness.memory.runs(), harness.memory.heads()) == (lines, runs, heads)
+    assert (len(harness.memory.audit_entries()), harness.memory.runs(), harness.memory.heads()) == (lines, runs, heads)
     harness.tenants.resume("acme")
     SHUT[door](harness.scheduler, ids)
 

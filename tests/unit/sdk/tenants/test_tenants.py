@@ -71,13 +71,13 @@ def test_what_changes_nothing_writes_nothing(tenants: Tenants, memory: Memory) -
     with_admins(memory)
     tenants.create("acme", description="x")
     tenants.grant("acme", ALICE, "operator")
-    lines = len(memory.audit_lines())
+    lines = len(memory.audit_entries())
     tenants.set("acme", description="x")
     tenants.grant("acme", ALICE, "operator")
     tenants.resume("acme")
     assert tenants.get("acme").version == 2
     tenants.resume("new")
-    assert len(memory.audit_lines()) == lines
+    assert len(memory.audit_entries()) == lines
     with pytest.raises(NotFound):
         tenants.get("new")
 
@@ -223,7 +223,7 @@ def test_every_act_has_a_line_in_its_transaction(tenants: Tenants, memory: Memor
     on.resume("acme")
     on.grant("acme", ALICE, "operator")
     on.revoke("acme", ALICE)
-    lines = memory.audit_lines()
+    lines = memory.audit_entries()
     assert [line.act for line in lines] == [
         AuditAct.CREATE_TENANT,
         AuditAct.SET_TENANT,
@@ -258,7 +258,7 @@ def test_two_changes_at_once_both_count(memory: Memory, clock: ManualClock) -> N
     Tenants(services=memory.connect(races), clock=clock).suspend("acme")
     found = other.get("acme")
     assert (found.state, found.version, len(found.grants)) == (TenantState.SUSPENDED, 2, 1)
-    assert len(memory.audit_lines()) == 2
+    assert len(memory.audit_entries()) == 2
 
 
 def test_who_loses_every_race_is_told(memory: Memory, clock: ManualClock) -> None:
@@ -292,8 +292,8 @@ def test_acts_on_the_installations_profile_are_listed_and_verified(memory: Memor
     assert (line.act, line.target) == ("set-tenant", INSTALLATION)
     assert on.audit().items == []
     assert on.tenant == "acme"
-    assert on.verify_audit(installation=True).lines == 1
-    assert on.verify_audit().lines == 0
+    assert on.verify_audit(installation=True).entries == 1
+    assert on.verify_audit().entries == 0
     clock.advance(timedelta(days=2))
     close_days(memory.connect(), clock=clock)
     verdict = on.verify_audit(installation=True)

@@ -164,7 +164,7 @@ def test_the_audit_has_the_tier(memory: Memory, tenants: Tenants) -> None:
     tenants.create(GOLD)
     tenants.create("acme", tier="gold")
     tenants.set("acme", tier=None)
-    lines = [line for line in memory.audit_lines() if line.tenant == "acme"]
+    lines = [line for line in memory.audit_entries() if line.tenant == "acme"]
     assert [line.detail["tier"] for line in lines] == ["gold", ""]
 
 

@@ -14,9 +14,9 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.times import MINUTE, SECOND, from_ms
 from quarterjack.errors import NotFound
 from quarterjack.fires.breakers import change_breakers, read_breakers
-from quarterjack.fires.marks import marked
+from quarterjack.fires.hints import hinted
 from quarterjack.state.tenants.breaker import ALL, Breaker
-from quarterjack.state.tenants.marks import Mark
+from quarterjack.state.tenants.hints import Hint
 from quarterjack.testing.process import Hand
 from quarterjack.worker.breakers import BreakerBook, Passage
 
@@ -60,7 +60,7 @@ def test_a_job_that_fails_for_hours_is_probed_once_a_minute_and_comes_back_by_th
     assert sums[-1] > 60 * 12, "and more than come new"
     assert world.open() == []
     world.tick()
-    assert marked(Mark.OPEN, world.services) == []
+    assert hinted(Hint.OPEN, world.services) == []
     world.minutes(15)
     for n in range(world.schedules):
         runs = world.memory.runs(f"acme/s{n}")
@@ -117,7 +117,7 @@ def test_a_breaker_for_which_nothing_waits_any_more_closes(*, ticks: bool) -> No
         world.minutes(17)
         assert world.open() == []
         world.minutes(10)
-        assert marked(Mark.OPEN, world.services) == []
+        assert hinted(Hint.OPEN, world.services) == []
     world.wait(12 * 3600)
     since = world.clock()
     for _ in range(60):
@@ -240,15 +240,15 @@ def test_a_ticker_that_cannot_read_them_holds_nothing(caplog: pytest.LogCaptureF
 
 
 def test_a_probe_whose_worker_dies_costs_a_minute() -> None:
-    """Nobody reports what came of it; the next permit comes a minute later all the same."""
+    """Nobody reports what came of it; the next probe comes a minute later all the same."""
     world = Failing()
     world.minutes(8)
     now, book = world.clock(), world.hands[1].worker.breakers
-    granted = [book.ask("acme", "shaky", world.services, now + n * 10 * SECOND) is Passage.PERMIT for n in range(31)]
+    granted = [book.ask("acme", "shaky", world.services, now + n * 10 * SECOND) is Passage.PROBE for n in range(31)]
     assert 4 <= sum(granted) <= 6, "one a minute for five minutes, although none of them ends"
 
 
-def test_of_two_workers_that_ask_in_the_same_millisecond_one_has_the_permit() -> None:
+def test_of_two_workers_that_ask_in_the_same_millisecond_one_has_the_probe() -> None:
     world, asked = Failing(schedules=0), list[Passage]()
     now = world.clock()
     open_breaker("acme", "shaky", world.services, now)
@@ -259,10 +259,10 @@ def test_of_two_workers_that_ask_in_the_same_millisecond_one_has_the_permit() ->
 
     services = world.process(Faults().at("write_record", before=another_asks))
     asked.append(BreakerBook().ask("acme", "shaky", services, later))
-    assert asked == [Passage.PERMIT, Passage.HELD]
+    assert asked == [Passage.PROBE, Passage.HELD]
 
 
-def test_a_permit_of_one_breaker_is_none_of_another() -> None:
+def test_a_probe_of_one_breaker_is_none_of_another() -> None:
     """A job had one of the breaker of all jobs when its own opened, which has given none."""
     world, book = Failing(schedules=0), BreakerBook()
     now = world.clock()
@@ -273,14 +273,14 @@ def test_a_permit_of_one_breaker_is_none_of_another() -> None:
 
     opens(ALL, now)
     now += MINUTE
-    assert book.ask("acme", "shaky", world.services, now) is Passage.PERMIT
+    assert book.ask("acme", "shaky", world.services, now) is Passage.PROBE
     book.give_back("acme", "shaky")
-    assert book.ask("acme", "shaky", world.services, now + SECOND) is Passage.PERMIT
+    assert book.ask("acme", "shaky", world.services, now + SECOND) is Passage.PROBE
     book.give_back("acme", "shaky")
     opens("shaky", now + SECOND)
     assert book.ask("acme", "shaky", world.services, now + 10 * SECOND) is Passage.HELD
     assert book.ask("acme", "other", world.services, now + 10 * SECOND) is Passage.HELD, (
-        "the permit was of the other job"
+        "the probe was of the other job"
     )
 
 
@@ -308,7 +308,7 @@ def test_it_is_closed_by_hand_and_the_audit_says_who() -> None:
     assert {view.job: view.is_open for view in tenants.breakers("acme")} == {"shaky": True}
     assert tenants.reset_breaker("acme") == ["shaky"]
     assert (tenants.breakers("acme"), tenants.reset_breaker("acme")) == ([], [])
-    (line,) = [line for line in world.memory.audit_lines() if line.act is AuditAct.RESET_BREAKER]
+    (line,) = [line for line in world.memory.audit_entries() if line.act is AuditAct.RESET_BREAKER]
     assert (line.target, line.detail["jobs"]) == ("acme", ["shaky"])
     since = world.clock()
     world.minutes(12)
@@ -341,7 +341,7 @@ def test_a_tick_that_holds_something_back_says_so() -> None:
 
 
 def test_probes_are_sent_when_all_runs_that_waited_are_gone() -> None:
-    """They were cancelled or have expired, and nobody asks for a permit any more: the ticker must not wait for them."""
+    """They were cancelled or have expired, and nobody asks for a probe any more: the ticker must not wait for them."""
     world = Failing()
     world.minutes(8)
     for n in range(world.schedules):

@@ -12,9 +12,9 @@ from quarterjack.domain.notice import RECORD
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import MINUTE, SECOND, from_ms
 from quarterjack.fires.breakers import read_breakers
-from quarterjack.fires.marks import marked
+from quarterjack.fires.hints import hinted
 from quarterjack.state.tenants.breaker import ALL
-from quarterjack.state.tenants.marks import Mark
+from quarterjack.state.tenants.hints import Hint
 from quarterjack.testing.process import Hand
 from quarterjack.why.answer import Cause, Verdict
 
@@ -261,7 +261,7 @@ def test_fires_that_come_late_minutes_after_the_closing_are_late_on_purpose() ->
     world.minutes(20)
     world.tenants.reset_breaker("acme")
     first = world.tick(services=world.process(Faults().at("claim", before=fails, times=None)))
-    assert (first.handled.sent, marked(Mark.OPEN, world.services) != []) == (0, True)
+    assert (first.handled.sent, hinted(Hint.OPEN, world.services) != []) == (0, True)
     world.wait(60)
     second = world.tick()
     assert second.handled.sent >= 10
@@ -270,14 +270,14 @@ def test_fires_that_come_late_minutes_after_the_closing_are_late_on_purpose() ->
     assert any(Wait.BREAKER in one.waited for one in bodies)
     world.wait(1000)
     world.tick()
-    assert marked(Mark.OPEN, world.services) == []
+    assert hinted(Hint.OPEN, world.services) == []
 
 
 # The limit.
 
 
 def test_a_breaker_of_a_limit_that_was_taken_away_is_closed() -> None:
-    """No worker asks it for permits any more, so nothing else would close it."""
+    """No worker asks it for probes any more, so nothing else would close it."""
     world = Failing(schedules=10)
     world.minutes(20)
     world.tenants.set("acme", limits={"breaker_percent": None})

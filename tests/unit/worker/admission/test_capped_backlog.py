@@ -29,7 +29,7 @@ class Backlog:
     look: int = 1  # steps between two looks at all rows
     counted: Faults = field(default_factory=Faults)
     received: int = 0
-    held: list[int] = field(default_factory=list)  # slots that were not free while somebody waited
+    held: list[int] = field(default_factory=list)  # permits that were not free while somebody waited
     working: list[int] = field(default_factory=list)  # jobs of workers that were well then
     most: int = 0  # leases that were live at a time
 
@@ -64,8 +64,8 @@ class Backlog:
             if step % self.look == 0:
                 self.most = max(self.most, world.live())
                 ended = world.ended()["SUCCEEDED"]
-            if (slots := world.slots()).has_line:
-                self.held.append(slots.used())
+            if (permits := world.permits()).has_queue:
+                self.held.append(permits.used())
                 self.working.append(sum(len(jobs.going) for _, jobs in self._well()))
 
     def _well(self) -> Iterable[tuple[WorkerContext, Lasting]]:

@@ -13,7 +13,7 @@ from quarterjack.domain.message import decode
 from quarterjack.domain.run import EntryKind, Failure, RunState
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.state.lease import LEASE, SKEW
-from quarterjack.state.tenants.slots import EVERYBODY, HELD, SENT, ConcurrencyCap
+from quarterjack.state.tenants.permits import EVERYBODY, HELD, SENT, ConcurrencyCap
 from quarterjack.testing import Crash
 from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
@@ -41,10 +41,10 @@ def test_no_more_runs_have_leases_than_the_cap_says_and_all_of_them_come_in_turn
     assert world.ended() == {"SUCCEEDED": 20}
     started = sorted(world.memory.runs(None), key=lambda run: run.started_at or 0)
     assert {str(run.ref) for run in started} == set(ids)
-    assert (world.slots().held, world.slots().sent, world.waiting()) == ({}, {}, 0)
+    assert (world.permits().held, world.permits().sent, world.waiting()) == ({}, {}, 0)
 
 
-def test_a_run_of_the_line_is_sent_once_and_its_turn_is_by_the_time_at_which_it_was_due() -> None:
+def test_a_run_of_the_queue_is_sent_once_and_its_turn_is_by_the_time_at_which_it_was_due() -> None:
     world = Capped(limits={"concurrent_runs": 1})
     worker, jobs = world.hand("w")
     for _ in range(5):
@@ -63,7 +63,7 @@ def test_a_run_of_the_line_is_sent_once_and_its_turn_is_by_the_time_at_which_it_
 
 
 @pytest.mark.parametrize("cap", [1, 3])
-def test_a_worker_that_dies_leaves_its_slots_to_others_when_its_leases_are_over(cap: int) -> None:
+def test_a_worker_that_dies_leaves_its_permits_to_others_when_its_leases_are_over(cap: int) -> None:
     world = Capped(limits={"concurrent_runs": cap})
     dead, _ = world.hand("dead")
     other, jobs = world.hand("other")
@@ -89,7 +89,7 @@ def test_a_worker_that_dies_leaves_its_slots_to_others_when_its_leases_are_over(
     assert world.ended() == {"SUCCEEDED": 6}
 
 
-def test_a_worker_that_stalls_and_comes_back_has_no_slots_that_others_have() -> None:
+def test_a_worker_that_stalls_and_comes_back_has_no_permits_that_others_have() -> None:
     world = Capped(limits={"concurrent_runs": 2})
     stalled, old = world.hand("stalled")
     other, jobs = world.hand("other")
@@ -99,7 +99,7 @@ def test_a_worker_that_stalls_and_comes_back_has_no_slots_that_others_have() -> 
     world.take_all(other)
     assert (world.live(), len(jobs.going)) == (2, 2)
     stalled.heartbeat.beat(world.clock())
-    assert {name.partition("~")[0] for name in world.slots().held} == {"other"}, "what it had is another's"
+    assert {name.partition("~")[0] for name in world.permits().held} == {"other"}, "what it had is another's"
     old.end(2)
     world.take_all(stalled)
     assert (world.live(), len(old.going)) == (2, 0), "it neither renews nor gives back what is another's"
@@ -110,7 +110,7 @@ def test_a_worker_that_stalls_and_comes_back_has_no_slots_that_others_have() -> 
     assert world.ended() == {"SUCCEEDED": 4}
 
 
-def test_no_lease_is_renewed_whose_slots_could_not_be() -> None:
+def test_no_lease_is_renewed_whose_permits_could_not_be() -> None:
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     worker, jobs = world.hand("w", faults)
     world.submit(1)
@@ -124,7 +124,7 @@ def test_no_lease_is_renewed_whose_slots_could_not_be() -> None:
     jobs.end()
 
 
-def test_slots_are_renewed_before_the_leases_that_rest_on_them() -> None:
+def test_permits_are_renewed_before_the_leases_that_rest_on_them() -> None:
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     worker, jobs = world.hand("w", faults)
     world.submit(1)
@@ -139,7 +139,7 @@ def test_slots_are_renewed_before_the_leases_that_rest_on_them() -> None:
     assert world.ended() == {"SUCCEEDED": 1}
 
 
-def test_a_lease_is_not_taken_when_its_slot_will_be_over_before_it() -> None:
+def test_a_lease_is_not_taken_when_its_permit_will_be_over_before_it() -> None:
     """By a worker that stalled between the two; its message had come before, so that it asks alone."""
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     worker, jobs = world.hand("w", faults)
@@ -154,7 +154,7 @@ def test_a_lease_is_not_taken_when_its_slot_will_be_over_before_it() -> None:
     assert world.live() == 1
 
 
-def test_a_slot_is_given_back_only_when_the_end_of_its_run_was_recorded() -> None:
+def test_a_permit_is_given_back_only_when_the_end_of_its_run_was_recorded() -> None:
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     worker, jobs = world.hand("w", faults)
     other, others = world.hand("other")
@@ -163,7 +163,7 @@ def test_a_slot_is_given_back_only_when_the_end_of_its_run_was_recorded() -> Non
     began = world.clock()
     faults.at("succeed", before=fails, times=None)
     jobs.end()
-    assert world.slots().used() == 1, "its lease may be live"
+    assert world.permits().used() == 1, "its lease may be live"
     world.take_all(other)
     assert others.going == []
     while world.clock() < began + LEASE + SKEW:
@@ -176,21 +176,21 @@ def test_a_slot_is_given_back_only_when_the_end_of_its_run_was_recorded() -> Non
     assert len(others.going) == 1
 
 
-def test_a_lease_that_was_not_answered_keeps_its_slot_until_it_is_over() -> None:
+def test_a_lease_that_was_not_answered_keeps_its_permit_until_it_is_over() -> None:
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     worker, _ = world.hand("w", faults)
     other, others = world.hand("other")
     world.submit(2)
     faults.at("lease", after=fails, times=None)
     world.take(worker, most=1)
-    assert (world.live(), world.slots().used()) == (1, 1)
+    assert (world.live(), world.permits().used()) == (1, 1)
     faults.rules.clear()
     world.take_all(other)
     assert others.going == []
 
 
 def test_runs_of_a_batch_are_asked_for_together_and_given_back_together() -> None:
-    """0.2 writes of slots for a run, with batches of ten, however many caps the tenant has."""
+    """0.2 writes of permits for a run, with batches of ten, however many caps the tenant has."""
     world, faults = Capped(limits={"concurrent_runs": 50, "concurrent_runs:note": 50}), Faults()
     worker, jobs = world.hand("w", faults)
     world.submit(100)
@@ -215,13 +215,13 @@ def test_a_tenant_without_caps_costs_no_request_more() -> None:
     assert capped - without == {"record": 2, "write_record": 2}
 
 
-def test_a_run_has_all_its_slots_or_none() -> None:
+def test_a_run_has_all_its_permits_or_none() -> None:
     world = Capped(limits={"concurrent_runs": 5, "concurrent_runs:note": 2})
     world.jobs.job("other")(world.note)
     worker, jobs = world.hand("w")
     world.submit(6)
     world.take_all(worker)
-    assert (len(jobs.going), world.slots().used(), world.slots(OF_NOTE).used()) == (2, 2, 2), (
+    assert (len(jobs.going), world.permits().used(), world.permits(OF_NOTE).used()) == (2, 2, 2), (
         "what is not used is given back"
     )
     world.submit(4, job="other")
@@ -248,13 +248,13 @@ def test_a_cap_of_the_installation_for_a_job_counts_all_tenants_together() -> No
         assert len(jobs.going) == min(2, 6 - ended)
         jobs.end()
     cap = ConcurrencyCap(tenant=EVERYBODY, job="note", most=None)
-    assert world.slots(cap).used() == 0
+    assert world.permits(cap).used() == 0
     assert {run.ref.tenant for run in world.memory.runs(None) if run.state is RunState.SUCCEEDED} == {"acme", "other"}
 
 
 @pytest.mark.parametrize(("strict", "live"), [(0, 3), (1, 0)])
 @pytest.mark.parametrize("verb", ["record", "write_record"])
-def test_where_slots_do_not_answer_runs_start_unless_the_cap_is_strict(strict: int, live: int, verb: str) -> None:
+def test_where_permits_do_not_answer_runs_start_unless_the_cap_is_strict(strict: int, live: int, verb: str) -> None:
     world, faults = Capped(limits={"concurrent_runs": 1, "concurrency_strict": strict}), Faults()
     worker, jobs = world.hand("w", faults)
     world.submit(3)
@@ -270,7 +270,7 @@ def test_where_slots_do_not_answer_runs_start_unless_the_cap_is_strict(strict: i
     assert world.ended() == {"SUCCEEDED": 3}
 
 
-def test_a_slot_that_comes_free_while_a_run_joins_the_line_is_not_overlooked() -> None:
+def test_a_permit_that_comes_free_while_a_run_joins_the_queue_is_not_overlooked() -> None:
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     first, jobs = world.hand("first")
     second, others = world.hand("second", faults)
@@ -285,7 +285,7 @@ def test_a_slot_that_comes_free_while_a_run_joins_the_line_is_not_overlooked() -
 
 @pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_worker_may_die_at_any_call_while_a_run_joins_the_line(number: int, moment: Any) -> None:
+def test_a_worker_may_die_at_any_call_while_a_run_joins_the_queue(number: int, moment: Any) -> None:
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     first, jobs = world.hand("first")
     dying, _ = world.hand("dying", faults)
@@ -312,7 +312,7 @@ def test_a_worker_may_die_at_any_call_while_a_run_joins_the_line(number: int, mo
         assert world.live() <= 1
         others.end(9)
     assert world.ended() == {"SUCCEEDED": 2}
-    assert (world.waiting(), world.slots().used()) == (0, 0)
+    assert (world.waiting(), world.permits().used()) == (0, 0)
 
 
 @pytest.mark.parametrize("verb", ["write_record", "send", "remove"])
@@ -335,11 +335,11 @@ def test_whoever_dies_while_it_sends_for_the_next_run_leaves_that_to_the_ticker(
     assert world.ended() == {"SUCCEEDED": 3}
     world.wait(300)
     world.tick()
-    assert (world.waiting(), world.timers(), world.slots().used()) == (0, 0, 0)
+    assert (world.waiting(), world.timers(), world.permits().used()) == (0, 0, 0)
 
 
 def test_whoever_stalls_while_it_sends_for_a_run_removes_no_later_entry_of_it() -> None:
-    """The run comes, finds its slot taken after all, and is in the line again, when the one who sent goes on."""
+    """The run comes, finds its permit taken after all, and is in the wait queue again, when the one who sent goes on."""
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     slow, jobs = world.hand("slow", faults)
     other, others = world.hand("other")
@@ -372,7 +372,7 @@ def test_whoever_stalls_while_it_sends_for_a_run_removes_no_later_entry_of_it() 
     assert world.run_of(waits).state is RunState.SUCCEEDED
 
 
-def test_runs_that_were_cancelled_in_the_line_are_not_sent_for() -> None:
+def test_runs_that_were_cancelled_in_the_queue_are_not_sent_for() -> None:
     world = Capped(limits={"concurrent_runs": 1})
     worker, jobs = world.hand("w")
     ids = world.submit(30)
@@ -391,7 +391,7 @@ def test_runs_that_were_cancelled_in_the_line_are_not_sent_for() -> None:
     assert [str(each.run.ref) for each, _ in jobs.going] == [last]
 
 
-def test_a_run_that_expired_in_the_line_takes_no_slot_and_keeps_none() -> None:
+def test_a_run_that_expired_in_the_queue_takes_no_permit_and_keeps_none() -> None:
     world = Capped(limits={"concurrent_runs": 1})
     worker, jobs = world.hand("w")
     world.submit(1)
@@ -408,7 +408,7 @@ def test_a_run_that_expired_in_the_line_takes_no_slot_and_keeps_none() -> None:
     assert world.ended() == {"SUCCEEDED": 1, "EXPIRED": 1, "RUNNING": 1}, "the next one did not wait for a tick"
 
 
-def test_a_retry_gives_its_slot_to_whoever_waits_and_takes_its_turn_when_it_is_due() -> None:
+def test_a_retry_gives_its_permit_to_whoever_waits_and_takes_its_turn_when_it_is_due() -> None:
     world = Capped(limits={"concurrent_runs": 1})
     worker, jobs = world.hand("w")
     failing = world.submit(1)[0]
@@ -427,7 +427,7 @@ def test_a_retry_gives_its_slot_to_whoever_waits_and_takes_its_turn_when_it_is_d
     assert world.ended() == {"SUCCEEDED": 3}
 
 
-def test_a_cap_that_is_taken_away_lets_its_line_go() -> None:
+def test_a_cap_that_is_taken_away_lets_its_queue_go() -> None:
     world = Capped(limits={"concurrent_runs": 1})
     worker, jobs = world.hand("w")
     world.submit(150)
@@ -457,7 +457,7 @@ def test_a_process_that_stops_gives_back_what_it_releases() -> None:
     assert (world.live(), len(jobs.going)) == (2, 2)
 
 
-def test_the_auditor_sends_no_run_that_waits_in_the_line() -> None:
+def test_the_auditor_sends_no_run_that_waits_in_the_queue() -> None:
     world = Capped(limits={"concurrent_runs": 1})
     worker, _ = world.hand("w")
     world.submit(3)
@@ -465,13 +465,13 @@ def test_the_auditor_sends_no_run_that_waits_in_the_line() -> None:
     world.wait(600)
     waiting = [run for run in world.memory.runs(None) if run.state is RunState.QUEUED]
     assert len(waiting) == 2
-    world.services.agenda.remove(world.entries(EntryKind.LINE))
+    world.services.agenda.remove(world.entries(EntryKind.QUEUE))
     assert not any(resend(run, world.services, world.clock) for run in waiting)
-    assert not [message for message in world.memory.messages() if not message.lined][1:]
-    assert world.timers() == 1, "and it sees that somebody looks after the line"
+    assert not [message for message in world.memory.messages() if not message.was_queued][1:]
+    assert world.timers() == 1, "and it sees that the wait queue has a timer"
 
 
-def test_an_exclusive_schedule_whose_run_waits_in_the_line_is_sent_no_more_messages() -> None:
+def test_an_exclusive_schedule_whose_run_waits_in_the_queue_is_sent_no_more_messages() -> None:
     world = Capped(limits={"concurrent_runs": 1})
     worker, _ = world.hand("w")
     world.submit(1)
@@ -483,11 +483,11 @@ def test_an_exclusive_schedule_whose_run_waits_in_the_line_is_sent_no_more_messa
         world.beat(worker)
         world.tick()
         world.take_all(worker)
-    assert world.entries(EntryKind.SLOT), "whose timer looks after them"
-    assert world.waiting() == 1, "of those that wait for each other, one waits in the line"
+    assert world.entries(EntryKind.TURN), "whose timer looks after them"
+    assert world.waiting() == 1, "of those that wait for each other, one waits in the wait queue"
 
 
-def test_the_line_that_nobody_could_join_leaves_its_messages() -> None:
+def test_the_queue_that_nobody_could_join_leaves_its_messages() -> None:
     world, faults = Capped(limits={"concurrent_runs": 1}), Faults()
     worker, jobs = world.hand("w", faults)
     world.submit(2)
@@ -507,5 +507,5 @@ def test_a_request_that_fails_says_so(caplog: pytest.LogCaptureFixture) -> None:
     world.submit(1)
     faults.at("record", before=fails, times=None)
     world.take_all(worker)
-    (line,) = [line for line in caplog.records if line.getMessage() == "slots.unread"]
+    (line,) = [line for line in caplog.records if line.getMessage() == "permits.unread"]
     assert (line.cap, line.strict) == (ACME.id, False)  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.fires.claim import message_of
 from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.state.lease import renew, succeed
-from quarterjack.state.overlap import SLOT, Slot
+from quarterjack.state.overlap import TURNS, Turns
 from quarterjack.testing import Crash, Detail
 from quarterjack.testing.process import Hand, work_off
 from quarterjack.worker.delivery.receive import receive
@@ -31,9 +31,9 @@ def states(crowd: OverlappingRuns, upto: int) -> list[str]:
     return [state for second, state in crowd.states().items() if second <= upto]
 
 
-def slot(world: World) -> Slot:
-    record = world.services.records.read(OWNER, SLOT)
-    return Slot() if record is None else Slot.of(record.body)
+def turns_of(world: World) -> Turns:
+    record = world.services.records.read(OWNER, TURNS)
+    return Turns() if record is None else Turns.of(record.body)
 
 
 # The policies. Runs take 25 s and are due every 10 s.
@@ -42,7 +42,7 @@ def slot(world: World) -> Slot:
 def test_runs_may_overlap_unless_their_owner_says_otherwise() -> None:
     crowd = OverlappingRuns().until(40)
     assert crowd.most > 1
-    assert slot(crowd.world) == Slot()
+    assert turns_of(crowd.world) == Turns()
 
 
 def test_skip() -> None:
@@ -127,7 +127,7 @@ def test_ten_due_at_once_and_all_stay() -> None:
     for _ in range(10):
         one_message(world, name=f"w{_}")
     assert running(world) == 3
-    assert [len(slot(world).holders), len(slot(world).waiting)] == [3, 7]
+    assert [len(turns_of(world).holders), len(turns_of(world).waiting)] == [3, 7]
     world.during = lambda ctx: None
     world.live(300)
     assert {run.state for run in world.memory.runs(OWNER)} == {RunState.SUCCEEDED}
@@ -154,11 +154,11 @@ def test_who_waits_has_no_message_and_one_entry_in_the_agenda() -> None:
     for _ in range(10):
         one_message(world)
     assert len(world.memory.work) == 1  # of the run whose worker died
-    assert len(world.entries(EntryKind.SLOT)) == 9
+    assert len(world.entries(EntryKind.TURN)) == 9
     for _ in range(3):
         world.wait(60)
         world.tick()
-    assert len(world.entries(EntryKind.SLOT)) == 1
+    assert len(world.entries(EntryKind.TURN)) == 1
 
 
 def test_whoever_is_done_sends_for_the_next_at_once() -> None:
@@ -171,7 +171,7 @@ def test_whoever_is_done_sends_for_the_next_at_once() -> None:
 def test_nothing_is_left_in_the_agenda_when_nobody_waits() -> None:
     world = ten_due(overlap="buffer_all")
     world.live(400)
-    assert not world.entries(EntryKind.SLOT)
+    assert not world.entries(EntryKind.TURN)
 
 
 def test_a_run_that_ended_elsewhere_is_found_by_the_ticker() -> None:
@@ -187,7 +187,7 @@ def test_a_run_that_ended_elsewhere_is_found_by_the_ticker() -> None:
     assert world.run(20).started_at < NOON + 20 * SECOND + 2 * MINUTE + 20 * SECOND  # type: ignore[operator]
 
 
-def test_a_line_of_cancelled_runs_is_passed() -> None:
+def test_a_queue_of_cancelled_runs_is_passed() -> None:
     world = ten_due(overlap="buffer_all")
     world.during = _dies
     for _ in range(10):
@@ -204,14 +204,14 @@ def test_a_duplicate_of_a_waiting_run_changes_nothing() -> None:
     world.during = _dies
     for _ in range(10):
         one_message(world)
-    before = slot(world)
+    before = turns_of(world)
     again = message_of(world.run(50), world.services)
     assert again is not None
     world.services.work.send([OutgoingMessage(again, 0)] * 3)
     one_message(world)
     one_message(world)
     one_message(world)
-    assert slot(world) == before
+    assert turns_of(world) == before
     assert len(world.memory.work) == 1
 
 
@@ -229,7 +229,7 @@ def test_a_run_that_was_put_in_line_survives_a_worker_that_leases_it_by_a_messag
         assert world.services.ledger.move(first, renew(fence=1, now=world.clock())).applied
     for _ in range(2):
         one_message(world, name="other")
-    assert [len(slot(world).waiting), len(world.memory.work)] == [1, 1], "a message of the first alone"
+    assert [len(turns_of(world).waiting), len(world.memory.work)] == [1, 1], "a message of the first alone"
     now = world.clock()
     assert world.services.ledger.move(first, succeed(fence=1, now=now, expires=now + DAY)).applied
     with pytest.raises(Crash):
@@ -241,7 +241,7 @@ def test_a_run_that_was_put_in_line_survives_a_worker_that_leases_it_by_a_messag
         assert world.services.ledger.move(world.run(20).ref, renew(fence=1, now=world.clock())).applied
     world.live(400)
     assert world.run(20).state is RunState.SUCCEEDED
-    assert not world.entries(EntryKind.SLOT)
+    assert not world.entries(EntryKind.TURN)
 
 
 def test_a_run_whose_payload_left_the_bucket_is_dead_and_holds_up_nobody() -> None:
@@ -289,7 +289,7 @@ def test_pause_takes_back_what_waits() -> None:
     world.during = lambda ctx: None
     world.live(300)
     assert [state for _, state in world.states()] == [RunState.SUCCEEDED, *[RunState.CANCELLED] * 9]
-    assert not world.entries(EntryKind.SLOT)
+    assert not world.entries(EntryKind.TURN)
 
 
 def test_runs_of_the_schedule_go_again_after_a_resume() -> None:
@@ -348,7 +348,7 @@ def test_a_lost_record_is_made_anew(policy: str) -> None:
     world.during = _dies
     for _ in range(10):
         one_message(world)
-    record = world.services.records.read(OWNER, SLOT)
+    record = world.services.records.read(OWNER, TURNS)
     assert record is not None
     world.services.records.remove(record)
     world.during = lambda ctx: None
@@ -445,7 +445,7 @@ POLICIES = ["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("dies", [False, True])
-def test_two_workers_race_for_the_slot(policy: OverlapWord, dies: bool) -> None:
+def test_two_workers_race_for_the_turn(policy: OverlapWord, dies: bool) -> None:
     """B comes before each call of A in turn, and is done, or dies in its job, before A goes on."""
     for number in range(40):
         world = two_due(policy)
@@ -473,11 +473,11 @@ def _b(world: World, dies: bool) -> None:
     world.during = lambda ctx: None
 
 
-def test_who_finds_the_slot_written_by_others_again_and_again_comes_back() -> None:
+def test_who_finds_the_turn_written_by_others_again_and_again_comes_back() -> None:
     world = two_due("buffer_all")
 
     def somebody_writes() -> None:
-        record = world.services.records.read(OWNER, SLOT)
+        record = world.services.records.read(OWNER, TURNS)
         assert record is not None
         world.services.records.write(replace(record, version=record.version + 1))
 
@@ -492,7 +492,7 @@ def test_who_finds_the_slot_written_by_others_again_and_again_comes_back() -> No
     assert set(world.began()) == {10, 20}
 
 
-@pytest.mark.parametrize("verb", ["record", "write_record", "look", "line_up", "put", "erase", "pass_over"])
+@pytest.mark.parametrize("verb", ["record", "write_record", "look", "wait_for_turn", "put", "erase", "pass_over"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_service_that_is_away_loses_nobody(policy: OverlapWord, verb: str) -> None:
     world = two_due(policy)
@@ -552,5 +552,5 @@ def test_a_run_that_waits_pays_three_writes_and_whoever_sends_for_it_one() -> No
 
     world.during = meanwhile
     assert calls_of(world)[-6:] == ["succeed", "record", "look", "write_record", "look", "send"]
-    assert waited == ["record", "look", "write_record", "line_up", "put"]
+    assert waited == ["record", "look", "write_record", "wait_for_turn", "put"]
     assert calls_of(world) == ["record", "lease", "succeed", "record"]

@@ -1,4 +1,4 @@
-"""Every call of two workers and a ticker that meet at a slot, with the process that makes it dying before or after it."""
+"""Every call of two workers and a ticker that meet at a turns, with the process that makes it dying before or after it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def work(scene: Scene) -> None:
 
 
 def nothing_overlapped(scene: Scene) -> list[str]:
-    entries = scene.world.entries(EntryKind.SLOT)
+    entries = scene.world.entries(EntryKind.TURN)
     left = [f"left behind: {entry.key}" for entry in entries]
     return [*vars(scene)["overlaps"], *left]
 

@@ -10,7 +10,7 @@ from quarterjack.domain.policies import Priority
 from quarterjack.state.lanes import next_lane, percentages
 
 
-class LaneSlots:
+class LaneShares:
     """A slot is for a run, or for a message that is asked for; see ``state.lanes`` for the lane that gets the next one.
 
     A lane is *crowded* from a poll that was full until one that is not, by any of its pollers. A free slot is left to a crowded lane whose

@@ -1,13 +1,13 @@
-"""Concurrency caps, and their slots. Pure.
+"""Concurrency caps, and their permits. Pure.
 
-The caps of a tenant share one record with their slots: how many each process has leased, until when, and for which runs a message is
-on its way from a cap's line. A cap over all tenants has a record of its own. The version decides between the processes that write it.
+The caps of a tenant share one record with their permits: how many each process has leased, until when, and for which runs a message is
+on its way from a cap's wait queue. A cap over all tenants has a record of its own. The version decides between the processes that write it.
 
     free ──taken──► held by a process ──given_back──► free         a process that dies leaves them: free at ``until`` + SKEW
       │                    ▲
-      └──fed──► sent for a run of the line                         whose message does not arrive: free at ``until``
+      └──fed──► sent for a queued run                         whose message does not arrive: free at ``until``
 
-A run has a lease only while its process holds a slot of each of its caps, and no lease ends later than the slots of its process. So
+A run has a lease only while its process holds a permit of each of its caps, and no lease ends later than the permits of its process. So
 live leases never exceed a cap, whoever dies or stalls.
 """
 
@@ -24,12 +24,12 @@ from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import LEASE, SKEW
 
 ALL = "*"  # stands for all jobs of a tenant; in no job's name
-SLOTS = "~slots"
+PERMITS = "~permits"
 SHARED = "~caps"  # the key of the record that the caps of a tenant share
 EVERYBODY = "~quarterjack"  # stands for a tenant in the caps of jobs over all tenants
-# ms that slots last after they were taken or renewed: a lease may begin within the difference.
+# ms that permits last after they were taken or renewed: a lease may begin within the difference.
 HELD = LEASE + 15 * SECOND
-SENT = 120 * SECOND  # ms that a slot is kept for a run whose message is on its way
+SENT = 120 * SECOND  # ms that a permit is kept for a run whose message is on its way
 MOST_SENT = 100  # runs of a record whose messages are on their way at a time: bounds it
 
 
@@ -39,13 +39,13 @@ class ConcurrencyCap:
 
     tenant: str  # or EVERYBODY
     job: str  # or ALL
-    most: int | None  # None: there is no cap any more, and what is left of its line goes on
-    strict: bool = False  # whether runs wait while its slots cannot be read or written
+    most: int | None  # None: there is no cap any more, and what is left of its wait queue goes on
+    strict: bool = False  # whether runs wait while its permits cannot be read or written
 
     @property
     def owner(self) -> str:
         """The owner of its record."""
-        return schedule_owner(self.tenant, SLOTS)
+        return schedule_owner(self.tenant, PERMITS)
 
     @property
     def key(self) -> str:
@@ -59,18 +59,18 @@ class ConcurrencyCap:
 
     @property
     def id(self) -> str:
-        """Names it: in its line's entries and in logs."""
+        """Names it: in entries of its queue and in logs."""
         return f"{self.owner}#~{self.job}"
 
     @property
-    def line(self) -> str:
+    def wait_queue(self) -> str:
         """The partition of the agenda in which its runs wait."""
-        return f"line#{self.id}"
+        return f"queue#{self.id}"
 
 
 @dataclass(frozen=True)
-class SlotHold:
-    """A slot that a run has."""
+class PermitHold:
+    """A permit that a run has."""
 
     cap: ConcurrencyCap
     process: str  # the name in the cap's record under which it was taken
@@ -99,7 +99,7 @@ def cap_named(identity: str, governance: Governance) -> ConcurrencyCap:
     """The cap of an id, as profiles have it now. ``governance`` is its tenant's, or the installation's. Raises ValueError."""
     owner, _, key = identity.partition("#")
     tenant, _, word = owner.partition("/")
-    if word != SLOTS or not key.startswith("~") or not tenant:
+    if word != PERMITS or not key.startswith("~") or not tenant:
         raise ValueError(f"{identity!r} names no concurrency cap")
     job, limits = key[1:], governance.limits
     if tenant == EVERYBODY:
@@ -118,18 +118,18 @@ def governed_by(identity: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapSlots:
-    """The slots of one cap."""
+class CapPermits:
+    """The permits of one cap."""
 
     held: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by process: how many, until when (UTC ms)
-    sent: Mapping[str, int] = field(default_factory=dict)  # by id of a run of the line: until when (UTC ms)
-    has_line: bool = False  # whether runs may wait in the line for which no message is on its way
+    sent: Mapping[str, int] = field(default_factory=dict)  # by id of a queued run: until when (UTC ms)
+    has_queue: bool = False  # whether runs may wait in the wait queue for which no message is on its way
 
     def used(self) -> int:
-        """Slots that are not free."""
+        """Permits that are not free."""
         return sum(count for count, _ in self.held.values()) + len(self.sent)
 
-    def current(self, now: int) -> CapSlots:
+    def current(self, now: int) -> CapPermits:
         """Without what is over."""
         held = {name: (count, until) for name, (count, until) in self.held.items() if until + SKEW >= now}
         sent = {run: until for run, until in self.sent.items() if until >= now}
@@ -137,8 +137,8 @@ class CapSlots:
 
     def taken(
         self, process: str, own: int, runs: Sequence[tuple[str, bool]], most: int | None, now: int
-    ) -> tuple[CapSlots, set[str]]:
-        """After a process, with ``own`` slots before, took some for runs, by id and whether each has waited in the line; and who got one.
+    ) -> tuple[CapPermits, set[str]]:
+        """After a process, with ``own`` permits before, took some for runs, by id and whether each was queued; and which runs got one.
 
         Whoever has waited goes first; others take none while somebody waits.
         """
@@ -146,146 +146,146 @@ class CapSlots:
         sent = {run: until for run, until in self.sent.items() if run not in expected}
         before = replace(self.with_held(process, own, now + HELD), sent=sent)
         free = len(runs) if most is None else max(most - before.used(), 0)
-        late = [run for run, lined in runs if lined and run not in sent and run not in expected]
-        new = [run for run, lined in runs if not lined and run not in expected and not self.has_line]
+        late = [run for run, was_queued in runs if was_queued and run not in sent and run not in expected]
+        new = [run for run, was_queued in runs if not was_queued and run not in expected and not self.has_queue]
         got = [*expected, *late, *new][:free]
         if not got and before.sent == self.sent:
             return self, set()
         return before.with_held(process, own + len(got), now + HELD), set(got)
 
-    def with_held(self, process: str, count: int, until: int) -> CapSlots:
-        """With so many slots of a process, up to an instant (UTC ms); the end of what it has is never moved forward."""
+    def with_held(self, process: str, count: int, until: int) -> CapPermits:
+        """With so many permits of a process, up to an instant (UTC ms); the end of what it has is never moved forward."""
         if not count:
             return replace(self, held={name: one for name, one in self.held.items() if name != process})
         until = max(until, self.held.get(process, (0, 0))[1])
         return replace(self, held={**self.held, process: (count, until)})
 
-    def kept(self, process: str, own: int) -> CapSlots:
-        """After a process gave back all slots but ``own``; where it has none, none are its own any more."""
+    def kept(self, process: str, own: int) -> CapPermits:
+        """After a process gave back all permits but ``own``; where it has none, none are its own any more."""
         if process not in self.held:
             return self
         return self.with_held(process, min(own, self.held[process][0]), 0)
 
-    def renewed(self, process: str, own: int, now: int) -> CapSlots:
-        """After a process, whose slots are in the record, renewed them."""
+    def renewed(self, process: str, own: int, now: int) -> CapPermits:
+        """After a process, whose permits are in the record, renewed them."""
         return self.with_held(process, own, now + HELD)
 
-    def without(self, runs: Iterable[str]) -> CapSlots:
-        """After the messages of runs of the line came, which took no slot."""
+    def without(self, runs: Iterable[str]) -> CapPermits:
+        """After the messages of queued runs came, which took no permit."""
         gone = self.sent.keys() & set(runs)
         return replace(self, sent={run: until for run, until in self.sent.items() if run not in gone}) if gone else self
 
-    def lined_up(self) -> CapSlots:
-        """After runs were put in the line."""
-        return self if self.has_line else replace(self, has_line=True)
+    def enqueued(self) -> CapPermits:
+        """After runs were put in the wait queue."""
+        return self if self.has_queue else replace(self, has_queue=True)
 
     def room(self, most: int | None) -> int:
-        """For how many runs of the line a message may be sent."""
+        """For how many queued runs a message may be sent."""
         free = MOST_SENT if most is None else most - self.used()
         return max(min(free, MOST_SENT - len(self.sent)), 0)
 
-    def fed(self, runs: Iterable[str], now: int, *, has_line: bool) -> CapSlots:
-        """After it was decided to send for runs of the line."""
-        return replace(self, sent={**self.sent, **dict.fromkeys(runs, now + SENT)}, has_line=has_line)
+    def fed(self, runs: Iterable[str], now: int, *, has_queue: bool) -> CapPermits:
+        """After it was decided to send for queued runs."""
+        return replace(self, sent={**self.sent, **dict.fromkeys(runs, now + SENT)}, has_queue=has_queue)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlotRequest:
-    """A run that asks for a slot of each of its caps that share a record."""
+class PermitRequest:
+    """A run that asks for a permit of each of its caps that share a record."""
 
     run: str  # its id
-    lined: bool  # whether it has waited in a line
+    was_queued: bool  # whether it has waited in a wait queue
     caps: tuple[ConcurrencyCap, ...]
 
 
 @dataclass(frozen=True)
-class SharedSlots:
-    """The slots of the caps that share a record, by job; those of which none is taken and for which nobody waits are left out."""
+class SharedPermits:
+    """The permits of the caps that share a record, by job; those of which none is taken and for which nobody waits are left out."""
 
-    caps: Mapping[str, CapSlots] = field(default_factory=dict)
+    caps: Mapping[str, CapPermits] = field(default_factory=dict)
 
-    def of(self, job: str) -> CapSlots:
+    def of(self, job: str) -> CapPermits:
         """Those of one cap."""
-        return self.caps.get(job, CapSlots())
+        return self.caps.get(job, CapPermits())
 
-    def changed(self, slots: Mapping[str, CapSlots]) -> SharedSlots:
-        """With other slots of some caps."""
-        return SharedSlots({job: one for job, one in {**self.caps, **slots}.items() if one != CapSlots()})
+    def changed(self, permits: Mapping[str, CapPermits]) -> SharedPermits:
+        """With other permits of some caps."""
+        return SharedPermits({job: one for job, one in {**self.caps, **permits}.items() if one != CapPermits()})
 
-    def current(self, now: int) -> SharedSlots:
+    def current(self, now: int) -> SharedPermits:
         """Without what is over."""
         return self.changed({job: one.current(now) for job, one in self.caps.items()})
 
     def taken(
-        self, process: str, own: Mapping[str, int], wanted: Sequence[SlotRequest], now: int
-    ) -> tuple[SharedSlots, dict[str, ConcurrencyCap]]:
-        """After a process, with ``own`` slots before, took slots for runs, all or none for each; and by which cap a run was refused."""
+        self, process: str, own: Mapping[str, int], wanted: Sequence[PermitRequest], now: int
+    ) -> tuple[SharedPermits, dict[str, ConcurrencyCap]]:
+        """After a process, with ``own`` permits before, took permits for runs, all or none for each; and by which cap a run was refused."""
         before, refused = self.kept(process, own), dict[str, ConcurrencyCap]()
         caps = {cap.job: cap for each in wanted for cap in each.caps}
         asking = {job: [each for each in wanted if any(cap.job == job for cap in each.caps)] for job in caps}
-        after = dict[str, CapSlots]()
+        after = dict[str, CapPermits]()
         for job in sorted(caps, key=lambda one: one == ALL):
-            runs = [(each.run, each.lined) for each in asking[job] if each.run not in refused]
+            runs = [(each.run, each.was_queued) for each in asking[job] if each.run not in refused]
             after[job], got = before.of(job).taken(process, own.get(job, 0), runs, caps[job].most, now)
             refused |= {run: caps[job] for run, _ in runs if run not in got}
-        for job, slots in after.items():
+        for job, permits in after.items():
             count = own.get(job, 0) + sum(each.run not in refused for each in asking[job])
-            if slots.held.get(process, (0, 0))[0] > count:  # another cap refused some of these
-                after[job] = slots.with_held(process, count, now)
+            if permits.held.get(process, (0, 0))[0] > count:  # another cap refused some of these
+                after[job] = permits.with_held(process, count, now)
         return before.changed(after).together(process), refused
 
-    def together(self, process: str) -> SharedSlots:
-        """With one end of all slots of a process, the latest: that of what it took last."""
-        own = {job: slots.held[process] for job, slots in self.caps.items() if process in slots.held}
+    def together(self, process: str) -> SharedPermits:
+        """With one end of all permits of a process, the latest: that of what it took last."""
+        own = {job: permits.held[process] for job, permits in self.caps.items() if process in permits.held}
         latest = max((until for _, until in own.values()), default=0)
         return self.changed({job: self.of(job).with_held(process, count, latest) for job, (count, _) in own.items()})
 
-    def kept(self, process: str, own: Mapping[str, int]) -> SharedSlots:
-        """After a process gave back all slots but ``own``."""
-        return self.changed({job: slots.kept(process, own.get(job, 0)) for job, slots in self.caps.items()})
+    def kept(self, process: str, own: Mapping[str, int]) -> SharedPermits:
+        """After a process gave back all permits but ``own``."""
+        return self.changed({job: permits.kept(process, own.get(job, 0)) for job, permits in self.caps.items()})
 
     def has(self, process: str, jobs: Iterable[str]) -> bool:
-        """Whether a process has slots of these caps."""
+        """Whether a process has permits of these caps."""
         return all(process in self.of(job).held for job in jobs)
 
-    def renewed(self, process: str, own: Mapping[str, int], now: int) -> SharedSlots:
-        """After a process, whose slots are in the record, renewed them."""
+    def renewed(self, process: str, own: Mapping[str, int], now: int) -> SharedPermits:
+        """After a process, whose permits are in the record, renewed them."""
         return self.changed({job: self.of(job).renewed(process, own.get(job, 0), now) for job in {*self.caps, *own}})
 
     def until(self, process: str) -> int:
-        """When the slots of a process are over (UTC ms); 0: it has none."""
-        return max((slots.held[process][1] for slots in self.caps.values() if process in slots.held), default=0)
+        """When the permits of a process are over (UTC ms); 0: it has none."""
+        return max((permits.held[process][1] for permits in self.caps.values() if process in permits.held), default=0)
 
     def room(self, cap: ConcurrencyCap) -> int:
-        """For how many runs of a cap's line a message may be sent."""
-        sent = sum(len(slots.sent) for slots in self.caps.values())
+        """For how many runs of a cap's queue a message may be sent."""
+        sent = sum(len(permits.sent) for permits in self.caps.values())
         return max(min(self.of(cap.job).room(cap.most), MOST_SENT - sent), 0)
 
     def body(self) -> dict[str, Any]:
-        """As JSON-able values; the reverse is ``parse_slots``. What a process has ends at one time, the latest of its slots."""
+        """As JSON-able values; the reverse is ``parse_permits``. What a process has ends at one time, the latest of its permits."""
         held: dict[str, tuple[int, dict[str, int]]] = {}
-        for job, slots in self.caps.items():
-            for name, (count, until) in slots.held.items():
+        for job, permits in self.caps.items():
+            for name, (count, until) in permits.held.items():
                 latest, counts = held.get(name, (0, {}))
                 held[name] = max(until, latest), {**counts, job: count}
         return {
             "held": {name: list(one) for name, one in held.items()},
-            "sent": {job: dict(slots.sent) for job, slots in self.caps.items() if slots.sent},
-            "lines": [job for job, slots in self.caps.items() if slots.has_line],
+            "sent": {job: dict(permits.sent) for job, permits in self.caps.items() if permits.sent},
+            "queues": [job for job, permits in self.caps.items() if permits.has_queue],
         }
 
 
-def parse_slots(body: Mapping[str, Any]) -> SharedSlots:
+def parse_permits(body: Mapping[str, Any]) -> SharedPermits:
     """Raises what garbage raises."""
     held: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     for name, (until, counts) in body["held"].items():
         for job, count in counts.items():
             held[job][str(name)] = int(count), int(until)
     sent = {job: {str(run): int(until) for run, until in runs.items()} for job, runs in body["sent"].items()}
-    lines = {*body["lines"]}
-    return SharedSlots(
+    queues = {*body["queues"]}
+    return SharedPermits(
         {
-            job: CapSlots(held=held.get(job, {}), sent=sent.get(job, {}), has_line=job in lines)
-            for job in sorted({*held, *sent, *lines})
+            job: CapPermits(held=held.get(job, {}), sent=sent.get(job, {}), has_queue=job in queues)
+            for job in sorted({*held, *sent, *queues})
         }
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from quarterjack.daemon.lane_slots import LaneSlots
+from quarterjack.daemon.lane_shares import LaneShares
 from quarterjack.domain.policies import Priority
 
 HIGH, NORMAL, LOW = Priority
@@ -14,7 +14,7 @@ PATIENCE = 20.0
 
 
 def test_one_lane_takes_what_is_free_and_no_more() -> None:
-    slots = LaneSlots(5)
+    slots = LaneShares(5)
     assert (slots.take(NORMAL, 3, timeout=NOW), slots.take_free(NORMAL, 9), slots.free) == (3, 2, 0)
     assert (slots.take(NORMAL, 1, timeout=NOW), slots.take_free(NORMAL, 1)) == (0, 0)
     slots.release(NORMAL, 2)
@@ -22,11 +22,11 @@ def test_one_lane_takes_what_is_free_and_no_more() -> None:
 
 
 def test_low_takes_every_slot_while_nobody_else_wants_one() -> None:
-    assert LaneSlots(10).take(LOW, 10, timeout=NOW) == 10
+    assert LaneShares(10).take(LOW, 10, timeout=NOW) == 10
 
 
 def test_a_crowded_lane_is_left_its_slots_while_its_poller_is_away() -> None:
-    slots = LaneSlots(10)
+    slots = LaneShares(10)
     assert slots.take(LOW, 8, timeout=NOW) == 8
     slots.polled(HIGH, 0, full=True)
     assert slots.are_wanted(besides=LOW)
@@ -38,14 +38,14 @@ def test_a_crowded_lane_is_left_its_slots_while_its_poller_is_away() -> None:
 
 
 def test_a_lane_waits_no_longer_for_a_poller_that_is_away_than_it_has_time() -> None:
-    slots = LaneSlots(10)
+    slots = LaneShares(10)
     slots.take(LOW, 8, timeout=NOW)
     slots.polled(HIGH, 0, full=True)
     assert slots.take(LOW, 2, timeout=NOW) == 1, "one, and the others are left"
 
 
 def test_low_has_its_share_first_and_high_the_rest() -> None:
-    slots = LaneSlots(10)
+    slots = LaneShares(10)
     slots.polled(LOW, 0, full=True)
     assert slots.take_free(HIGH, 10) == 0, "low has none of its slot yet"
     assert slots.take_free(LOW, 10) == 1 + 9, "nobody else wants the rest"
@@ -56,7 +56,7 @@ def test_low_has_its_share_first_and_high_the_rest() -> None:
 
 
 def test_two_pollers_of_a_lane_are_crowded_each_for_itself() -> None:
-    slots = LaneSlots(2)
+    slots = LaneShares(2)
     slots.polled(HIGH, 0, full=True)
     slots.polled(HIGH, 1, full=True)
     slots.polled(HIGH, 0, full=False)
@@ -66,7 +66,7 @@ def test_two_pollers_of_a_lane_are_crowded_each_for_itself() -> None:
 
 
 def test_a_slot_that_becomes_free_goes_to_who_waits() -> None:
-    slots, taken = LaneSlots(1), list[int]()
+    slots, taken = LaneShares(1), list[int]()
     assert slots.take(NORMAL, 1, timeout=NOW) == 1
     waiting = threading.Thread(target=lambda: taken.append(slots.take(HIGH, 1, timeout=PATIENCE)))
     waiting.start()
@@ -77,7 +77,7 @@ def test_a_slot_that_becomes_free_goes_to_who_waits() -> None:
 
 @pytest.mark.parametrize("late", [LOW, NORMAL])
 def test_slots_that_move_to_another_lane_leave_their_own_to_the_next(late: Priority) -> None:
-    slots = LaneSlots(10)
+    slots = LaneShares(10)
     assert slots.take(LOW, 1, timeout=NOW) == 1
     slots.move(LOW, NORMAL, 1)
     slots.polled(HIGH, 0, full=True)

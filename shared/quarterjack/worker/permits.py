@@ -1,7 +1,7 @@
-"""What a worker process has of concurrency caps: the slots that it took for its runs, one write for each record of caps and batch.
+"""What a worker process has of concurrency caps: the permits that it took for its runs, one write for each record of caps and batch.
 
 Only this process writes what it has, always as whole numbers: a write that got no answer is corrected by the next one. The heartbeat
-renews slots before leases. A slot whose lease may still be live, because nobody answered, is given back when that lease is over.
+renews permits before leases. A permit whose lease may still be live, because nobody answered, is given back when that lease is over.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from zlib import crc32
 from quarterjack.concurrency.forks import HoldsLocks
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.context import next_look
-from quarterjack.fires.lines import change_slots, look_after_line
+from quarterjack.fires.wait_queue import change_permits, put_queue_timer
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
-from quarterjack.state.tenants.slots import ConcurrencyCap, SharedSlots, SlotHold, SlotRequest
+from quarterjack.state.tenants.permits import ConcurrencyCap, PermitHold, PermitRequest, SharedPermits
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _JITTER = 0.02  # seconds of a pause between two writes, times the number of the
 
 
 class _Lapsed(Exception):
-    """The record has no slots of this process any more."""
+    """The record has no permits of this process any more."""
 
 
 class CapHolding(HoldsLocks):
@@ -35,13 +35,15 @@ class CapHolding(HoldsLocks):
 
     def __init__(self, cap: ConcurrencyCap) -> None:
         self.record = cap.record
-        self.caps = dict[str, ConcurrencyCap]()  # by job, as they were asked last: those of which it has slots, or had
-        self.process = ""  # of its slots in the record
+        self.caps = dict[
+            str, ConcurrencyCap
+        ]()  # by job, as they were asked last: those of which it has permits, or had
+        self.process = ""  # of its permits in the record
         self.counts = Counter[str]()  # of them, by job
         self.until = 0  # UTC ms
         self.over = list[tuple[int, str]]()  # of some of them: UTC ms from which their leases are over, and the job
         self.unwritten = False  # whether the record has more
-        self.looked_after = dict[str, int]()  # by cap: UTC ms of the timer that was put for its line
+        self.timers = dict[str, int]()  # by cap: UTC ms of the timer that was put for its wait queue
         super().__init__()
 
     def _make_locks(self) -> None:
@@ -52,14 +54,14 @@ class CapHolding(HoldsLocks):
         self.process, self.counts, self.until, self.over, self.unwritten = process, Counter(), 0, [], False
 
     def prune(self, now: int) -> None:
-        """Without slots whose leases are over."""
+        """Without permits whose leases are over."""
         left = [(at, job) for at, job in self.over if at >= now]
         self.unwritten = self.unwritten or len(left) < len(self.over)
         self.drop(job for at, job in self.over if at < now)
         self.over = left
 
     def drop(self, jobs: Iterable[str]) -> None:
-        """Without a slot of the cap of each of these jobs."""
+        """Without a permit of the cap of each of these jobs."""
         self.counts = +(self.counts - Counter(jobs))
 
     def written(self) -> None:
@@ -68,8 +70,8 @@ class CapHolding(HoldsLocks):
         self.caps = {job: cap for job, cap in self.caps.items() if self.counts[job]}
 
 
-class SlotPool(HoldsLocks):
-    """The slots of one process. Thread-safe."""
+class PermitPool(HoldsLocks):
+    """The permits of one process. Thread-safe."""
 
     def __init__(self) -> None:
         self._caps: dict[str, CapHolding] = {}
@@ -84,9 +86,9 @@ class SlotPool(HoldsLocks):
             return self._caps.setdefault(cap.record, CapHolding(cap))
 
     def take(
-        self, wanted: Sequence[SlotRequest], name: str, services: Services, clock: Clock
+        self, wanted: Sequence[PermitRequest], name: str, services: Services, clock: Clock
     ) -> tuple[dict[str, ConcurrencyCap], str]:
-        """Take slots for runs, of caps that share a record; the runs that got none, and by which cap, and the name under which it took.
+        """Take permits for runs, of caps that share a record; the runs that got none, and by which cap, and the name under which it took.
 
         Raises Unavailable: what the record has too much of this process then, its next write corrects.
         """
@@ -98,25 +100,25 @@ class SlotPool(HoldsLocks):
                 holding.forget(f"{name}~{now}")
             holding.prune(now)
 
-            def edit(slots: SharedSlots) -> SharedSlots:
+            def edit(permits: SharedPermits) -> SharedPermits:
                 nonlocal refused
-                if not slots.has(holding.process, holding.counts):
+                if not permits.has(holding.process, holding.counts):
                     holding.forget(f"{name}~{now}")
-                after, refused = slots.taken(holding.process, holding.counts, wanted, now)
+                after, refused = permits.taken(holding.process, holding.counts, wanted, now)
                 return after
 
             holding.unwritten = True
             holding.caps |= caps
             wait = partial(pause, services, holding.process)
-            after = change_slots(list(caps.values()), edit, services, clock, pause=wait)
+            after = change_permits(list(caps.values()), edit, services, clock, pause=wait)
             holding.counts.update(cap.job for each in wanted for cap in each.caps if each.run not in refused)
             holding.until = after.until(holding.process)
             holding.written()
             return refused, holding.process
 
-    def give_back(self, holds: Iterable[tuple[SlotHold, int]], services: Services, clock: Clock) -> None:
-        """Give slots back, each when its lease is over for sure (UTC ms; 0: now). Raises nothing: the next beat repeats it."""
-        by_record: dict[str, list[tuple[SlotHold, int]]] = defaultdict(list)
+    def give_back(self, holds: Iterable[tuple[PermitHold, int]], services: Services, clock: Clock) -> None:
+        """Give permits back, each when its lease is over for sure (UTC ms; 0: now). Raises nothing: the next beat repeats it."""
+        by_record: dict[str, list[tuple[PermitHold, int]]] = defaultdict(list)
         for hold, over in holds:
             by_record[hold.cap.record].append((hold, over))
         for own in by_record.values():
@@ -136,26 +138,26 @@ class SlotPool(HoldsLocks):
             return
         try:
             wait = partial(pause, services, holding.process)
-            change_slots(
+            change_permits(
                 list(holding.caps.values()),
-                lambda slots: slots.kept(holding.process, holding.counts),
+                lambda permits: permits.kept(holding.process, holding.counts),
                 services,
                 clock,
                 pause=wait,
             )
         except QuarterjackError as problem:
-            log.warning("slots.not_given_back", extra={"cap": holding.record, "error": str(problem)})
+            log.warning("permits.not_given_back", extra={"cap": holding.record, "error": str(problem)})
         else:
             holding.written()
 
-    def covers(self, hold: SlotHold, until: int) -> bool:
-        """Whether a lease up to an instant (UTC ms) ends before its slot does."""
+    def covers(self, hold: PermitHold, until: int) -> bool:
+        """Whether a lease up to an instant (UTC ms) ends before its permit does."""
         with self._lock:
             holding = self._caps.get(hold.cap.record)
         return holding is not None and holding.process == hold.process and until <= holding.until
 
     def renew(self, services: Services, now: int) -> None:
-        """Renew the slots that runs have, and give back those whose leases are over. Raises nothing: what was not renewed lapses."""
+        """Renew the permits that runs have, and give back those whose leases are over. Raises nothing: what was not renewed lapses."""
         with self._lock:
             holdings = list(self._caps.values())
         for holding in holdings:
@@ -167,13 +169,13 @@ class SlotPool(HoldsLocks):
                     self._write(holding, services, lambda: now)
 
     def _renew(self, holding: CapHolding, services: Services, now: int) -> None:
-        def edit(slots: SharedSlots) -> SharedSlots:
-            if not slots.has(holding.process, holding.counts):
+        def edit(permits: SharedPermits) -> SharedPermits:
+            if not permits.has(holding.process, holding.counts):
                 raise _Lapsed
-            return slots.renewed(holding.process, holding.counts, now)
+            return permits.renewed(holding.process, holding.counts, now)
 
         try:
-            after = change_slots(
+            after = change_permits(
                 list(holding.caps.values()),
                 edit,
                 services,
@@ -181,22 +183,22 @@ class SlotPool(HoldsLocks):
                 pause=partial(pause, services, holding.process),
             )
         except _Lapsed:
-            log.error("slots.lapsed", extra={"cap": holding.record, "slots": holding.counts.total()})
+            log.error("permits.lapsed", extra={"cap": holding.record, "permits": holding.counts.total()})
             holding.forget()
-        except Exception as problem:  # noqa: BLE001 (any failure: no lease is renewed beyond these slots)
-            log.warning("slots.not_renewed", extra={"cap": holding.record, "error": str(problem)})
+        except Exception as problem:  # noqa: BLE001 (any failure: no lease is renewed beyond these permits)
+            log.warning("permits.not_renewed", extra={"cap": holding.record, "error": str(problem)})
         else:
             holding.until = after.until(holding.process)
             holding.written()
 
-    def look_after(self, cap: ConcurrencyCap, services: Services, now: int) -> None:
-        """Leave a timer for a cap's line, unless this process has left it already. Raises Unavailable."""
+    def check_later(self, cap: ConcurrencyCap, services: Services, now: int) -> None:
+        """Leave a timer for a cap's wait queue, unless this process has left it already. Raises Unavailable."""
         holding, due = self.of(cap), next_look(now)
-        if holding.looked_after.get(cap.id) != due:
-            look_after_line(cap, services, due, now)
-            holding.looked_after[cap.id] = due
+        if holding.timers.get(cap.id) != due:
+            put_queue_timer(cap, services, due, now)
+            holding.timers[cap.id] = due
 
 
 def pause(services: Services, process: str, again: int) -> None:
-    """Before write number ``again`` of slots that others write as well: for each process another while."""
+    """Before write number ``again`` of permits that others write as well: for each process another while."""
     services.wait(_JITTER * again * (crc32(f"{process} {again}".encode()) % 1_000) / 1_000)

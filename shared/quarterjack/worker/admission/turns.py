@@ -1,11 +1,11 @@
-"""Slot: who of an exclusive schedule may go, who waits; and the timer that looks after those who wait.
+"""Turns: which runs of an exclusive schedule may go, which wait; and the timer of those that wait.
 
-    waits:     slot ─► reason ─► agenda entry ─► the message goes       a run that waits has no message of its own
-    moves up:  slot ─► message                                          by whoever finds room: a worker that is done, or the ticker
+    waits:     turns ─► reason ─► agenda entry ─► the message goes       a run that waits has no message of its own
+    moves up:  turns ─► message                                         by whoever finds room: a worker that is done, or the ticker
 
 One record a schedule; its version decides every race. Whoever dies between two of these steps leaves the entry, and the ticker, a
 minute later, sends for everybody who holds and has no worker. An entry goes only when nobody waits and no holder runs: it is put after
-its run is in the line, under a key of its own, so that whoever handles it sees that run. Those still needed merge into one entry a
+its run is in the queue, under a key of its own, so that whoever handles it sees that run. Those still needed merge into one entry a
 schedule.
 """
 
@@ -20,52 +20,52 @@ from quarterjack.domain.run import AgendaEntry, EntryKind, RunState
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import FireContext, TickCounts, next_look
-from quarterjack.fires.lines import line_of
+from quarterjack.fires.wait_queue import wait_queue_of
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
-from quarterjack.state.overlap import SLOT, RunHolder, Slot, ref_of
+from quarterjack.state.overlap import TURNS, RunHolder, Turns, ref_of
 from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
 
-TRIES = 8  # writes of a slot that others keep writing
+TRIES = 8  # writes of turns that others keep writing
 Pause = Callable[[int], object]  # before try number 1, 2, …: lets others finish
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlotSnapshot:
-    """A slot as it was read."""
+class TurnsSnapshot:
+    """The turns of a schedule as they were read."""
 
     owner: str  # "tenant/name"
     version: int  # of its record; 0: there is none
-    slot: Slot
+    turns: Turns
 
 
-def read_slot(owner: str, services: Services) -> SlotSnapshot:
+def read_turns(owner: str, services: Services) -> TurnsSnapshot:
     """Who holds and who waits. Raises Unavailable."""
-    record = services.records.read(owner, SLOT)
+    record = services.records.read(owner, TURNS)
     if record is None:
-        return SlotSnapshot(owner=owner, version=0, slot=Slot())
-    with reading(f"slot of {owner!r}", record.body):
-        return SlotSnapshot(owner=owner, version=record.version, slot=Slot.of(record.body))
+        return TurnsSnapshot(owner=owner, version=0, turns=Turns())
+    with reading(f"turns of {owner!r}", record.body):
+        return TurnsSnapshot(owner=owner, version=record.version, turns=Turns.of(record.body))
 
 
-def write_slot(held: SlotSnapshot, slot: Slot, services: Services) -> bool:
-    """Write another slot instead; False if somebody else has written meanwhile."""
-    if slot == held.slot:
+def write_turns(held: TurnsSnapshot, turns: Turns, services: Services) -> bool:
+    """Write other turns instead; False if somebody else has written meanwhile."""
+    if turns == held.turns:
         return True
-    return services.records.write(Record(owner=held.owner, key=SLOT, version=held.version + 1, body=slot.body()))
+    return services.records.write(Record(owner=held.owner, key=TURNS, version=held.version + 1, body=turns.body()))
 
 
-def pruned(owner: str, slot: Slot, services: Services) -> Slot:
-    """Without what has ended, as far as it matters: the holders of a full slot, and whoever would move up."""
-    if not slot.room:
-        slot = slot.without(ended(owner, slot.holders, services))
+def pruned(owner: str, turns: Turns, services: Services) -> Turns:
+    """Without what has ended, as far as it matters: the holders of a full turns, and whoever would move up."""
+    if not turns.room:
+        turns = turns.without(ended(owner, turns.holders, services))
     while True:
-        over = ended(owner, [waiter.holder for waiter in slot.waiting[: slot.room]], services)
+        over = ended(owner, [waiter.holder for waiter in turns.waiting[: turns.room]], services)
         if not over:
-            return slot
-        slot = slot.without(over)
+            return turns
+        turns = turns.without(over)
 
 
 def ended(owner: str, pairs: Sequence[RunHolder], services: Services) -> set[RunHolder]:
@@ -79,25 +79,25 @@ def ended(owner: str, pairs: Sequence[RunHolder], services: Services) -> set[Run
 
 def move_up(
     owner: str, services: Services, clock: Clock, *, gone: Collection[RunHolder] = (), pause: Pause = lambda _: None
-) -> Slot:
-    """Let those in the line move up and send for them; the slot as it is then. ``gone`` have ended. Raises Unavailable.
+) -> Turns:
+    """Let waiting runs move up and send for them; the turns as they are then. ``gone`` have ended. Raises Unavailable.
 
     Where nobody waits nothing is written: whoever asks next finds out by itself that the holders have ended.
     """
     for again in range(TRIES):
         if again:
             pause(again)
-        held = read_slot(owner, services)
-        if not held.slot.waiting:
-            return held.slot
-        moved = pruned(owner, held.slot.without(gone), services).moved_up()
-        if write_slot(held, moved, services):
-            send_for(owner, newcomers(held.slot, moved), services, clock)
+        held = read_turns(owner, services)
+        if not held.turns.waiting:
+            return held.turns
+        moved = pruned(owner, held.turns.without(gone), services).moved_up()
+        if write_turns(held, moved, services):
+            send_for(owner, newcomers(held.turns, moved), services, clock)
             return moved
-    raise Unavailable(f"the slot of {owner!r} was written by others {TRIES} times")
+    raise Unavailable(f"the turns of {owner!r} were written by others {TRIES} times")
 
 
-def newcomers(before: Slot, after: Slot) -> list[RunHolder]:
+def newcomers(before: Turns, after: Turns) -> list[RunHolder]:
     """The holders that were none before."""
     return [pair for pair in after.holders if pair not in before.holders]
 
@@ -116,31 +116,31 @@ def send_for(owner: str, pairs: Sequence[RunHolder], services: Services, clock: 
 # The timer.
 
 
-def look_after(owner: str, pair: RunHolder, services: Services, now: int) -> None:
-    """Leave an entry for a run that is in the line now. Raises Unavailable: then its message must stay."""
+def put_turn_timer(owner: str, pair: RunHolder, services: Services, now: int) -> None:
+    """Leave an entry for a run that waits in the queue now. Raises Unavailable: then its message must stay."""
     shard = services.agenda.layout().shard_of(owner)
-    entry = AgendaEntry(shard=shard, due=next_look(now), kind=EntryKind.SLOT, id=f"{owner}#{pair.key}", created_at=now)
+    entry = AgendaEntry(shard=shard, due=next_look(now), kind=EntryKind.TURN, id=f"{owner}#{pair.key}", created_at=now)
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable("the agenda did not accept the entry of a run that has to wait for its turn")
 
 
-def look_at(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
-    """The ticker: let a schedule's line move up, send for who has no worker. True when the entry may go.
+def check_turns(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+    """The ticker: let waiting runs of a schedule move up, send for who has no worker. True when the entry may go.
 
     A holder that runs now may have no message: its worker can have leased it by a message that another worker has deleted since,
-    when it put that run in line. So the entry stays until all holders have ended, and sends for one whose worker vanished.
+    when it enqueued that run. So the entry stays until all holders have ended, and sends for one whose worker vanished.
     """
     services, clock = context.services, context.clock
     owner = entry.id.partition("#")[0]
-    slot = move_up(owner, services, clock)
-    looked = services.ledger.look([ref_of(owner, pair) for pair in slot.holders])
-    there = {pair: run for pair in slot.holders if (run := looked.found.get(ref_of(owner, pair))) is not None}
+    turns = move_up(owner, services, clock)
+    looked = services.ledger.look([ref_of(owner, pair) for pair in turns.holders])
+    there = {pair: run for pair in turns.holders if (run := looked.found.get(ref_of(owner, pair))) is not None}
     running = [pair for pair, run in there.items() if run.state is RunState.RUNNING and not pair.is_over(run)]
     alone = [pair for pair, run in there.items() if run.state is RunState.QUEUED]
     alone += [pair for pair in running if not has_live_lease(there[pair], clock())]
-    alone = [pair for pair in alone if line_of(there[pair], services, clock) is None]
-    overdue = [waiter.holder for waiter in slot.waiting if waiter.until is not None and waiter.until < clock()]
-    if not (alone or running or slot.waiting or looked.unanswered):
+    alone = [pair for pair in alone if wait_queue_of(there[pair], services, clock) is None]
+    overdue = [waiter.holder for waiter in turns.waiting if waiter.until is not None and waiter.until < clock()]
+    if not (alone or running or turns.waiting or looked.unanswered):
         return True
     accepted = send_for(owner, [*alone, *overdue], services, clock)
     counts.sent += len(alone) + len(overdue)

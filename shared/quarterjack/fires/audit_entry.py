@@ -1,4 +1,4 @@
-"""The audit line of an act: who, by which way, what, on what. It is written in the transaction of the act's deciding write."""
+"""The audit entry of an act: who, by which way, what, on what. It is written in the transaction of the act's deciding write."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from quarterjack.domain.audit import AuditAct, AuditLineRow, role
+from quarterjack.domain.audit import AuditAct, AuditEntryRow, role
 from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.times import DAY
 from quarterjack.fires.context import FireContext
 
 _TURNS = 1 << 24
-# The lines of one process go through the gates in turn, so that acts at the same time do not meet at one.
+# The entries of one process go through the gates in turn, so that acts at the same time do not meet at one.
 _turns = count(secrets.randbelow(_TURNS))
 
 
@@ -27,7 +27,7 @@ def by_role(context: FireContext, name: str) -> FireContext:
     return context if context.caller.is_system else replace(context, caller=role(name))
 
 
-def line_of(
+def audit_entry(
     act: AuditAct,
     target: str,
     context: FireContext,
@@ -36,11 +36,11 @@ def line_of(
     after: Head | None = None,
     reason: str | None = None,
     **detail: Any,
-) -> AuditLineRow:
-    """The line of an act on ``target``, now. ``before`` and ``after``: the schedule's head, if the act changes it. Raises Unavailable."""
+) -> AuditEntryRow:
+    """The entry of an act on ``target``, now. ``before`` and ``after``: the schedule's head, if the act changes it. Raises Unavailable."""
     caller, now, tenant = context.caller, context.clock(), target.partition("/")[0]
     context.services.audit.register(tenant, now // DAY)
-    return AuditLineRow(
+    return AuditEntryRow(
         tenant=tenant,
         at=now,
         id=f"{next(_turns) % _TURNS:06x}{secrets.token_hex(5)}",
@@ -59,7 +59,7 @@ def line_of(
     )
 
 
-def completion_line(revision: Revision, context: FireContext) -> AuditLineRow:
-    """The line of the end of a schedule without a further fire. A ticker finds it, or the owner's call that claims the last fire."""
-    line = line_of(AuditAct.COMPLETE, revision.owner, by_role(context, "ticker"))
-    return replace(line, before=revision.number, after=revision.number)
+def completion_entry(revision: Revision, context: FireContext) -> AuditEntryRow:
+    """The entry of the end of a schedule without a further fire. A ticker finds it, or the owner's call that claims the last fire."""
+    entry = audit_entry(AuditAct.COMPLETE, revision.owner, by_role(context, "ticker"))
+    return replace(entry, before=revision.number, after=revision.number)

@@ -1,4 +1,4 @@
-"""Runs that leave the line of a concurrency cap without a slot: whoever sends for the next run finds what became of them."""
+"""Runs that leave the wait queue of a concurrency cap without a permit: whoever sends for the next run finds what became of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Hand = tuple[WorkerContext, Lasting]
 
 
 def full() -> tuple[Capped, Hand]:
-    """A cap whose one slot is taken, and its worker."""
+    """A cap whose one permit is taken, and its worker."""
     world = Capped(limits={"concurrent_runs": 1})
     hand = world.hand("w")
     world.submit(1)
@@ -28,7 +28,7 @@ def messages(faults: Faults) -> int:
     return sum(len(detail.items) for _, detail in faults.calls if detail.verb == "send")
 
 
-def test_a_run_that_was_rescheduled_leaves_the_line() -> None:
+def test_a_run_that_was_rescheduled_leaves_the_queue() -> None:
     world, hand = full()
     (waits,) = world.submit(1)
     world.take_all(hand[0])
@@ -36,11 +36,11 @@ def test_a_run_that_was_rescheduled_leaves_the_line() -> None:
     faults = Faults()
     object.__setattr__(hand[0], "services", world.process(faults))
     hand[1].end(1)
-    assert (world.waiting(), messages(faults), world.slots().used()) == (0, 0, 0)
+    assert (world.waiting(), messages(faults), world.permits().used()) == (0, 0, 0)
     assert len(world.entries(EntryKind.RUN)) == 1, "that of its new time"
 
 
-def test_a_run_whose_next_attempt_comes_later_leaves_the_line_for_the_agenda() -> None:
+def test_a_run_whose_next_attempt_comes_later_leaves_the_queue_for_the_agenda() -> None:
     """The message of that attempt was not accepted, and the one before came back to a worker whose clock is slow."""
     world, hand = full()
     (waits,) = world.submit(1)
@@ -60,8 +60,8 @@ def test_a_run_whose_next_attempt_comes_later_leaves_the_line_for_the_agenda() -
     assert world.ended() == {"SUCCEEDED": 2}
 
 
-def test_an_expired_run_in_the_line_is_reported_by_somebody_else_than_who_died_before() -> None:
-    """The worker that ended it had another delivery of the message that joined the line, and sent no letter."""
+def test_an_expired_run_in_the_queue_is_reported_by_somebody_else_than_who_died_before() -> None:
+    """The worker that ended it had another delivery of the message that joined the wait queue, and sent no letter."""
     world, hand = full()
     run = world.scheduler.submit("note", {"n": 0}, deadline=10)
     world.take_all(hand[0])
@@ -70,4 +70,4 @@ def test_an_expired_run_in_the_line_is_reported_by_somebody_else_than_who_died_b
     assert world.services.ledger.move(world.run_of(run.id).ref, end).applied
     hand[1].end(1)
     world.take_all(hand[0])
-    assert (world.waiting(), len(world.memory.dead), world.slots().used()) == (0, 1, 0)
+    assert (world.waiting(), len(world.memory.dead), world.permits().used()) == (0, 1, 0)
