@@ -53,7 +53,7 @@ ROOM_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a page of dead runs is followed by its last run again",
-        "owner/runs/redrive.py",
+        "owner/runs/dead.py",
         "cursor=found[limit - 1].key)",
         "cursor=found[limit - 2].key)",
     ),
