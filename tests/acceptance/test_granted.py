@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from quarterjack import RunState, Tenants
-from quarterjack.domain.tenants.job_grants import KIND, NOT_GRANTED
+from quarterjack.domain.tenants.access import KIND, NOT_GRANTED
 from quarterjack.services import system_clock
 
 from tests.support.installation.scene import UNDERTAKER, Scene, ticker, until, worker

@@ -72,7 +72,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "the older of two entries in two pages holds",
-        "state/history/merge.py",
+        "state/history/entries.py",
         "if held is None or entry.order > held[0].order:",
         "if held is None or entry.order < held[0].order:",
     ),

@@ -9,7 +9,7 @@ from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok
 from quarterjack.domain.job_catalogue import JobCatalogue, nearest
 from quarterjack.domain.queue import declared_name
 from quarterjack.domain.schedule import Head, ScheduleState
-from quarterjack.domain.tenants.job_grants import KIND, command_for, job_problem
+from quarterjack.domain.tenants.access import KIND, command_for, job_problem
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput, QuarterjackError, Unreadable
 from quarterjack.isolation import modules_of, report_of

@@ -2,7 +2,7 @@
 
     <tenant>/~breakers    ~breakers         the breakers of a tenant that fail or are open, and when some were
     <tenant>/~breakers    ~notice~…         that one has opened, or closed: an event is made of it
-    ~quarterjack/~hints    ~open~<tenant>    that one of them is open: see ``fires/hints.py``
+    ~quarterjack/~hints    ~open~<tenant>    that one of them is open
 
 The notice is written with the opening or closing, whose version decides between processes: so it is one for each.
 What is held back is missed, as in an outage: the schedule's catch-up policy decides when its turn comes. If breakers cannot be read or
@@ -27,10 +27,8 @@ from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
 from quarterjack.fires.gates import Gate, PlanLimit
-from quarterjack.fires.hints import TickHints, hinted, put_hint, remove_hint
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.tenants.breaker import OpenPeriod, TenantBreakers, parse_breakers
-from quarterjack.state.tenants.hints import Hint
+from quarterjack.state.tenants.breaker import HINTS, Hint, OpenPeriod, TenantBreakers, parse_breakers
 from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)
@@ -226,3 +224,34 @@ class BreakerCheck(Gate):
         except Exception as problem:  # noqa: BLE001 (any failure: nothing is held back)
             log.warning("breakers.not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
             return {}
+
+
+def put_hint(why: Hint, name: str, services: Services) -> None:
+    """Put a hint, unless it is there. Raises Unavailable."""
+    services.records.write(Record(owner=HINTS, key=f"{why}{name}", version=1, body={}))
+
+
+def remove_hint(why: Hint, name: str, services: Services) -> None:
+    """Remove a hint. Raises Unavailable."""
+    services.records.remove(Record(owner=HINTS, key=f"{why}{name}", version=1, body={}))
+
+
+def hinted(why: Hint, services: Services) -> list[str]:
+    """The names that hints of this kind have. Raises Unavailable."""
+    return [record.key.removeprefix(why) for record in services.records.listed(HINTS, why)]
+
+
+class TickHints:
+    """All hints, read once. Thread-safe."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._keys: Sequence[str] | None = None
+        self._lock = threading.Lock()
+
+    def of(self, why: Hint) -> list[str]:
+        """The names that hints of this kind have. Raises Unavailable."""
+        with self._lock:
+            if self._keys is None:
+                self._keys = [record.key for record in self._services.records.listed(HINTS, "~")]
+        return [key.removeprefix(why) for key in self._keys if key.startswith(why)]

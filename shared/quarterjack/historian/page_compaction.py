@@ -19,7 +19,7 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.history.read import Reading
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.history.codec import encode
-from quarterjack.state.history.fold import parts
+from quarterjack.state.history.entries import parts
 from quarterjack.state.history.search import Search, summary_of
 from quarterjack.state.history.stats import Stats, encode_parts, outcomes_of, total
 from quarterjack.state.history.stats import decode as decode_stats

@@ -20,7 +20,7 @@ from quarterjack.domain.names import RunRef, parse_run_id
 from quarterjack.domain.times import DAY, HOUR, SECOND
 from quarterjack.ports.services import Clock
 from quarterjack.state.history.codec import PageColumns
-from quarterjack.state.history.merge import Merge
+from quarterjack.state.history.entries import Merge
 from quarterjack.state.history.search import Search
 from quarterjack.stores.history.books import History
 from quarterjack.stores.history.pages import SPAN, Day, HistoryPage, Hour, ReadMeter

@@ -27,7 +27,7 @@ from quarterjack.domain.tenants.access import (
     principals_of,
     scoped,
 )
-from quarterjack.domain.tenants.job_grants import command_for as giving_of
+from quarterjack.domain.tenants.access import command_for as giving_of
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from quarterjack.domain.tenants.suspension import command_for as resuming_of
 from quarterjack.domain.tenants.suspension import forbids

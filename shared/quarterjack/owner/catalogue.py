@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from quarterjack.concurrency.forks import HoldsLocks
 from quarterjack.domain.job_catalogue import KEY, OWNER, REFRESH, RETRY, JobCatalogue, JobSet, PublishedJob, parse_set
 from quarterjack.domain.message import GARBAGE
-from quarterjack.domain.tenants.job_grants import job_problem
+from quarterjack.domain.tenants.access import job_problem
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import QuarterjackError
 from quarterjack.jobs import Registry

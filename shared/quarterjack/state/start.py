@@ -1,10 +1,10 @@
-"""The options ``start`` and ``deadline``: how early a run's message arrives, and when it is too late to start."""
+"""When a run's message is in its queue: the options ``start`` and ``deadline``, and the rows whose messages a lost queue had."""
 
 from __future__ import annotations
 
 from quarterjack.domain.message import Message
 from quarterjack.domain.policies import Policies, Start
-from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.run import WAITING, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import SKEW
 
@@ -42,3 +42,21 @@ def may_not_have_begun(run: RunRow, now: int) -> bool:
 def is_past_deadline(due: int, policies: Policies, at: int) -> bool:
     """Whether no attempt may start at ``at`` (UTC ms) any more."""
     return policies.deadline is not None and at > due + policies.deadline * SECOND
+
+
+def belongs_in_queue(run: RunRow, now: int, ahead: int) -> bool:
+    """Whether the message of a run should be in its queue at ``now`` (UTC ms), delayed or not.
+
+        state                                     its message is there
+        QUEUED, of a chain or a backfill          from its claim on, at most MAX_DELAY before its time
+        QUEUED, a one-off or a trigger            from ``ahead`` (ms) before its time on; until then it is in the agenda
+        RETRYING, CONTINUED                       at most MAX_DELAY before its next attempt; until then it is in the agenda
+        RUNNING                                   until its end: if its worker vanishes, the message starts it again
+
+    A retry that the agenda holds and that is due within MAX_DELAY counts as well: its row does not say where its message is. The lease
+    makes a second message harmless.
+    """
+    if run.state in WAITING:
+        has_entry = run.state is RunState.QUEUED and not run.ref.is_fire and run.backfill is None
+        return run.not_before <= now + (ahead if has_entry else MAX_DELAY)
+    return run.state is RunState.RUNNING

@@ -15,11 +15,10 @@ from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunState
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
 from quarterjack.fires.backpressure import BackpressureCheck
-from quarterjack.fires.breakers import BreakerCheck
+from quarterjack.fires.breakers import BreakerCheck, TickHints
 from quarterjack.fires.chain import advance_chains
 from quarterjack.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
 from quarterjack.fires.gates import admitted, plan_limit
-from quarterjack.fires.hints import TickHints
 from quarterjack.fires.wait_queue import check_queue
 from quarterjack.owner.backfill.control import look_after
 from quarterjack.owner.schedules.stop import end_pause

@@ -12,7 +12,7 @@ from quarterjack.domain.names import RunRef, one_off_ref, parse_run_id
 from quarterjack.domain.notice import JOB, SCHEDULE_EVENTS, Notice, notice_key
 from quarterjack.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_run_row
 from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
-from quarterjack.domain.tenants.job_grants import KIND
+from quarterjack.domain.tenants.access import KIND
 from quarterjack.domain.times import MINUTE, STAMP_DIGITS
 from quarterjack.errors import NotFound, Unavailable, Unreadable
 from quarterjack.fires.audit_entry import actor_of, audit_entry

@@ -8,7 +8,7 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.options import Overlap
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import ClosedBy, Revision
-from quarterjack.domain.tenants.job_grants import NOT_GRANTED
+from quarterjack.domain.tenants.access import NOT_GRANTED
 from quarterjack.state.catch_up import WORD as GAP
 from quarterjack.why.answer import Cause, Sentence, Verdict, exact, show, span
 from quarterjack.why.delay import LATE, claim_delay, start_delay

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.domain.tenants.job_grants import NOT_GRANTED, job_problem
+from quarterjack.domain.tenants.access import NOT_GRANTED, job_problem
 from quarterjack.domain.times import from_ms
 from quarterjack.why import ended, under_way
 from quarterjack.why.answer import Answer, Cause, Sentence, Verdict

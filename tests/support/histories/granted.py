@@ -10,7 +10,7 @@ from typing import Any
 
 from quarterjack import Tenants
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.domain.tenants.job_grants import NOT_GRANTED
+from quarterjack.domain.tenants.access import NOT_GRANTED
 from quarterjack.domain.tenants.profile import TenantProfile
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError

@@ -28,8 +28,7 @@ from quarterjack.fires.breakers import read_breakers
 from quarterjack.owner.limits import take_place
 from quarterjack.ports.services import Services
 from quarterjack.state.lease import SKEW
-from quarterjack.state.tenants.breaker import Breaker, TenantBreakers
-from quarterjack.state.tenants.hints import HINTS, tenant_of_hint
+from quarterjack.state.tenants.breaker import HINTS, Breaker, TenantBreakers, tenant_of_hint
 from quarterjack.state.tenants.permits import ALL, EVERYBODY, PERMITS, ConcurrencyCap, PermitRequest, parse_permits
 from quarterjack.stores.tenants.profiles import BELIEVED
 from quarterjack.testing import Detail

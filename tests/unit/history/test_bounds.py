@@ -20,7 +20,7 @@ from quarterjack.domain.times import DAY, HOUR, SECOND
 from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.history import find, read
 from quarterjack.state.history.codec import PageColumns
-from quarterjack.state.history.merge import Merge
+from quarterjack.state.history.entries import Merge
 from quarterjack.stores.history.books import History
 from quarterjack.stores.history.pages import ReadMeter
 from quarterjack.stores.tables import Row, RowQuery, TableDefinition

@@ -19,8 +19,7 @@ from quarterjack.historian.pages import write_pages
 from quarterjack.history.read import Reading, parse_position
 from quarterjack.ports.services import Services
 from quarterjack.state.history.codec import decode, encode
-from quarterjack.state.history.entries import corrected, entry_of, order_of
-from quarterjack.state.history.fold import PAGE, PART, parts
+from quarterjack.state.history.entries import PAGE, PART, corrected, entry_of, order_of, parts
 from quarterjack.state.history.search import MOST_NAMES, Search, summary_from, summary_of
 from quarterjack.stores.history.pages import ReadMeter
 from quarterjack.testing import ManualClock, Memory

@@ -33,7 +33,7 @@ from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.claim import messages_of
 from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.resend import send_again
-from quarterjack.state.in_queue import belongs_in_queue
+from quarterjack.state.start import belongs_in_queue
 
 SEGMENTS = 8  # parts of the ledger, read side by side
 ROWS = 1_000  # rows of a page: about a megabyte, so that a step holds eight

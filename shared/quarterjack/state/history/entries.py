@@ -6,8 +6,10 @@ one: of the entries at a place the greatest order holds.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from quarterjack.domain.history.entry import Book, HistoryEntry, RunKind, kind_of
 from quarterjack.domain.history.run_change import RunChange
@@ -173,3 +175,83 @@ def _may_be_listed(run: RunRow) -> bool:
 def _was_never_open(first: RunChange) -> bool:
     old = first.old
     return old is None or (kind_of(old) not in _LISTED and old.fence == 0)
+
+
+PART = (
+    12_000  # entries that a listing reads to sort them: 200 to 400 KB; fewer would be less of one job than fills a page
+)
+PAGE = 1_000  # entries of a page: what a search reads or passes over
+_LEAST = 250  # entries of a page that ends where a job ends
+
+_GOOD = (RunState.SUCCEEDED, RunState.SKIPPED, RunState.SHADOWED)
+
+
+def parts(entries: Iterable[HistoryEntry]) -> Iterator[list[list[HistoryEntry]]]:
+    """The pages of each part. ``entries`` come the latest first; those of one place are in one part, so parts do not overlap."""
+    rest = iter(entries)
+    held: list[HistoryEntry] = list(islice(rest, 1))
+    while held:
+        held += islice(rest, PART - len(held))
+        following: list[HistoryEntry] = []
+        for entry in rest:
+            if entry.at != held[-1].at:
+                following = [entry]
+                break
+            held.append(entry)
+        yield list(_pages(held))
+        held = following
+
+
+def _pages(part: Sequence[HistoryEntry]) -> Iterator[list[HistoryEntry]]:
+    """Changes, which every search reads, are in pages of their own; a page of other entries ends with a job if it is large enough."""
+    page: list[HistoryEntry] = []
+    for entry in sorted(part, key=_kind):
+        if page and _is_full(page, entry):
+            yield page
+            page = []
+        page.append(entry)
+    if page:
+        yield page
+
+
+def _kind(entry: HistoryEntry) -> tuple[bool, bool, str, str, int]:
+    is_change = entry.again or entry.withdrawn
+    return not is_change, entry.state in _GOOD, entry.job, entry.run.owner, entry.at
+
+
+def _is_full(page: Sequence[HistoryEntry], following: HistoryEntry) -> bool:
+    here, there = _kind(page[-1]), _kind(following)
+    return len(page) >= PAGE or here[0] != there[0] or (here[1:3] != there[1:3] and len(page) >= _LEAST)
+
+
+class Merge:
+    """Takes pages in descending order of their last place, and gives entries out once no later page can change or precede them."""
+
+    def __init__(self) -> None:
+        self._held: dict[
+            tuple[RunRef, int], tuple[HistoryEntry, int]
+        ] = {}  # the entry, and the last place of a page that has it
+        self._heap: list[tuple[int, RunRef]] = []
+
+    def add(self, entries: Iterable[HistoryEntry], last: int) -> None:
+        """Entries of a page whose latest place is ``last`` (UTC ms)."""
+        for entry in entries:
+            place = (entry.run, entry.at)
+            held = self._held.get(place)
+            if held is None:
+                heapq.heappush(self._heap, (-entry.at, entry.run))
+            if held is None or entry.order > held[0].order:
+                self._held[place] = (entry, max(last, last if held is None else held[1]))
+
+    def before(self, watermark: int | None) -> Iterator[HistoryEntry]:
+        """The entries beyond the watermark, the latest first, withdrawn ones too: every page that is still to come ends there or before.
+
+        None: there is no further page.
+        """
+        while self._heap and (watermark is None or -self._heap[0][0] > watermark):
+            at, run = heapq.heappop(self._heap)
+            yield self._held.pop((run, -at))[0]
+
+    def reaches(self, default: int) -> int:
+        """The greatest last place of a page with entries that were not given out: who goes on later must begin there."""
+        return max((last for _, last in self._held.values()), default=default)

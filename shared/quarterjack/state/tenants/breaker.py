@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.times import MINUTE
@@ -276,3 +277,17 @@ def _breaker(stored: Mapping[str, Any]) -> Breaker:
         name: None if stored[name] is None else int(stored[name]) for name in ("watched_since", "opened_at")
     }
     return Breaker(windows=windows, refused=bool(stored["refused"]), **numbers, **optional)
+
+
+HINTS = "~quarterjack/~hints"  # the owner of their records
+
+
+class Hint(StrEnum):
+    """Why; the beginning of a hint's key."""
+
+    OPEN = "~open~"
+
+
+def tenant_of_hint(key: str) -> str:
+    """The tenant that a hint is of."""
+    return key.removeprefix(Hint.OPEN)

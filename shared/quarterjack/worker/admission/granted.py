@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from quarterjack.domain.run import Failure, RunState
-from quarterjack.domain.tenants.job_grants import KIND, NOT_GRANTED, job_problem
+from quarterjack.domain.tenants.access import KIND, NOT_GRANTED, job_problem
 from quarterjack.state.lease import has_live_lease
 from quarterjack.worker.admission.refused import RETRY_AFTER, given_up, refused
 from quarterjack.worker.admission.tenant_state import governance_of, is_fresh, suspended

@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from quarterjack.domain.tenants.job_grants import job_problem
+from quarterjack.domain.tenants.access import job_problem
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState, matches
 
 

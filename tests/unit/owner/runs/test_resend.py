@@ -17,7 +17,7 @@ from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.owner.runs import resend as resending
 from quarterjack.sdk.history.workers import Resent
 from quarterjack.sdk.scheduler import Scheduler
-from quarterjack.state.in_queue import belongs_in_queue
+from quarterjack.state.start import belongs_in_queue
 from quarterjack.testing import Crash, Harness
 
 from tests.support.builders import a_run

@@ -13,10 +13,8 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import MINUTE, SECOND, from_ms
 from quarterjack.errors import NotFound
-from quarterjack.fires.breakers import change_breakers, read_breakers
-from quarterjack.fires.hints import hinted
-from quarterjack.state.tenants.breaker import ALL, Breaker
-from quarterjack.state.tenants.hints import Hint
+from quarterjack.fires.breakers import change_breakers, hinted, read_breakers
+from quarterjack.state.tenants.breaker import ALL, Breaker, Hint
 from quarterjack.testing.process import Hand
 from quarterjack.worker.breakers import BreakerBook, Passage
 

@@ -11,10 +11,8 @@ from quarterjack.domain.message import Wait, decode
 from quarterjack.domain.notice import RECORD
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import MINUTE, SECOND, from_ms
-from quarterjack.fires.breakers import read_breakers
-from quarterjack.fires.hints import hinted
-from quarterjack.state.tenants.breaker import ALL
-from quarterjack.state.tenants.hints import Hint
+from quarterjack.fires.breakers import hinted, read_breakers
+from quarterjack.state.tenants.breaker import ALL, Hint
 from quarterjack.testing.process import Hand
 from quarterjack.why.answer import Cause, Verdict
 

@@ -10,7 +10,7 @@ import pytest
 from quarterjack import Context, Registry, Retry, RunState, Scheduler
 from quarterjack.domain.policies import StartWord
 from quarterjack.domain.run import RunRow
-from quarterjack.domain.tenants.job_grants import KIND, NOT_GRANTED
+from quarterjack.domain.tenants.access import KIND, NOT_GRANTED
 from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import Continue
