@@ -25,8 +25,16 @@ if TYPE_CHECKING:
     from quarterjack.job_packages import load
     from quarterjack.jobs import Queue, Registry, job
     from quarterjack.sdk.asynchronous.scheduler import AsyncScheduler
-    from quarterjack.sdk.history.log_views import LogLine, LogPage
-    from quarterjack.sdk.history.worker_views import JobView, QueueStripe, QueueView, RunningPage, Worker, WorkerRun
+    from quarterjack.sdk.history.views import (
+        JobView,
+        LogLine,
+        LogPage,
+        QueueStripe,
+        QueueView,
+        RunningPage,
+        Worker,
+        WorkerRun,
+    )
     from quarterjack.sdk.schedule_views import Schedule
     from quarterjack.sdk.scheduler import Scheduler
     from quarterjack.sdk.tenants.base import Tenant
@@ -104,8 +112,7 @@ _NAMES_BY_HOME = {
     "sdk.tenants.base": "Tenant",
     "sdk.tenants.tenants": "Tenants",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
-    "sdk.history.log_views": "LogLine LogPage",
-    "sdk.history.worker_views": "JobView QueueStripe QueueView RunningPage Worker WorkerRun",
+    "sdk.history.views": "JobView QueueStripe QueueView RunningPage Worker WorkerRun LogLine LogPage",
     "settings": "Settings",
     "timing": "Rule next_fires",
     "why.answer": "Answer Cause Sentence Verdict",

@@ -38,9 +38,7 @@ KNOWN: Mapping[str, set[str]] = {
     "classes": {
         "Tenants",
     },
-    "circles": {
-        "quarterjack.worker.ahead > quarterjack.worker.context > quarterjack.worker.ahead",
-    },
+    "circles": set(),
     "partials": set(),
 }
 

@@ -82,10 +82,10 @@ def test_a_scheduler_loads_nothing_of_the_history_before_it_is_asked() -> None:
     assert not {name for name in modules if name.startswith(rooms)}
     lazy = {
         "quarterjack.stores.history.pages",
-        "quarterjack.sdk.history.worker_views",
+        "quarterjack.sdk.history.views",
         "quarterjack.sdk.history.day_stats",
     }
-    lazy |= {"quarterjack.sdk.history.log_views"}
+    lazy |= {"quarterjack.sdk.history.views"}
     assert not modules & (lazy | {"gzip"})
 
 

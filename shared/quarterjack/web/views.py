@@ -11,8 +11,7 @@ from pydantic import BaseModel, Field, create_model
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.sdk.history.audit import AuditEntry
 from quarterjack.sdk.history.day_stats import DayStats, HourlyOutcomes
-from quarterjack.sdk.history.log_views import LogLine
-from quarterjack.sdk.history.worker_views import JobView, QueueView, Worker, WorkerRun
+from quarterjack.sdk.history.views import JobView, LogLine, QueueView, Worker, WorkerRun
 from quarterjack.sdk.history.workers import TickerStatus
 from quarterjack.sdk.schedule_views import ChainView, RevisionView, Schedule
 from quarterjack.sdk.schedules.bulk import BulkResult

@@ -13,37 +13,12 @@ is given back (docs/adr/0028-leases-ahead.md).
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from quarterjack.state.start import TOO_LATE
 from quarterjack.state.transition import Transition
+from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import LeasedRun, NotBegun, ReceivedMessage
-
-if TYPE_CHECKING:  # the context has the instants of its process
-    from quarterjack.worker.context import WorkerContext
-
-
-class Instants:
-    """Runs by the instant that they wait for."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: dict[int, list[LeasedRun]] = {}  # by the instant (UTC ms)
-
-    def join(self, instant: int, leased: Sequence[LeasedRun]) -> bool:
-        """True for the first that comes, who has to wait for the instant and take all of them then."""
-        with self._lock:
-            is_first = instant not in self._waiting
-            self._waiting.setdefault(instant, []).extend(leased)
-            return is_first
-
-    def take(self, instant: int) -> list[LeasedRun]:
-        """All that have joined; who comes later is a first one again."""
-        with self._lock:
-            return self._waiting.pop(instant)
 
 
 def may_go_ahead(worker: WorkerContext, received: ReceivedMessage) -> bool:

@@ -27,7 +27,6 @@ from quarterjack.domain.message import DeadLetter
 from quarterjack.domain.run import Failure, RunRow
 from quarterjack.domain.times import SECOND
 from quarterjack.ports.services import Clock, Services
-from quarterjack.worker.ahead import Instants
 from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from quarterjack.worker.permits import PermitPool
@@ -64,6 +63,26 @@ class CrashQuarantine:
                 leave()
                 raise
         return leave
+
+
+class Instants:
+    """Runs that were leased ahead, by the instant that they wait for (``ahead``)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[int, list[LeasedRun]] = {}  # by the instant (UTC ms)
+
+    def join(self, instant: int, leased: Sequence[LeasedRun]) -> bool:
+        """True for the first that comes, who has to wait for the instant and take all of them then."""
+        with self._lock:
+            is_first = instant not in self._waiting
+            self._waiting.setdefault(instant, []).extend(leased)
+            return is_first
+
+    def take(self, instant: int) -> list[LeasedRun]:
+        """All that have joined; who comes later is a first one again."""
+        with self._lock:
+            return self._waiting.pop(instant)
 
 
 class KnownJobs(Protocol):

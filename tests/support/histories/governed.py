@@ -31,8 +31,7 @@ from quarterjack.errors import LimitExceeded, QuarterjackError, Throttled
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.state.backpressure import Limits
 from quarterjack.state.lease import HEARTBEAT, SKEW
-from quarterjack.worker.ahead import Instants
-from quarterjack.worker.context import CrashQuarantine, Done, WorkerContext
+from quarterjack.worker.context import CrashQuarantine, Done, Instants, WorkerContext
 from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN

@@ -17,7 +17,7 @@ from quarterjack.cli.shell import Shell, console, print_json, text_of
 from quarterjack.domain.redaction import USUAL
 from quarterjack.errors import QuarterjackError
 from quarterjack.ports.run_logs import LogLineRow
-from quarterjack.sdk.history.log_views import line_view
+from quarterjack.sdk.history.views import line_view
 from quarterjack.settings import Settings
 from quarterjack.terminal import is_printable
 

@@ -16,8 +16,7 @@ from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import lease
 from quarterjack.state.start import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
 from quarterjack.testing import Crash
-from quarterjack.worker.ahead import Instants
-from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.context import Instants, WorkerContext
 from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN

@@ -17,7 +17,7 @@ from quarterjack.cli.parameters import AllTenants, Cursor, Limit, find_here, loa
 from quarterjack.cli.shell import Shell, print_json, values
 from quarterjack.cli.tables import Column
 from quarterjack.domain.policies import Delivery
-from quarterjack.sdk.history.worker_views import JobView, QueueView, Worker
+from quarterjack.sdk.history.views import JobView, QueueView, Worker
 from quarterjack.state.worker_record import OWN_QUEUE
 from quarterjack.terminal import span
 

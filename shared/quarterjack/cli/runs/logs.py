@@ -17,7 +17,7 @@ import quarterjack
 from quarterjack.cli.parameters import RunId, matching
 from quarterjack.cli.shell import Shell, print_json, text_of, values
 from quarterjack.domain.run import RunState
-from quarterjack.sdk.history.log_views import LogLine, LogPage
+from quarterjack.sdk.history.views import LogLine, LogPage
 from quarterjack.sdk.views import Run
 from quarterjack.terminal import in_one_line
 

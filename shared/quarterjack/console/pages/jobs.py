@@ -15,7 +15,7 @@ from quarterjack.console.words import pretty
 from quarterjack.domain.tenants.access import Verb, verbs_of
 from quarterjack.domain.tenants.profile import INSTALLATION, Grant, TenantProfile
 from quarterjack.errors import InvalidInput, NotFound
-from quarterjack.sdk.history.worker_views import JobView
+from quarterjack.sdk.history.views import JobView
 from quarterjack.sdk.views import Run
 from quarterjack.web.urls import name_of_url
 

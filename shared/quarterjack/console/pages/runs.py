@@ -14,7 +14,7 @@ from quarterjack.console.pages.run_actions import RUN_ACTIONS, actions_of, paylo
 from quarterjack.domain.history.entry import RunKind
 from quarterjack.domain.run import FAILED, TERMINAL, RunState
 from quarterjack.errors import InvalidInput
-from quarterjack.sdk.history.log_views import LogPage
+from quarterjack.sdk.history.views import LogPage
 from quarterjack.sdk.views import DeadRun, Page, Run
 from quarterjack.web.fields import tag_of
 from quarterjack.web.urls import cursor_of_url, run_in_url

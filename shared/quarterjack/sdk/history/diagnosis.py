@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from quarterjack.domain.schedule import Revision
     from quarterjack.ports.buckets import Archive
     from quarterjack.ports.run_logs import RunLogsPage
-    from quarterjack.sdk.history.log_views import LogPage
+    from quarterjack.sdk.history.views import LogPage
     from quarterjack.why.answer import Answer
     from quarterjack.why.evidence import EvidenceReader
     from quarterjack.why.facts import Facts
@@ -164,7 +164,7 @@ class DiagnosisMethods(SchedulerBase):
         listing, most = Listing("run_logs", str(run.ref)), checked_limit(limit)
         position = listing.position(cursor)
         from quarterjack.ports.run_logs import RunLogsQuery  # noqa: PLC0415 (`import quarterjack` need not take its time)
-        from quarterjack.sdk.history.log_views import LogPage, line_view  # noqa: PLC0415 (as above)
+        from quarterjack.sdk.history.views import LogPage, line_view  # noqa: PLC0415 (as above)
 
         revision = self._revision_of(run)
         page = self.session.services.logs.read(

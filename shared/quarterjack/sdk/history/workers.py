@@ -25,7 +25,7 @@ from quarterjack.sdk.views import Page
 if TYPE_CHECKING:
     from quarterjack.domain.job_catalogue import CatalogueEntry
     from quarterjack.owner.runs.resend import ResendReport
-    from quarterjack.sdk.history.worker_views import JobView, QueueView, RunningPage
+    from quarterjack.sdk.history.views import JobView, QueueView, RunningPage
     from quarterjack.state.worker_record import RunAtHand, WorkerRow
 
 
@@ -87,7 +87,7 @@ class InstallationMethods(SchedulerBase):
         name = self._checks.named_job(job)
         flags = check_flag("stopped", stopped), check_flag("all_tenants", all_tenants)
         from quarterjack.owner import workers as reading  # noqa: PLC0415 (`import quarterjack` need not take its time)
-        from quarterjack.sdk.history.worker_views import is_wanted, worker_view  # noqa: PLC0415 (as above)
+        from quarterjack.sdk.history.views import is_wanted, worker_view  # noqa: PLC0415 (as above)
 
         listing, most, now = (
             Listing("workers", self.tenant, wanted, name, *flags),
@@ -128,7 +128,7 @@ class InstallationMethods(SchedulerBase):
         """
         self._access.check_some(Verb.READ_INSTALLATION)
         from quarterjack.owner.catalogue import read_catalogue  # noqa: PLC0415 (as above)
-        from quarterjack.sdk.history.worker_views import job_views  # noqa: PLC0415 (as above)
+        from quarterjack.sdk.history.views import job_views  # noqa: PLC0415 (as above)
 
         entries = read_catalogue(self.session.services, self.session.clock()).entries.values()
         return list(job_views(self._access.visible(entries, Verb.READ_INSTALLATION, _name_of)))
@@ -163,7 +163,7 @@ class InstallationMethods(SchedulerBase):
     ) -> RunningPage:
         self._require_records()
         from quarterjack.owner.workers import running_runs  # noqa: PLC0415 (as above)
-        from quarterjack.sdk.history.worker_views import RunningPage  # noqa: PLC0415 (as above)
+        from quarterjack.sdk.history.views import RunningPage  # noqa: PLC0415 (as above)
 
         now, most, after = self.session.clock(), checked_limit(limit), listing.position(cursor)
         found = running_runs(tenant, self.session.services, now, limit=most, after=after, wanted=wanted)
@@ -206,7 +206,7 @@ class InstallationMethods(SchedulerBase):
         """
         self._access.check_some(Verb.READ_INSTALLATION)
         from quarterjack.owner.workers import survey_queues  # noqa: PLC0415 (as above)
-        from quarterjack.sdk.history.worker_views import queue_view  # noqa: PLC0415 (as above)
+        from quarterjack.sdk.history.views import queue_view  # noqa: PLC0415 (as above)
 
         return [queue_view(found) for found in survey_queues(self.session.services, self.session.clock())]
 
