@@ -171,8 +171,8 @@ def test_an_audit_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Audits" not in line
 
 
-def test_an_auditor_that_could_not_fold_the_history_says_so_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "fold", _unavailable)
+def test_an_auditor_that_could_not_compact_the_history_says_so_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "compact_pages", _unavailable)
     line = _audited(monkeypatch, fails=True)
     assert (line["HistoryNotFolded"], line["Audits"]) == ([1], [1])
 
