@@ -273,8 +273,3 @@ def stop_on_signals(stop: threading.Event | None = None) -> Iterator[threading.E
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def with_anchor(cursor: str, anchor: int | None) -> str:
-    """A cursor to print, from which relative times are read again as before."""
-    return cursor if anchor is None else f"{cursor}@{anchor}"
