@@ -98,5 +98,5 @@ def _write(line: Iterable[Measurement], dimensions: Mapping[str, str], names: Ma
 
 @cache
 def named() -> Metered:
-    """Who has metrics of its own, each of which CloudWatch bills. The log lines of runs name their jobs and tenants in any case."""
+    """Jobs and tenants with metrics of their own, each of which CloudWatch bills. Log lines of runs name jobs and tenants in any case."""
     return metered(from_environment())

@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def _tell(problem: Exception, cloud: LocalCloud, deployment: Deployment | None) -> None:
-    """What went wrong, and where the logs are now: those of the cloud end with it."""
+    """The error, and the place to which the logs were copied: the cloud's own end with it."""
     say(f"{problem}\n{cloud.log.read_text(errors='replace')[-4_000:]}")
     files = ", ".join(map(str, keep_logs(cloud, deployment, LOGS)))
     say(f"FAILED: {str(problem).partition(chr(10))[0]}; logs: {files}")

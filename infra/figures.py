@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Source(StrEnum):
-    """Where a figure is found in CloudWatch, and what its part names: a service of ours, a function, a queue, a table."""
+    """The namespace of a figure in CloudWatch; its part names a service of ours, a function, a queue or a table."""
 
     OURS = "Quarterjack"
     FUNCTION = "AWS/Lambda"

@@ -22,7 +22,7 @@ from .acknowledge import acknowledge_for
 from .packaging.bundling import AWS, BundleTarget
 
 LOW_AGE = Duration.seconds(DEFAULT_LOW_AGE)
-ARCHIVE_RETENTION = Duration.days(400)  # a year, and what an audit of it takes
+ARCHIVE_RETENTION = Duration.days(400)  # a year, and time for an audit of it
 _LOGGING = ("worker", "worker-*", "undertaker", "ticker", "auditor")  # functions that log about runs
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")  # of tables, queues and functions; the shortest limit is a function's 64
 
@@ -54,7 +54,7 @@ class InstallationSettings:
 
     @property
     def metered(self) -> dict[str, str]:
-        """The variables that say who has metrics of its own."""
+        """The variables that name the jobs and tenants with metrics of their own."""
         said = {"QUARTERJACK_METRIC_JOBS": self.metric_jobs, "QUARTERJACK_METRIC_TENANTS": self.metric_tenants}
         return {name: ",".join(names) for name, names in said.items() if names}
 

@@ -1,4 +1,4 @@
-"""What a template of CloudFormation holds, and a refusal that says so before CDK's, which names no setting."""
+"""The limit of a CloudFormation template, checked before the CDK's own error, which names no setting."""
 
 from __future__ import annotations
 

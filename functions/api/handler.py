@@ -33,7 +33,7 @@ def _application() -> FastAPI:
 
 
 def _load_balancer_access() -> Access:
-    """Whom the load balancer that QUARTERJACK_LOAD_BALANCER names has signed in; without one, nobody, and nothing is loaded."""
+    """The sign-in by the load balancer of QUARTERJACK_LOAD_BALANCER; without one there is none, and nothing is loaded."""
     arn = os.environ.get("QUARTERJACK_LOAD_BALANCER")
     if not arn:
         return closed

@@ -1,4 +1,4 @@
-"""The auditor: once an hour it checks the invariants on live data, empties the inbox of the archive and folds the history."""
+"""The auditor, once an hour: close days of the audit log, compact the archive and the history, check the invariants on live data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from functions.observe import emit, logger, metrics, services
 _MARGIN = 2 * MINUTE  # of the function's time: a step that has begun reads a shard of the agenda
 _CLOSING = 3 * MINUTE  # the same
 _COMPACTION = 3 * MINUTE  # of the function's time at the most
-_FOLDING = 3 * MINUTE  # the same
+_PAGES = 3 * MINUTE  # the same
 
 
 @logger.inject_lambda_context
@@ -34,7 +34,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
     """Audit and repair within the function's time, write the counts."""
     _close()
     _compact()
-    _look_after_history()
+    _advance_history()
     budget = max(context.get_remaining_time_in_millis() - _MARGIN, SECOND)
     report = audit(services(), clock=system_clock, budget=budget, removes=True, workers=WORKERS)
     emit(of_audit(report))
@@ -43,7 +43,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  #
 
 @contextmanager
 def _beside(event: str, metric: str) -> Iterator[None]:
-    """Work of which the audit must not depend: what fails is logged and counted, and left to the next hour."""
+    """Work on which the audit must not depend: a failure is logged and counted, and the next hour repeats the work."""
     try:
         yield
     except QuarterjackError as problem:
@@ -52,7 +52,7 @@ def _beside(event: str, metric: str) -> Iterator[None]:
 
 
 def _close() -> None:
-    """Close the days of the audit."""
+    """Close the days of the audit log."""
     with _beside("audit.not_closed", "AuditDaysNotClosed"):
         emit(of_closing(close_days(services(), clock=system_clock, budget=_CLOSING)))
 
@@ -66,10 +66,10 @@ def _compact() -> None:
         emit(of_compaction(compact_archive(store, clock=system_clock, budget=_COMPACTION)))
 
 
-def _look_after_history() -> None:
-    """Fold the hours of the history that are over, and compare a sample of it with the ledger."""
+def _advance_history() -> None:
+    """Compact the pages of the history, and compare a sample of it with the ledger."""
     if not from_environment().history:
         return
     with _beside("history.not_checked", "HistoryNotFolded"):
-        emit(of_page_compaction(compact_pages(services(), clock=system_clock, budget=_FOLDING)))
+        emit(of_page_compaction(compact_pages(services(), clock=system_clock, budget=_PAGES)))
         emit(counted(HistoryRelisted=check_history(services(), clock=system_clock, random=Random()).relisted))

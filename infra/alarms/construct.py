@@ -171,7 +171,7 @@ def page_of(alarm: str) -> str:
 
 
 def steps_of(page: str, prefix: str) -> list[str]:
-    """What a page says under "Look first" and "Steps": of each step its words up to the first command, and its commands.
+    """The steps of a page under "Look first" and "Steps": of each its words up to the first command, and its commands.
 
     Names of parts begin with the ``prefix`` of the installation.
     """

@@ -16,7 +16,7 @@ from .spec import AlarmSpec, BurnWindows, Each, Need
 
 _MOST = 60  # alarms in one rule: CloudWatch takes 100, and 10,240 characters
 HOURLY = ("auditor",)  # functions that are called once an hour
-AFTERMATH = 40  # minutes: a window of half an hour, and what it takes to end
+AFTERMATH = 40  # minutes: a window of half an hour, and the time until its alarm ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class StackParts:
     has: frozenset[Need] = frozenset()
 
     def instances(self, each: Each) -> Iterator[tuple[str, Mapping[str, str]]]:
-        """The parts of a kind: what an alarm's name ends with, and the words that stand in its figures."""
+        """The parts of a kind: the end of an alarm's name, and the names of its figures' parts."""
         if each is Each.ONCE:
             yield "", {}
         elif each is Each.FUNCTION:
@@ -86,7 +86,7 @@ class PlannedCompositeAlarm:
     """An alarm over others: any of ``any_of``, of which all have to be in alarm."""
 
     name: str
-    spec: AlarmSpec | None  # None: it pages nobody, and is there to hide others
+    spec: AlarmSpec | None  # None: it sends no page, and hides others
     any_of: Sequence[Sequence[str]]  # names
     suppressor: str | None = None  # name
     waits: int = 0  # minutes
@@ -140,7 +140,7 @@ def _pages(spec: AlarmSpec, parts: StackParts) -> list[str]:
 
 
 def _causes_first(by_id: Mapping[str, AlarmSpec]) -> list[AlarmSpec]:
-    """So that each comes after those that hide it."""
+    """In an order in which each alarm comes after the alarms that hide it."""
     done = dict[str, AlarmSpec]()
 
     def add(spec: AlarmSpec) -> None:
@@ -171,7 +171,7 @@ def _suppressor(
 
 
 def _any(name: str, alarms: Sequence[str]) -> PlannedCompositeAlarm:
-    """An alarm that pages nobody: any of these is in alarm."""
+    """An alarm that sends no page: any of these is in alarm."""
     return PlannedCompositeAlarm(name=name, spec=None, any_of=[[one] for one in alarms])
 
 

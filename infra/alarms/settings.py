@@ -86,7 +86,7 @@ class AlarmSettings:
 
 
 def _check_address(runbooks: str | None) -> None:
-    """Raises InvalidInput for what nobody can open at night."""
+    """Raises InvalidInput for an address that cannot be opened at night."""
     if runbooks is None:
         return
     if not isinstance(runbooks, str) or len(runbooks) > _LONGEST or not _ADDRESS.fullmatch(runbooks):

@@ -1,4 +1,4 @@
-"""What an alarm is, as plain data: nothing here knows the CDK.
+"""The description of an alarm, as plain data: nothing here knows the CDK.
 
 An alarm is a condition on figures that lasts. It is there once, or once for each part of the installation of some kind; then ``part`` of a
 figure has the word of that kind in braces, such as ``{worker}``.
@@ -18,11 +18,11 @@ LATE = (
 
 
 class Severity(StrEnum):
-    """How soon somebody has to look."""
+    """How soon an operator must act."""
 
     P1 = "P1"  # now: nothing runs
     P2 = "P2"  # within the hour: runs are late or fail
-    P3 = "P3"  # on the next working day: nothing is lost, and it does not mend itself
+    P3 = "P3"  # on the next working day: nothing is lost, and it does not recover by itself
 
 
 class Each(StrEnum):
@@ -39,7 +39,7 @@ class Each(StrEnum):
 
 
 class Need(StrEnum):
-    """What an installation has to have for an alarm to be made."""
+    """The part of an installation without which an alarm is not made."""
 
     NOTHING = ""
     HISTORY = "history"
@@ -69,8 +69,8 @@ class AlarmSpec:
 
     id: str
     severity: Severity
-    means: str  # a sentence: what is so
-    look: str  # a sentence: what to look at first
+    means: str  # a sentence: the state that it reports
+    look: str  # a sentence: the first thing to check
     figures: Mapping[str, Figure]  # by their words in the expression
     expression: str = ""  # of CloudWatch's metric math; empty: the only figure, or 0 where it has no value
     compare: Compare = Compare.OVER
@@ -93,7 +93,7 @@ class AlarmSpec:
 
     @property
     def formula(self) -> str:
-        """What is compared with the threshold, in CloudWatch's metric math.
+        """The figure that is compared with the threshold, in CloudWatch's metric math.
 
         A value that is missing is filled in: of values that are missing CloudWatch takes older ones in their place, so that an alarm
         would begin late, end late, or count values minutes apart as one after another. The last values may be filled in only because
@@ -103,12 +103,12 @@ class AlarmSpec:
 
     @property
     def by_the_hour(self) -> AlarmSpec:
-        """As it is for a function that is called once an hour. One hour more is looked at: the newest may lack its figures."""
+        """As it is for a function that is called once an hour. One hour more is evaluated: the newest may lack its figures."""
         return replace(self, period=60, times=self.hourly, out_of=self.hourly + 1) if self.hourly else self
 
     @property
     def values(self) -> int:
-        """How many values are looked at."""
+        """How many values are evaluated."""
         return self.out_of or self.times
 
     @property

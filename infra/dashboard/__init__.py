@@ -1,1 +1,1 @@
-"""The dashboard of an installation: what it shows as plain data, and its construct; and which tenants contribute the most."""
+"""The dashboard of an installation: its panels as plain data, its construct, and the rules for the tenants that contribute most."""

@@ -51,7 +51,7 @@ class InstallationDashboard(Construct):
         self.dashboard.add_widgets(*map(self._lines, LINES))
 
     def _choice(self, workers: Sequence[str]) -> cloudwatch.DashboardVariable:
-        """A list of the workers: what is chosen replaces the default worker's name everywhere."""
+        """A list of the workers: the chosen one replaces the default worker's name everywhere."""
         named = [self._installation.name(part) for part in workers]
         return cloudwatch.DashboardVariable(
             id="worker",

@@ -1,4 +1,4 @@
-"""What the dashboard shows, as plain data: nothing here knows the CDK. The names of our metrics are those of ``signals/catalogue.py``."""
+"""The panels of the dashboard, as plain data: nothing here knows the CDK. ``signals/catalogue.py`` has the names of our metrics."""
 
 from __future__ import annotations
 

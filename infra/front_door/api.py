@@ -62,7 +62,7 @@ class JwtIssuer:
 
 @dataclass(frozen=True, kw_only=True)
 class ApiSettings:
-    """Who is let in, each by a URL of its own, and how many at once. At least one way in is needed.
+    """The ways to sign in, each with a URL of its own, and the limits of requests. At least one way is needed.
 
     iam: requests signed with AWS credentials (SigV4), of roles that may ``execute-api:Invoke``.
     jwt: people and CI with a token of this issuer.

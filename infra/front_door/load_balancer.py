@@ -132,7 +132,7 @@ class SignInLoadBalancer(Construct):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the function is told, to know this load balancer's word."""
+        """The variables by which the function verifies this load balancer's signature."""
         return {
             "QUARTERJACK_LOAD_BALANCER": self.load_balancer.load_balancer_arn,
             "QUARTERJACK_OIDC_ISSUER": self._settings.issuer,

@@ -1,1 +1,1 @@
-"""What the functions are made of: their bundles, the user's jobs in them, and Node for the CDK."""
+"""The code of the functions: their bundles, the user's jobs in them, and Node for the CDK."""

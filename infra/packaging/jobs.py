@@ -1,4 +1,4 @@
-"""The user's job package: where it lies and what it is called."""
+"""The user's job package: its place, its name, its requirements and the queues that it declares."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class EventsFunction(Construct):
                 filters=[lambda_.FilterCriteria.filter(pattern) for pattern in _patterns(target)],
             )
         )
-        # It notes what fails since when, and what it sets aside.
+        # It records failing events with their first failure, and events that it sets aside.
         store.allow(self.function, "runs", ("dynamodb:GetItem", "dynamodb:PutItem"), keys=(OWNER,))
         store.allow_gone(self.function)
         store.allow_key(self.function)
@@ -101,7 +101,7 @@ class EventsFunction(Construct):
 
 
 def _patterns(target: EventTarget) -> Iterator[dict[str, object]]:
-    """The filters of the event source: what has ended with this change, or was written after it ended, which is no event; new notices."""
+    """The filters of the event source: rows of ended runs (a later write of such a row is no event), and new notices."""
     if states := [str(state) for state in states_of(target.types)]:
         yield {"dynamodb": {"NewImage": {"state": {"S": states}}}}
     if target.types.intersection(NOTICE_EVENTS):

@@ -63,7 +63,7 @@ class HistorianFunction(Construct):
                 filters=[lambda_.FilterCriteria.filter(FILTER)],
             )
         )
-        store.allow(self.function, "runs", ("dynamodb:PutItem",), keys=(OWNER,))  # notes what it sets aside
+        store.allow(self.function, "runs", ("dynamodb:PutItem",), keys=(OWNER,))  # records changes that it sets aside
         store.allow(self.function, "history", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), BATCH)
         store.allow(self.function, "schedules", ("dynamodb:BatchGetItem", "dynamodb:GetItem"))  # their tags
         store.allow_gone(self.function)

@@ -1,4 +1,4 @@
-"""The archive as a table of Athena, with partitions that nobody has to add, and two example queries."""
+"""The archive as a table of Athena, with partitions that need no maintenance, and two example queries."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class InstallationQueues(Construct):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What who sends has to know of them: stripes, lanes, and when low runs count as normal."""
+        """The variables that a sender needs: stripes, lanes, and when low runs count as normal."""
         age = None if self.priorities_said is None else str(int(self._installation.low_age.to_seconds()))
         said = {
             "QUARTERJACK_STRIPES": self.stripes_said,

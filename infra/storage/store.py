@@ -224,7 +224,7 @@ class InstallationStore(Construct):
         )
 
     def _rules(self) -> list[s3.LifecycleRule]:
-        """What is removed from the bucket, and when."""
+        """The rules that remove objects from the bucket."""
         return [
             s3.LifecycleRule(
                 id="results-go-with-their-run",
@@ -256,7 +256,7 @@ class InstallationStore(Construct):
         return self._bucket("ArchiveBucket", self._archive_rules(), lock=lock)
 
     def _keep_anchors(self) -> None:
-        """Let nobody put a close of the audit in place of another one: a lock keeps the old version, but the new one would be read."""
+        """Refuse to overwrite a close of the audit log: a lock keeps the old version, but readers would get the new one."""
         self.archive_bucket.add_to_resource_policy(
             iam.PolicyStatement(
                 effect=iam.Effect.DENY,

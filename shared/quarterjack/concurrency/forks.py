@@ -1,4 +1,4 @@
-"""Forks: what a forked child must not share with its parent."""
+"""Forks: objects that a forked child must not share with its parent."""
 
 from __future__ import annotations
 

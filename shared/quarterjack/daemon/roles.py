@@ -30,7 +30,6 @@ from quarterjack.sdk.job_checks import check_declared
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings, metered
 from quarterjack.signals.catalogue import counted
-from quarterjack.signals.instruments import loaded_open_telemetry
 from quarterjack.signals.measurement import Measurement
 from quarterjack.signals.reports import (
     of_audit,
@@ -42,7 +41,7 @@ from quarterjack.signals.reports import (
     of_page_compaction,
     of_tick,
 )
-from quarterjack.signals.sinks import Sink
+from quarterjack.signals.sinks import Sink, loaded_open_telemetry
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.ticker.fan_out import FanOutConfig
 from quarterjack.ticker.gauges import is_measured, measure

@@ -94,7 +94,7 @@ def _profile(tenant: str, state: TenantState, context: FireContext, now: int) ->
     return replace(bare, version=present.version + 1)
 
 
-def go_on(erasure: Erasure, context: FireContext, *, until: int) -> Erasure:
+def advance(erasure: Erasure, context: FireContext, *, until: int) -> Erasure:
     """Work until about ``until`` (UTC ms), to the erasure's end, or until it must wait for ``next_at``.
 
     Every call gets further, also one without time. Raises Unavailable, Misconfigured: call again, and it goes on there.

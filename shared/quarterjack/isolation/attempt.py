@@ -1,4 +1,4 @@
-"""The worker's side of an attempt: have its process forked, answer what it asks, and end it when one of its limits is reached."""
+"""The worker's side of an attempt: request a fork, answer the process's requests, and end it at one of its limits."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class IsolatedAttempt:
         self._flags[CANCELLED] = 1
 
     def end(self) -> None:
-        """Kill what is left of it, and wait until it is dead."""
+        """Kill its remaining processes, and wait until they are dead."""
         self._ending = True
         with contextlib.suppress(OSError):  # it is dead already, and the socket closed
             self._control.shutdown(socket.SHUT_WR)
@@ -166,7 +166,7 @@ class IsolatedAttempt:
                 in_flight.changed.notify_all()
 
     def _died(self, code: int | None) -> Failed:
-        """Its process ended before the job did; ``code`` as of subprocess, None if nobody knows it."""
+        """Its process ended before the job did; ``code`` as of subprocess, None if it is not known."""
         if code is None:
             word, text = "parent died", "the process that the job's was forked from died, and the job's process with it"
         elif code >= 0:

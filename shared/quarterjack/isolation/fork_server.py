@@ -56,7 +56,7 @@ class ForkedAttempt:
         os.kill(self.pid, signal.SIGKILL)
 
     def kill_group(self) -> None:
-        """Kill what is left of its group. A group that still has members keeps its number, also when the process is reaped."""
+        """Kill the rest of its group. A group that still has members keeps its number, also when the process is reaped."""
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: only the dead are left in it
             os.killpg(self.pid, signal.SIGKILL)
 
@@ -83,7 +83,7 @@ class ForkServer:
         self._selector.register(self._woken, selectors.EVENT_READ, self._reap)
 
     def serve(self) -> NoReturn:
-        """Do what the worker asks for, until it closes the socket or dies."""
+        """Serve the worker's requests until it closes the socket or dies."""
         while True:
             for key, _ in self._selector.select():
                 key.data()
@@ -158,7 +158,7 @@ class ForkServer:
             attempt.kill()
 
     def _reap(self) -> None:
-        """Tell the worker who died and how. What the dead process had started in its group is killed."""
+        """Tell the worker which process died and how. The rest of its group is killed."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._woken, 4_096)
         for attempt in list(self._attempts.values()):

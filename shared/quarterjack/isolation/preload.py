@@ -1,4 +1,4 @@
-"""Preload: find the jobs' functions in modules, import these, and find what their import left that a fork would break.
+"""Preload: find the jobs' functions in modules, import these, and find threads and connections of their import that a fork would break.
 
 A fork copies memory and one thread. A second thread does not run in the copy, and a lock that it held stays locked. A socket, a
 database file or a device is shared by all copies, so that two attempts would write to one connection.
@@ -29,7 +29,7 @@ LIMIT = 120  # seconds for all imports; then SIGALRM ends the process, and its s
 _TASKS = Path("/proc/self/task")  # the threads of this process, those of native code too (Linux)
 _FILES = Path("/dev/fd")  # the file descriptors of this process
 _ENDING = 0.5  # seconds for threads that have ended to be removed by the kernel
-_LOOK = 0.02  # seconds between two looks at them
+_POLL = 0.02  # seconds between two reads of them
 _REMEDY = "declare it with @job at the top level of a module that can be imported, or leave isolation='thread'"
 
 
@@ -91,7 +91,7 @@ def _unreachable(job: Job) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PreloadReport:
-    """What the imports left."""
+    """Threads and connections that the imports left open."""
 
     module: str | None = None  # the first one whose import left something; None: all are clean
     left: list[str] = field(default_factory=list)  # threads and open files, described
@@ -112,7 +112,7 @@ def preload(modules: Sequence[str]) -> PreloadReport:
             while (
                 threads := _threads()
             ) and time.monotonic() < deadline:  # one that was just joined takes a moment to go
-                time.sleep(_LOOK)
+                time.sleep(_POLL)
             left = threads + [_describe(number) for number in sorted(_open_files() - known)]
             if left:
                 return PreloadReport(module=module, left=left, failed=failed)

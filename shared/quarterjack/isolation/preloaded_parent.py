@@ -56,7 +56,7 @@ class PreloadedParent:
         raise OSError(f"the process from which jobs are forked ended {_STARTS} times")
 
     def close(self) -> None:
-        """End it, and with it what was forked from it."""
+        """End it, and with it the processes forked from it."""
         self._closed = True
         if self._connection is not None:
             self._connection.hang_up()  # wakes a fork that waits for it
@@ -122,7 +122,7 @@ class _Connection:
         return int(answer["pid"])
 
     def await_report(self, seconds: float) -> PreloadReport:
-        """What its imports left. Raises OSError."""
+        """Threads and connections that its imports left open. Raises OSError."""
         self._socket.settimeout(seconds)
         return PreloadReport(**self._read()["report"])
 

@@ -255,7 +255,7 @@ def _answers(endpoint: str, key: str, token: str) -> bool:
 
 
 def _ask(url: str, key: str) -> dict[str, Any] | None:
-    """What the process answers at a route of no service; None: it does not."""
+    """The answer of the process at a route of no service; None: it does not answer."""
     request = urllib.request.Request(url, headers=authorization(key))  # noqa: S310 (http, on loopback)
     try:
         with _DIRECT.open(request, timeout=2) as answer:

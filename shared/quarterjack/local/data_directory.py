@@ -99,7 +99,7 @@ def kept_key(file: Path, make: Callable[[], str]) -> str:
 
 
 def kept_keys(file: Path, make: Callable[[], Mapping[str, str]]) -> dict[str, str]:
-    """The keys that were kept by name, or those that ``make`` gives, which are kept from then on, for this user alone."""
+    """The stored keys by name, or new ones from ``make``, which are stored for this user alone."""
     text = _read(file)
     if text is None:
         new = dict(make())

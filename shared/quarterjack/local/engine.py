@@ -197,7 +197,7 @@ def _persisted(emulator: Any) -> Snapshots | None:
 
 
 class _Raising(logging.Handler):
-    """MiniStack reports what it could not save in its log, and goes on: here that is an error."""
+    """MiniStack logs a failed save and goes on: here that is an error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         raise OSError(record.getMessage())

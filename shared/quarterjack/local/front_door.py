@@ -1,4 +1,4 @@
-"""The API and the console of a local session. Their framework is loaded by the first request: nobody waits for it who sends none."""
+"""The API and the console of a local session. The first request loads their framework, so a session without requests starts faster."""
 
 from __future__ import annotations
 

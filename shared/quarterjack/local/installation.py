@@ -191,7 +191,7 @@ def installation(
 
 
 def local_settings(given: Settings, queues: Sequence[Queue], cloud: LocalCloud, folder: Path) -> Settings:
-    """The settings of all processes: those ``given``, at the local cloud, with its bucket and logs and what the queues declare."""
+    """The settings of all processes: ``given``, with the local cloud's endpoint, bucket, logs and the declared stripes and lanes."""
     stripes: dict[str | None, int] = dict(striped(given.stripes))
     stripes |= {queue.name: queue.stripes for queue in queues if queue.stripes > 1}
     lanes = {*prioritised(given.priorities), *(queue.name for queue in queues if queue.priorities)}

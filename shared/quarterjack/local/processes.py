@@ -263,7 +263,7 @@ def unfinished_jobs(log: Path, begin: int) -> frozenset[str]:
 
 
 def _suspects(crashes: Sequence[ProcessCrash]) -> str:
-    """What an error says of the jobs that were running at every crash, if there are any."""
+    """The part of an error about the jobs that were running at every crash; empty if there are none."""
     jobs = sorted(frozenset.intersection(*(crash.jobs for crash in crashes)))
     if not jobs:
         return ""

@@ -1,4 +1,4 @@
-"""Typed payloads: what the annotation of a job's payload parameter says, and how a payload is checked and converted by it.
+"""Typed payloads: the annotation of a job's payload parameter, by which a payload is checked and converted.
 
 A dataclass, a TypedDict, a NamedTuple, a Pydantic model and whatever is made of them is *typed*; so are dates, enums, ``Literal`` and the
 like. JSON's own types (dict, list, str, int … and what is made of these alone), ``Any`` and ``object`` are not: such a payload is passed

@@ -1,4 +1,4 @@
-"""What a JSON Schema that is written by hand may be made of, so that a check of any payload ends soon and reads nothing else. Pure.
+"""Limits of a JSON Schema that is written by hand, so that a check of any payload ends soon and reads nothing else. Pure.
 
 A part is a schema within the schema: itself, what ``properties`` names, a definition … Its pointer is its place: ``#/properties/to``.
 """
@@ -53,7 +53,7 @@ Parts = Mapping[str, Any]  # by pointer
 
 
 def checked_schema(given: object) -> dict[str, Any]:
-    """A copy of the schema, as JSON. Raises InvalidInput for one that is no JSON, too large, or made of what is not supported."""
+    """A copy of the schema, as JSON. Raises InvalidInput for one that is no JSON, too large, or uses unsupported keywords."""
     if not isinstance(given, Mapping):
         raise InvalidInput("schema", given, "is not a dict", 'give a JSON Schema, {"type": "object", ...}')
     try:

@@ -1,6 +1,6 @@
-"""The schema of a payload's type, for those who know the job's name only: whatever the type takes, it takes.
+"""The schema of a payload's type, for callers who know only the job's name: it accepts whatever the type accepts.
 
-Pydantic's own schema of a type says what a payload should be like. As a check it would refuse payloads that the type takes: ``"3"``
+Pydantic's own schema of a type says what a payload should be like. As a check it would refuse payloads that the type accepts: ``"3"``
 where a model converts texts, an object for a NamedTuple, a set with an item twice. What a schema cannot say is left to the worker.
 """
 
@@ -24,7 +24,7 @@ _CHANGING = (
 
 
 def fit_of(adapter: TypeAdapter[Any], shown: Mapping[str, Any] | None, *, strict: bool) -> Mapping[str, Any] | None:
-    """What is published for the check beside the schema that is shown; None: payloads of this type cannot be checked by a schema.
+    """The part of the published job that is for the check, beside the shown schema; None: payloads of this type have no schema that checks them.
 
     ``closed``: a new payload may have no fields that the schema does not name. ``schema``, if the one that is shown is no check.
     """
@@ -65,7 +65,7 @@ def _close(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _facts(core: Any) -> Iterator[str]:
-    """What of a core schema no schema can say."""
+    """Features of a core schema that no JSON Schema can express."""
     if isinstance(core, dict):
         names = core.get("validation_alias")
         if isinstance(names, list) or any(core.get(name) is True for name in _RENAMING):

@@ -27,7 +27,7 @@ class Fault:
 
 
 class Checker(Protocol):
-    """What the engine has made of a schema."""
+    """A schema as the engine has compiled it."""
 
     def is_valid(self, instance: Any) -> bool: ...
 
@@ -55,7 +55,7 @@ class FaultFinder:
         return self._checkers(place).is_valid(value)
 
     def _compiled(self, place: str, about: str, own: Mapping[str, Any]) -> Checker:
-        """What the engine makes of a small schema, once."""
+        """A small schema, compiled once."""
         key = place, about
         if key not in self._own_checkers:
             self._own_checkers[key] = self._compile(dict(own))

@@ -1,4 +1,4 @@
-"""Pydantic's generator of schemas, mended: what it makes takes whatever the type takes. Imports Pydantic: for ``derived`` only.
+"""Pydantic's generator of schemas, widened: its schemas accept whatever the type accepts. Imports Pydantic: for ``derived`` only.
 
 Where Pydantic takes more than a schema can say, the schema takes more still, and the worker decides.
 """

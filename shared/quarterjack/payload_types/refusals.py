@@ -111,7 +111,7 @@ def _of_keyword(fault: Fault, job: str) -> tuple[str, str]:
 
 
 def _words(fault: Any, job: str, *, is_secret: bool) -> tuple[str, str]:
-    """The problem and the remedy of a fault. What a class of the user's says may repeat a secret."""
+    """The problem and the remedy of a fault. The text of a user's class may repeat a secret."""
     kind, message = fault["type"], str(fault["msg"])
     if kind in _ABSENT:
         return f"{job!r} needs it", "add it"

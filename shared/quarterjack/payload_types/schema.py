@@ -153,7 +153,7 @@ def _options(*, formats: bool) -> dict[str, Any]:
 
 
 def _of_schema(problem: Any) -> InvalidInput:
-    """What the engine says of a schema, in our words."""
+    """The engine's error about a schema, in our words."""
     path = [str(part) for part in getattr(problem, "instance_path", ())]
     field = "/".join(("schema#", *path))
     value = getattr(problem, "instance", None)

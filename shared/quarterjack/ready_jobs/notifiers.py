@@ -147,7 +147,7 @@ def notice_of(payload: object) -> Notice:
 
 
 def _guard(url: str | Secret, hosts: Sequence[str], networks: Sequence[str]) -> AddressGuard:
-    """The addresses that may be reached. What is not encrypted stays within the networks."""
+    """The addresses that may be reached. A URL without encryption stays within the networks."""
     if isinstance(url, Secret):
         if not hosts:
             remedy = 'declare the host that may have it: hosts=("hooks.example.com",)'
@@ -174,7 +174,7 @@ class _Message(NamedTuple):
 
 
 class _Notifier(ABC):
-    """What the job of a notifier calls."""
+    """The function of a notifier's job."""
 
     def __call__(self, ctx: Context, payload: Any) -> Any:
         return self.tell(ctx, notice_of(payload))

@@ -13,10 +13,10 @@ from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.ports.run_logs import LogLineRow, RunLogsPage, RunLogsQuery
 from quarterjack.run_logs.merge import LogPiece, fields_of, read_merged
 
-_MOST = 16_000_000  # bytes of one file that one read looks at
+_MOST = 16_000_000  # bytes of one file that one call reads
 _NEAR = 65_536  # bytes: the search for an instant ends when it is known so closely
 _LATE = 2 * SECOND  # ms by which a line may stand behind one that is later
-_EVERY = 32  # lines between two looks at the time
+_EVERY = 32  # lines between two checks of the time
 _TIME = re.compile(rb'\{"time": ?"([0-9T:.+Z-]{19,40})"')
 _BY_TIME = attrgetter("at")
 

@@ -60,7 +60,7 @@ _BEFORE_ALL = -1  # in place of the number of a log: no line of that very instan
 
 @dataclass(frozen=True, kw_only=True)
 class LogPiece:
-    """What a log holds from an instant on, as far as it was read."""
+    """The lines of a log from an instant on, as far as it was read."""
 
     lines: Sequence[LogLineRow] = ()  # by time
     done: bool = True  # all was read
@@ -73,7 +73,7 @@ class LogSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What its lines name as their source."""
+        """The source that its lines name."""
 
     def read(self, asked: RunLogsQuery, begin: int, most: int, resume: str | None) -> LogPiece | None:
         """Lines of a run from ``begin`` (UTC ms) on, ``most`` of them or more; None if there is no such log."""
@@ -102,7 +102,7 @@ class _Position:
 
 @dataclass(frozen=True, kw_only=True)
 class _Log:
-    """A log that there is, and what is new of it."""
+    """A log, with its lines that were not answered yet."""
 
     number: int  # among its siblings; decides the order within an instant
     name: str

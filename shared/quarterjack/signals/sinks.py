@@ -1,19 +1,24 @@
-"""Where the measurements of a process go: one protocol, and CloudWatch's embedded format as lines of text.
+"""The sinks of measurements: CloudWatch's embedded format as lines of text, instruments of Prometheus and of OpenTelemetry.
 
-In this format an ECS task whose output goes to CloudWatch Logs feeds the alarms of the functions: the metrics, dimensions and units are
-those of the functions' lines.
+In the embedded format an ECS task whose output goes to CloudWatch Logs feeds the alarms of the functions: the metrics, dimensions and
+units are those of the functions' lines. Instruments are in base units: seconds, bytes, parts of one. A measurement with words of its own
+(`job`, `reason`, a queue) is an instrument of its own, so that a sum over the others counts nothing twice.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from quarterjack.signals.measurement import Kind, Measurement, lines_of, stand_ins
+from quarterjack.errors import Misconfigured
+from quarterjack.extras import install_remedy
+from quarterjack.signals.measurement import Kind, Measurement, Metric, Unit, lines_of, stand_ins
 
 NAMESPACE = "Quarterjack"
 _KEPT = 1_000  # values of a distribution that are kept of a minute, by chance
@@ -96,3 +101,115 @@ class EmbeddedLines:
         words = {"service": self._service, **first.dimensions, **first.names}
         figures = {each.name: list(each.values) for each in line}
         return {"_aws": {"Timestamp": self._clock(), "CloudWatchMetrics": [said]}} | words | figures
+
+
+_SCALES = {
+    Unit.COUNT: (1.0, "", "1"),
+    Unit.MILLISECONDS: (0.001, "seconds", "s"),
+    Unit.MEGABYTES: (2.0**20, "bytes", "By"),
+    Unit.PERCENT: (0.01, "ratio", "1"),
+}
+_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3_600)  # bounds of buckets
+_COUNTS = (1, 2, 3, 5, 10, 20, 50)
+
+
+def _words(measurement: Measurement) -> dict[str, str]:
+    reason = {"reason": measurement.reason} if measurement.reason else {}
+    return {**measurement.dimensions, **measurement.names, **reason}
+
+
+def _parts(measurement: Measurement) -> list[str]:
+    """The words of an instrument's name."""
+    own = [each.lower() for each in re.findall(r"[A-Z][a-z]+", measurement.metric.name)]
+    prefix = ["job"] if "job" in measurement.dimensions else []
+    return [*prefix, *own, *(["by", "reason"] if measurement.reason else [])]
+
+
+class PrometheusFigures:
+    """The text of ``/metrics``. Raises Misconfigured if the library is not installed."""
+
+    def __init__(self, service: str) -> None:
+        try:
+            import prometheus_client  # noqa: PLC0415 (it is an extra)
+        except ModuleNotFoundError:
+            raise Misconfigured(f"/metrics: prometheus_client is not installed; {install_remedy('metrics')}") from None
+        self._library: Any = prometheus_client
+        self._registry: Any = prometheus_client.CollectorRegistry()
+        self._service, self._lock = service, threading.Lock()
+        self._made: dict[str, Any] = {}
+
+    def take(self, measurements: Sequence[Measurement]) -> None:
+        for each in measurements:
+            scale = _SCALES[each.metric.unit][0]
+            words = {"service": self._service} | _words(each)
+            instrument = self._instrument(each, list(words)).labels(**words)
+            for value in each.values:
+                match each.metric.kind:
+                    case Kind.COUNTER:
+                        instrument.inc(value)
+                    case Kind.GAUGE:
+                        instrument.set(value * scale)
+                    case Kind.HISTOGRAM:
+                        instrument.observe(value * scale)
+
+    def flush(self) -> None:
+        """Nothing waits here: whoever scrapes reads what there is."""
+
+    def text(self) -> bytes:
+        """Prometheus's text format."""
+        text: bytes = self._library.generate_latest(self._registry)
+        return text
+
+    def _instrument(self, measurement: Measurement, labels: list[str]) -> Any:
+        unit = _SCALES[measurement.metric.unit][1]
+        name = "_".join(["quarterjack", *_parts(measurement), *([unit] if unit else [])])
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = self._make(measurement.metric, name, labels)
+            return self._made[name]
+
+    def _make(self, metric: Metric, name: str, labels: list[str]) -> Any:
+        kinds = {Kind.COUNTER: self._library.Counter, Kind.GAUGE: self._library.Gauge}
+        if metric.kind is not Kind.HISTOGRAM:
+            return kinds[metric.kind](name, metric.meaning, labels, registry=self._registry)
+        buckets = _SECONDS if metric.unit is Unit.MILLISECONDS else _COUNTS
+        return self._library.Histogram(name, metric.meaning, labels, registry=self._registry, buckets=buckets)
+
+
+class OpenTelemetryFigures:
+    """Instruments of the meter ``quarterjack``; they go where the process's MeterProvider sends them."""
+
+    def __init__(self, service: str, api: Any) -> None:
+        self._service, self._meter = service, api.get_meter("quarterjack")
+        self._lock, self._made = threading.Lock(), dict[str, Any]()
+
+    def take(self, measurements: Sequence[Measurement]) -> None:
+        for each in measurements:
+            scale = _SCALES[each.metric.unit][0]
+            attributes: Mapping[str, str] = {"service": self._service} | _words(each)
+            instrument = self._instrument(each)
+            for value in each.values:
+                match each.metric.kind:
+                    case Kind.COUNTER:
+                        instrument.add(value, attributes)
+                    case Kind.GAUGE:
+                        instrument.set(value * scale, attributes)
+                    case Kind.HISTOGRAM:
+                        instrument.record(value * scale, attributes)
+
+    def flush(self) -> None:
+        """The provider's reader sends them when it is time."""
+
+    def _instrument(self, measurement: Measurement) -> Any:
+        metric, name = measurement.metric, ".".join(["quarterjack", *_parts(measurement)])
+        with self._lock:
+            if name not in self._made:
+                make = getattr(self._meter, f"create_{metric.kind}")
+                self._made[name] = make(name, unit=_SCALES[metric.unit][2], description=metric.meaning)
+            return self._made[name]
+
+
+def loaded_open_telemetry(service: str) -> list[OpenTelemetryFigures]:
+    """Its sink, if this process has loaded the API of metrics: nobody collects them otherwise, and to load it takes time."""
+    api = sys.modules.get("opentelemetry.metrics")
+    return [] if api is None else [OpenTelemetryFigures(service, api)]

@@ -230,7 +230,7 @@ class Harness:
                 pass
 
     def _reach(self, ms: int) -> None:
-        """Set the clock, with a look at the stream every few hours: a historian that was away for a day suspects a gap."""
+        """Set the clock, and read the stream every few hours: a historian that was away for a day suspects a gap."""
         while ms - self.clock() > _AWAY:
             self.clock.reach(self.clock() + _AWAY)
             self._follow()

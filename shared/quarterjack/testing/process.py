@@ -143,7 +143,7 @@ class Hand:
 
 
 def bury_all(services: Services, clock: Clock) -> int:
-    """Run the undertaker once over the dead-letter queue, and return the number of letters. Those that it cannot record stay."""
+    """Run the undertaker once over the dead-letter queue, and return the number of letters. Letters that it cannot record stay."""
     letters = services.dead.receive(most=10, wait=0)
     for letter in letters:
         try:

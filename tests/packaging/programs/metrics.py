@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quarterjack.signals.catalogue import counted
-from quarterjack.signals.instruments import PrometheusFigures
+from quarterjack.signals.sinks import PrometheusFigures
 
 figures = PrometheusFigures("worker")
 figures.take(counted(Started=3))

@@ -19,7 +19,7 @@ from quarterjack.domain.audit import Caller
 from quarterjack.domain.message import Message
 from quarterjack.domain.tenants.erasure import Erasure
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
-from quarterjack.eraser.erase import begin, go_on
+from quarterjack.eraser.erase import advance, begin
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.wait_queue import change_cap, enqueue, put_queue_timer
 from quarterjack.historian.archive import compact_archive
@@ -163,7 +163,7 @@ class ErasingScene:
         erasure = begin(ERASED, context)
         while not erasure.is_certified:
             self.clock.reach(max(erasure.next_at, self.clock()))
-            erasure = go_on(erasure, context, until=self.clock())
+            erasure = advance(erasure, context, until=self.clock())
         return erasure
 
     def first_pass(self) -> Erasure:
@@ -171,7 +171,7 @@ class ErasingScene:
         erasure, end = begin(ERASED, self.context()), self.clock() + 15 * MINUTE
         while self.clock() < end:
             self.clock.advance(timedelta(minutes=1))
-            erasure = go_on(erasure, self.context(), until=self.clock() + MINUTE)
+            erasure = advance(erasure, self.context(), until=self.clock() + MINUTE)
         return erasure
 
     # What is there.

@@ -21,8 +21,7 @@ from quarterjack.domain.policies import Priority
 from quarterjack.errors import InvalidInput, Unavailable
 from quarterjack.extras import install_remedy
 from quarterjack.settings import Settings
-from quarterjack.signals.instruments import PrometheusFigures
-from quarterjack.signals.sinks import EmbeddedLines
+from quarterjack.signals.sinks import EmbeddedLines, PrometheusFigures
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.testing import Memory
 

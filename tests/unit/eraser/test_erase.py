@@ -18,7 +18,7 @@ from quarterjack.domain.tenants.certificate import certificate_key, document_of
 from quarterjack.domain.tenants.erasure import BELIEF, PLACES, QUIET, DataKind, Kept
 from quarterjack.domain.tenants.profile import TenantProfile, TenantState
 from quarterjack.domain.times import DAY, HOUR, MINUTE
-from quarterjack.eraser.erase import Survey, begin, go_on, survey
+from quarterjack.eraser.erase import Survey, advance, begin, survey
 from quarterjack.errors import Unavailable
 from quarterjack.testing import Crash, Detail, Hook
 
@@ -94,7 +94,7 @@ def test_what_came_since_is_found_by_asking_again(scene: ErasingScene) -> None:
     erasure = begin(ERASED, context, again=True)
     while not erasure.is_certified:
         scene.clock.reach(max(erasure.next_at, scene.clock()))
-        erasure = go_on(erasure, context, until=scene.clock() + MINUTE)
+        erasure = advance(erasure, context, until=scene.clock() + MINUTE)
     assert scene.left() == []
     assert erasure.id != first.id
     assert erasure.since == first.since
@@ -105,14 +105,14 @@ def test_what_came_since_is_found_by_asking_again(scene: ErasingScene) -> None:
 def test_the_last_pass_begins_when_all_that_was_under_way_has_ended(scene: ErasingScene) -> None:
     context = scene.context()
     erasure = begin(ERASED, context)
-    assert go_on(erasure, context, until=scene.clock() + MINUTE) == erasure, (
+    assert advance(erasure, context, until=scene.clock() + MINUTE) == erasure, (
         "the first processes still believe the old state"
     )
     scene.clock.reach(erasure.began_at + BELIEF)
-    erasure = go_on(erasure, context, until=scene.clock() + MINUTE)
+    erasure = advance(erasure, context, until=scene.clock() + MINUTE)
     assert (erasure.number, erasure.position.is_end, erasure.next_at) == (1, True, erasure.began_at + QUIET)
     scene.clock.reach(erasure.next_at)
-    erasure = go_on(erasure, context, until=scene.clock() + MINUTE)
+    erasure = advance(erasure, context, until=scene.clock() + MINUTE)
     assert (erasure.number, erasure.is_certified) == (2, True)
 
 
@@ -121,7 +121,7 @@ def test_each_call_without_time_gets_further_by_one_step(scene: ErasingScene) ->
     erasure, calls = begin(ERASED, context), 0
     while not erasure.is_certified:
         scene.clock.reach(max(erasure.next_at, scene.clock()))
-        further = go_on(erasure, context, until=scene.clock())
+        further = advance(erasure, context, until=scene.clock())
         assert further.version == erasure.version + 1
         erasure, calls = further, calls + 1
     assert calls >= 2 * len(PLACES)
@@ -227,7 +227,7 @@ def _erase_with(scene: ErasingScene, hook: Hook) -> None:
     erasure = begin(ERASED, context)
     while not erasure.is_certified:
         scene.clock.reach(max(erasure.next_at, scene.clock()))
-        erasure = go_on(erasure, context, until=scene.clock())
+        erasure = advance(erasure, context, until=scene.clock())
 
 
 @in_parts(PARTS)
@@ -266,6 +266,6 @@ def test_two_that_erase_at_the_same_time_do_no_harm(scene: ErasingScene) -> None
     while not all(erasure.is_certified for erasure in erasures):
         scene.clock.advance(timedelta(seconds=30))
         which = random.randrange(2)
-        erasures[which] = go_on(erasures[which], (one, other)[which], until=scene.clock())
+        erasures[which] = advance(erasures[which], (one, other)[which], until=scene.clock())
     assert scene.left() == []
     assert erasures[0].id == erasures[1].id

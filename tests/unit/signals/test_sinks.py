@@ -12,9 +12,14 @@ import pytest
 from quarterjack.errors import Misconfigured
 from quarterjack.extras import install_remedy
 from quarterjack.signals.catalogue import METRICS, measured
-from quarterjack.signals.instruments import OpenTelemetryFigures, PrometheusFigures, loaded_open_telemetry
 from quarterjack.signals.measurement import Emitter
-from quarterjack.signals.sinks import EmbeddedLines, Sink
+from quarterjack.signals.sinks import (
+    EmbeddedLines,
+    OpenTelemetryFigures,
+    PrometheusFigures,
+    Sink,
+    loaded_open_telemetry,
+)
 
 BY_JOB = {"job": "bill", "delivery": "at_least_once"}
 

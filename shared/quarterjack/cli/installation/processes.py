@@ -32,8 +32,7 @@ from quarterjack.errors import Misconfigured
 from quarterjack.jobs import Registry
 from quarterjack.posix import check_posix
 from quarterjack.settings import Settings
-from quarterjack.signals.instruments import PrometheusFigures
-from quarterjack.signals.sinks import Sink
+from quarterjack.signals.sinks import PrometheusFigures, Sink
 from quarterjack.terminal import span
 
 EmbeddedMetrics = Annotated[

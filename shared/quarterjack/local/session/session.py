@@ -211,7 +211,7 @@ def _say(console: Console, text: str, *, style: str = "", markup: bool = True) -
 
 @contextmanager
 def _served(options: LocalOptions, settings: Settings, console: Console) -> Iterator[str]:
-    """The API and the console for the time of the block, and what the beginning says of them."""
+    """Serve the API and the console for the time of the block. Yields the lines about them for the start message."""
 
     def on_failure(problem: str) -> None:
         _say(console, in_one_line(problem), style="red", markup=False)
@@ -227,7 +227,7 @@ def _served(options: LocalOptions, settings: Settings, console: Console) -> Iter
 
 @contextmanager
 def _published(running: LocalInstallation) -> Iterator[str]:
-    """Other processes of this user find it for the time of the block; what the beginning says of that."""
+    """Let other processes of this user find the session for the time of the block. Yields the line about it for the start message."""
     exports = export_line(running.variables)
     entry = RunningInstallation(
         prefix=running.settings.prefix,

@@ -38,7 +38,7 @@ class Secret:
     parameter: str | None = None  # name of a parameter in SSM Parameter Store, decrypted
     secret: str | None = None  # name or ARN of a secret in Secrets Manager
     key: str | None = None  # of a secret that is a JSON object: which of its values
-    form: str = "{}"  # what is sent, with the value in place of {}
+    form: str = "{}"  # the sent text, with the value in place of {}
 
     def __post_init__(self) -> None:
         places = [place for place in (self.tenant, self.env, self.parameter, self.secret) if place is not None]

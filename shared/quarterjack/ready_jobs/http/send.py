@@ -71,7 +71,7 @@ def send(
 def send_guarded(
     ctx: Context, request: Request, guard: AddressGuard, *, allow_env: bool, hidden: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """``hidden`` are values of secrets in the body: they are sent over https only. What the run has looked up is masked in any case."""
+    """``hidden`` are values of secrets in the body: they are sent over https only. Secrets that the run has read are masked in any case."""
     ctx.raise_if_cancelled()
     check_encrypted(request)
     prepared, began, left = _prepare(ctx, request, allow_env=allow_env), time.monotonic(), ctx.remaining()

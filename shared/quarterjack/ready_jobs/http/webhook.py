@@ -154,4 +154,4 @@ def signature(key: bytes, event_id: str, at: int, body: bytes) -> str:
 
 
 def _go_on() -> None:
-    """A request of the historian is cancelled by nobody."""
+    """A request of the historian cannot be cancelled."""

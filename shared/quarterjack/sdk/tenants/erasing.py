@@ -76,7 +76,7 @@ class ErasureMethods(TenantsBase):
         what may have come since, such as objects whose lock is over. Raises InvalidInput, Conflict, Forbidden, Unavailable and
         Misconfigured: then call again.
         """
-        from quarterjack.eraser.erase import begin, go_on  # noqa: PLC0415 (see above)
+        from quarterjack.eraser.erase import advance, begin  # noqa: PLC0415 (see above)
 
         name, until = check_tenant(tenant), self._until(budget)
         check_flag("again", again)
@@ -86,7 +86,7 @@ class ErasureMethods(TenantsBase):
             )
         self._permit(Verb.MANAGE_TENANTS, name)
         context = self._context
-        return _progress(go_on(begin(name, context, again=again), context, until=until), self.session.clock())
+        return _progress(advance(begin(name, context, again=again), context, until=until), self.session.clock())
 
     def erasure(self, tenant: str) -> ErasureProgress:
         """Where the erasure of a tenant stands, with its certificate if it has ended.
