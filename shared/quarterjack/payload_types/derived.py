@@ -24,7 +24,7 @@ _CHANGING = (
 
 
 def fit_of(adapter: TypeAdapter[Any], shown: Mapping[str, Any] | None, *, strict: bool) -> Mapping[str, Any] | None:
-    """The part of the published job that is for the check, beside the shown schema; None: payloads of this type have no schema that checks them.
+    """The part of the published job that is for the check, beside the shown schema; None: no schema can check payloads of this type.
 
     ``closed``: a new payload may have no fields that the schema does not name. ``schema``, if the one that is shown is no check.
     """
