@@ -33,6 +33,7 @@ from quarterjack.cli.schedules.showing import (
     LISTED,
     show_created,
     show_description,
+    show_result,
     show_resumed,
     show_schedule,
     warn_if_declared,
@@ -40,7 +41,6 @@ from quarterjack.cli.schedules.showing import (
 from quarterjack.cli.shell import Shell, print_json, stop_on_signals, values
 from quarterjack.cli.typed import COMING
 from quarterjack.errors import InvalidInput, Misconfigured
-from quarterjack.sdk.schedules.bulk import BulkResult
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -288,20 +288,7 @@ def bulk(
             result = shell.scheduler.bulk(
                 cast(Any, action), **conditions, on_progress=lambda now: advance(now.done + now.failed), stop=stop
             )
-    _print_result(shell, result)
+    show_result(shell, result)
     shell.matched(result.count + len(result.failed) if result.cursor is None else 1)
     if result.failed:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _print_result(shell: Shell, result: BulkResult) -> None:
-    if shell.as_json:
-        shell.show(result)
-        return
-    if result.dry_run and result.done:
-        shell.say("\n".join(result.done))
-    for name, problem in result.failed.items():
-        shell.say(f"failed: {name}: {shell.words.text(problem)}", style="red")
-    verb = "would be done" if result.dry_run else "done"
-    rest = "" if result.cursor is None else f"; {shell.continued(result.cursor)} continues"
-    shell.remark(f"{result.action}: {result.count} {verb}, {len(result.failed)} failed{rest}")

@@ -7,6 +7,7 @@ from quarterjack.cli.shell import Shell, text_of
 from quarterjack.cli.tables import Column
 from quarterjack.errors import QuarterjackError
 from quarterjack.sdk.schedule_views import Schedule, ScheduleDescription
+from quarterjack.sdk.schedules.bulk import BulkResult
 from quarterjack.timing import TAKEN
 
 _NAMED = (
@@ -106,3 +107,17 @@ def show_description(shell: Shell, found: ScheduleDescription) -> None:
     shell.list(found.revisions, _REVISIONS)
     shell.say("\nlast runs", style="bold")
     shell.list(found.last_runs, _RUNS)
+
+
+def show_result(shell: Shell, result: BulkResult) -> None:
+    """The names of a dry run, the failures, and the counts of a change of many schedules."""
+    if shell.as_json:
+        shell.show(result)
+        return
+    if result.dry_run and result.done:
+        shell.say("\n".join(result.done))
+    for name, problem in result.failed.items():
+        shell.say(f"failed: {name}: {shell.words.text(problem)}", style="red")
+    verb = "would be done" if result.dry_run else "done"
+    rest = "" if result.cursor is None else f"; {shell.continued(result.cursor)} continues"
+    shell.remark(f"{result.action}: {result.count} {verb}, {len(result.failed)} failed{rest}")
