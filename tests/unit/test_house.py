@@ -27,7 +27,6 @@ KNOWN: Mapping[str, set[str]] = {
         "state",
     },
     "lines": {
-        "cli/schedules/group.py",
         "domain/audit.py",
         "domain/run.py",
         "fires/backpressure.py",
