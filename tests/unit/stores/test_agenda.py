@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import pytest
+from quarterjack.domain.tenants.profile import TenantProfile
 from quarterjack.domain.times import MINUTE, from_ms
+from quarterjack.errors import Unavailable
 from quarterjack.ports.services import Services
 from quarterjack.stores.agenda import BELIEVED, Agenda
 from quarterjack.stores.rows import entry_row
 from quarterjack.stores.tables import AGENDA
 from quarterjack.testing import ManualClock
+from quarterjack.testing.memory.calls import Detail, Hook
 from quarterjack.testing.memory.installation import Memory
 
 from tests.support.builders import NOON, an_entry
@@ -74,3 +80,44 @@ def test_the_number_of_shards_only_grows_and_is_believed_for_a_while(services: S
     agenda(16).layout()
     clock.reach(NOON + BELIEVED)
     assert few.layout().shards == 16
+
+
+class Away(Hook):
+    """Reads of the layout are not answered while it is away."""
+
+    def __init__(self) -> None:
+        self.is_away, self.asked = False, 0
+
+    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+        if detail.verb == "layout":
+            self.asked += 1
+            if self.is_away:
+                raise Unavailable("no answer")
+        return ()
+
+
+def test_a_layout_that_cannot_be_read_anew_is_believed_and_without_one_a_tenant_counts_once() -> None:
+    clock, away = ManualClock(from_ms(NOON)), Away()
+    agenda = Memory(clock).connect(away, attempts=1).agenda
+    away.is_away = True
+    assert [agenda.weight_of("acme") for _ in range(3)] == [1, 1, 1]
+    assert away.asked == 1, "it is not asked again with each message"
+    with pytest.raises(Unavailable):
+        agenda.layout()
+    away.is_away = False
+    layout = agenda.layout()
+    clock.reach(NOON + BELIEVED)
+    away.is_away = True
+    assert agenda.layout() == layout
+    with pytest.raises(Unavailable):
+        agenda.layout(fresh=True)
+
+
+def test_a_profile_and_the_layout_change_together_or_not_at_all(services: Services) -> None:
+    seen = services.agenda.layout()
+    more, most = seen.grown(8), seen.grown(16)
+    profile = TenantProfile(tenant="acme", created_at=NOON, updated_at=NOON)
+    assert services.tenants.put(profile, expected=0, layout=(seen, more))
+    assert services.agenda.layout(fresh=True) == more
+    assert not services.tenants.put(profile, expected=1, layout=(seen, most)), "the layout has changed meanwhile"
+    assert services.agenda.layout(fresh=True) == more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,8 @@ from quarterjack.ports.services import Services
 from quarterjack.state.history.entries import entry_of
 from quarterjack.stores.history.books import INLINE
 from quarterjack.stores.history.pages import HistoryPage, Hour, PagePut, ReadMeter
+from quarterjack.testing.memory.calls import Detail, Hook
+from quarterjack.testing.memory.installation import Memory
 
 from tests.support.builders import NOON, OWNER, a_run
 
@@ -45,6 +48,18 @@ def test_pages_are_read_by_their_latest_place(services: Services) -> None:
     assert [page.last for page in appended(services, last=NOON + 9)] == [NOON]
     assert [page.last for page in appended(services, first=NOON + 1)] == [NOON + 10]
     assert services.history.bodies(appended(services), ReadMeter()) == [late[0].body, early[0].body]
+
+
+class Refusing(Hook):
+    """The first item of each batch of pages is not accepted."""
+
+    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+        return [0] if detail.verb == "append" else ()
+
+
+def test_a_page_that_was_not_accepted_is_missed(memory: Memory) -> None:
+    with pytest.raises(Unavailable, match="1 of 2 pages"):
+        memory.connect(Refusing()).history.append([*pages(), *pages(at=NOON + 1)])
 
 
 def test_the_body_of_a_large_page_lies_beside_its_summary(services: Services) -> None:

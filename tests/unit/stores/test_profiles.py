@@ -177,3 +177,17 @@ def test_it_is_one_object_until_something_is_read_anew(memory: Memory) -> None:
     first = tenants.governance("acme", NOW)
     assert tenants.governance("acme", NOW + 3_999) is first
     assert tenants.governance("acme", NOW + 4_000) is not first
+
+
+def test_a_tier_is_read_with_the_profiles_that_name_it() -> None:
+    memory = Memory(lambda: NOW)
+    here, there = memory.connect().tenants, memory.connect().tenants
+    assert here.put(TenantProfile(tenant="acme", tier="gold"), expected=0)
+    assert here.put(TenantProfile(tenant="~gold", queue="fast"), expected=0)
+    assert here.governance("acme", NOW).profile.queue == "fast"
+    assert there.put(TenantProfile(tenant="~gold", queue="slow"), expected=1)
+    late = here.governance("acme", NOW + 5 * SECOND + 1)
+    assert late.profile.queue == "slow"
+    assert there.put(TenantProfile(tenant="~silver", queue="bulk"), expected=0)
+    assert here.put(TenantProfile(tenant="acme", tier="silver"), expected=1)
+    assert here.governance("acme", NOW + 5 * SECOND + 2).profile.queue == "bulk"

@@ -89,6 +89,35 @@ def test_places_are_counted_anew_by_one_process_and_fail_open(memory: Memory) ->
         raise Unavailable("no answer")
 
     assert memory.connect().usage.take_place("beta", 4, NOON, unknown) == 0
+    there = memory.connect().usage
+    assert there.take_bytes("beta", 5, 10, NOON, lambda _: QuotaCount(in_use=0)) is None
+    assert there.take_bytes("beta", 6, 10, NOON, lambda _: QuotaCount(in_use=5)) == 11
+
+
+def test_a_process_leaves_places_to_the_others_and_a_failed_count_too(memory: Memory) -> None:
+    here, there = memory.connect().usage, memory.connect().usage
+
+    def count(quota: Quota) -> QuotaCount:
+        del quota
+        return QuotaCount(in_use=0)
+
+    def unknown(quota: Quota) -> QuotaCount:
+        raise Unavailable("no answer")
+
+    here.take_place("acme", 4, NOON, unknown)
+    assert there.take_place("acme", 4, NOON, count) == 0
+    failed = memory.connect().usage.quota("acme", QuotaWord.WAITING_RUNS)
+    assert failed is not None
+    assert failed.in_use == 1, "whoever fails to count leaves it to the next process, which takes one place of four"
+
+
+def test_a_limit_that_was_raised_counts_at_once(services: Services) -> None:
+    def count(quota: Quota) -> QuotaCount:
+        return QuotaCount(in_use=quota.in_use)
+
+    assert services.usage.take_place("acme", 1, NOON, count) == 0
+    assert services.usage.take_place("acme", 1, NOON, count) > 0
+    assert services.usage.take_place("acme", 2, NOON, count) == 0
 
 
 def test_a_count_of_schedules_is_put_over_the_one_before(services: Services) -> None:
