@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from quarterjack.daemon.event_sink import with_events
-from quarterjack.dynamodb.stream_records import parse_records
+from quarterjack.dynamodb.run_stream import parse_records
 from quarterjack.historian.deliver import StreamReader, deliver
 from quarterjack.ports.services import Services
 from quarterjack.services import system_clock

@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from quarterjack.domain.times import SECOND
-from quarterjack.dynamodb.stream_records import parse_records
+from quarterjack.dynamodb.run_stream import parse_records
 from quarterjack.historian.deliver import deliver_patiently
 from quarterjack.services import system_clock
 from quarterjack.signals.catalogue import counted

@@ -11,7 +11,7 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Match, Template
 from quarterjack.domain.names import aside_ref, fire_ref, one_off_ref
-from quarterjack.dynamodb.stream_records import is_run
+from quarterjack.dynamodb.run_stream import is_run
 from quarterjack.errors import InvalidInput
 
 from infra import Quarterjack

@@ -207,7 +207,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a new notice is not in the stream",
-        "dynamodb/stream_records.py",
+        "dynamodb/run_stream.py",
         '        if not (record.get("eventName") == _PUT if is_notice else is_run(ref)):\n',
         "        if not is_run(ref):\n",
     ),

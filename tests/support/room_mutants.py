@@ -90,7 +90,7 @@ ROOM_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a changed notice is told again",
-        "dynamodb/stream_records.py",
+        "dynamodb/run_stream.py",
         'if not (record.get("eventName") == _PUT if is_notice else is_run(ref)):',
         "if not (is_notice or is_run(ref)):",
     ),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from quarterjack import Scheduler
 from quarterjack.testing import Detail, Harness, Hook
-from quarterjack.testing.memory.latency import READS, ReadLatency, SlowReads
+from quarterjack.testing.memory.calls import READS, ReadLatency, SlowReads
 
 READ_MS = 150  # of each read: three times what DynamoDB takes on a bad day
 

@@ -10,8 +10,7 @@ from quarterjack.concurrency.pools import RequestPool
 from quarterjack.dynamodb.expressions import expressions
 from quarterjack.dynamodb.items import to_item, to_row
 from quarterjack.dynamodb.statements import statement
-from quarterjack.dynamodb.table_client import TableClient
-from quarterjack.dynamodb.transactions import check_tables, send
+from quarterjack.dynamodb.table_client import TableClient, check_tables, send
 from quarterjack.errors import Unavailable
 from quarterjack.state.transition import Change, Condition
 from quarterjack.stores.rows import present

@@ -1,8 +1,8 @@
-"""Batches of requests about the items of one table.
+"""Batches of requests about the items of one table, and transactions over several.
 
 The HTTP status of a batch is 200 even where single items failed, so every response is read item by item. Items that were throttled or
 not processed are sent again with jittered backoff; an item that has no answer after all rounds is reported as unanswered. The requests of
-a round go over ``pool``, which limits how many are under way.
+a round go over ``pool``, which limits how many are under way. A job's own items go into the transaction that records its step.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from quarterjack.aws import TRANSIENT, BatchBackoff, Client
+from quarterjack.aws import TRANSIENT, BatchBackoff, Client, TransactionRefused
 from quarterjack.concurrency.pools import RequestPool
 from quarterjack.dynamodb.items import Item, to_row
-from quarterjack.errors import Unavailable
-from quarterjack.stores.tables import Answer, Row
+from quarterjack.errors import InvalidInput, Unavailable
+from quarterjack.stores.tables import Answer, JobItems, Row, table_of_item
 
 log = logging.getLogger(__name__)
 
@@ -142,3 +142,28 @@ def _row_in(answer: Mapping[str, Any]) -> Row | None:
 def _range_key(request: Mapping[str, Any]) -> str:
     item = request["PutRequest"]["Item"] if "PutRequest" in request else request["DeleteRequest"]["Key"]
     return str((item.get("entry") or item["key"])["S"])  # of the agenda, or of the ledger
+
+
+def send(client: Client, backoff: BatchBackoff, items: JobItems, about: str) -> frozenset[int]:
+    """One transaction: empty, or the places of the items whose conditions do not hold; then nothing is written.
+
+    After a conflict with another write it is sent again. Raises Unavailable, with ``about``, if all attempts meet conflicts.
+    """
+    for _ in backoff.rounds_with_waits():
+        try:
+            client.call("transact_write_items", TransactItems=items)
+        except TransactionRefused as refused:
+            if refused.places:
+                return refused.places
+        else:
+            return frozenset()
+    raise Unavailable(f"{about} met other writes again and again; try again")
+
+
+def check_tables(items: JobItems, own: Iterable[str]) -> None:
+    """A job writes to its own tables. Raises InvalidInput."""
+    names = set(own)
+    for place, item in enumerate(items):
+        if table_of_item(item) in names:
+            field = f"items[{place}].TableName"
+            raise InvalidInput(field, table_of_item(item), "is a table of Quarterjack", "write to tables of your own")

@@ -16,7 +16,7 @@ from quarterjack.errors import InvalidInput, Unavailable
 from quarterjack.stores.audit import audit_row, close_of, close_row
 from quarterjack.stores.tables import AUDIT, RowWrite
 from quarterjack.testing import Crash, Detail, Hook
-from quarterjack.testing.memory.latency import READS
+from quarterjack.testing.memory.calls import READS
 
 from tests.support.builders import an_audit_entry
 from tests.support.scenes.world import START, Faults, World, crash, fails

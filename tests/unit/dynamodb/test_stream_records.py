@@ -10,7 +10,7 @@ import pytest
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND, to_ms
 from quarterjack.dynamodb.items import to_item
-from quarterjack.dynamodb.stream_records import parse_records
+from quarterjack.dynamodb.run_stream import parse_records
 from quarterjack.stores.rows import run_row
 
 from tests.support.builders import a_run

@@ -11,7 +11,7 @@ import pytest
 from quarterjack.domain.history.outgoing_event import EVENT_TYPES, OutgoingEvent
 from quarterjack.domain.notice import BreakerNotice, notice_key
 from quarterjack.dynamodb.items import to_item
-from quarterjack.dynamodb.stream_records import parse_records
+from quarterjack.dynamodb.run_stream import parse_records
 from quarterjack.errors import EventFailed, Unavailable
 from quarterjack.historian.events import events_of
 from quarterjack.ports.receivers import FailedEvents

@@ -12,7 +12,7 @@ from quarterjack import Registry
 from quarterjack.errors import InvalidInput, Unavailable
 from quarterjack.services import system_clock
 from quarterjack.testing import Detail, Harness, Hook, ManualClock, Memory
-from quarterjack.testing.memory import latency
+from quarterjack.testing.memory import calls
 
 from tests.support.slow_reads import READ_MS, slow_reads
 
@@ -96,13 +96,13 @@ def test_reads_of_several_threads_lose_no_time() -> None:
 
 
 def test_every_operation_that_only_reads_is_slow() -> None:
-    folder = Path(latency.__file__).parent
+    folder = Path(calls.__file__).parent
     operations = {
         name
         for module in folder.glob("*.py")
         for name in re.findall(r'_?calls\.(?:one|many)\(\s*"(\w+)"', module.read_text())
     }
-    assert {name for name in operations if ONLY_READS.match(name)} == latency.READS
+    assert {name for name in operations if ONLY_READS.match(name)} == calls.READS
 
 
 @pytest.mark.parametrize("ms", [-1, 1.5, True, 3_600_001])

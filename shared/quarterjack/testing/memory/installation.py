@@ -45,16 +45,14 @@ from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.usage import TenantUsage
 from quarterjack.stores.upkeep import Upkeep
 from quarterjack.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
-from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable
-from quarterjack.testing.memory.job_tables import commit_items, no_tables
-from quarterjack.testing.memory.latency import ReadLatency, SlowReads
+from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable, ReadLatency, SlowReads
 from quarterjack.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from quarterjack.testing.memory.queues import MemoryQueue
 from quarterjack.testing.memory.receivers import MemoryNotices, Published
 from quarterjack.testing.memory.run_logs import MemoryLog, MemoryRunLogs
 from quarterjack.testing.memory.secrets import MemorySecrets
 from quarterjack.testing.memory.stream import MemoryRunStream, StreamedTable, changes_since
-from quarterjack.testing.memory.tables import Content, MemoryTables
+from quarterjack.testing.memory.tables import Content, MemoryTables, commit_items, no_tables
 
 IDENTITY = "iam:arn:aws:iam::000000000000:user/memory"  # of every process
 RETENTION = 90 * DAY

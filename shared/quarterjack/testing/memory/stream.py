@@ -11,7 +11,7 @@ from zlib import crc32
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.dynamodb.items import to_item
-from quarterjack.dynamodb.stream_records import Record, parse_records
+from quarterjack.dynamodb.run_stream import Record, parse_records
 from quarterjack.ports.run_stream import STREAM_DAYS, StreamPage, StreamShard, StreamTrimmed
 from quarterjack.ports.services import Clock
 from quarterjack.stores.tables import RUNS, Row

@@ -9,9 +9,11 @@ from math import ceil
 from typing import Any
 from zlib import crc32
 
+from quarterjack.aws.errors import TransactionRefused, translated
 from quarterjack.domain.names import RunRef
 from quarterjack.dynamodb.statements import statement
 from quarterjack.dynamodb.table_client import READS, STATEMENTS, WRITES
+from quarterjack.errors import InvalidInput
 from quarterjack.state.transition import Change, Condition, Once, Plus, holds
 from quarterjack.stores.history.pages import UNIT, size_of
 from quarterjack.stores.rows import present
@@ -28,7 +30,6 @@ from quarterjack.stores.tables import (
     TableRow,
 )
 from quarterjack.testing.memory.calls import Calls, MemoryTable
-from quarterjack.testing.memory.job_tables import no_tables
 
 PAGE = 200  # rows of one query: DynamoDB's megabyte holds some 2,000, but small pages find more interleavings
 _OPERATIONS = {"put": "PutItem", "update": "UpdateItem", "delete": "DeleteItem"}
@@ -37,6 +38,27 @@ CommitItems = Callable[
     [Sequence[Mapping[str, Any]]], frozenset[int]
 ]  # of jobs' own tables; the places that were refused
 Content = Mapping[TableDefinition, MemoryTable[Any, Row]]  # the tables that all processes share
+
+
+def no_tables(items: Sequence[Mapping[str, Any]]) -> frozenset[int]:
+    """Raises InvalidInput."""
+    remedy = "pass Harness(dynamodb=client), a client of boto3 within moto's mock_aws() or of a local DynamoDB"
+    raise InvalidInput("items", [*items], "are of tables that an installation in memory does not have", remedy)
+
+
+def commit_items(client: Any, items: Sequence[Mapping[str, Any]]) -> frozenset[int]:
+    """Write a job's items: empty, or the places of those whose conditions do not hold."""
+    try:
+        client.transact_write_items(TransactItems=list(items))
+    except Exception as problem:
+        response = getattr(problem, "response", None)
+        if not isinstance(response, dict):
+            raise
+        error = translated(response, "transact_write_items")
+        if isinstance(error, TransactionRefused) and error.places:
+            return error.places
+        raise error from problem
+    return frozenset()
 
 
 class MemoryTables(RowTables):
