@@ -9,7 +9,7 @@ from quarterjack.domain.audit import GATES, DayClose
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Unavailable
 from quarterjack.ports.services import Services
-from quarterjack.stores.audit import audit_row
+from quarterjack.stores.audit import audit_row, close_row
 from quarterjack.stores.tables import AUDIT
 from quarterjack.testing.memory.installation import Memory
 
@@ -97,3 +97,14 @@ def test_tenants_register_for_a_day_and_days_are_done(services: Services) -> Non
     assert services.audit.tenants(TODAY + 1) == []
     services.audit.mark_done(TODAY)
     assert services.audit.done_days() == {TODAY}
+
+
+def test_a_close_that_cannot_be_read_is_told_by_its_number(memory: Memory) -> None:
+    services = memory.connect()
+    services.audit.close(CLOSE)
+    damaged = close_row(replace(CLOSE, number=2)) | {"day": "today"}
+    memory._tables[AUDIT].put(damaged["partition"], damaged["key"], damaged)
+    first, second = services.audit.closes("acme")
+    assert first.is_genuine
+    assert (second.number, second.close, second.is_genuine) == (2, None, False)
+    assert second.problem
