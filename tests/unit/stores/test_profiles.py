@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from quarterjack.domain.tenants.profile import INSTALLATION, Grant, TenantProfil
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import TooNew, Unavailable, Unreadable
 from quarterjack.stores.tables import TENANTS
-from quarterjack.stores.tenants.profiles import profile_of, profile_row
+from quarterjack.stores.tenants.profiles import TenantStore, profile_of, profile_row
 from quarterjack.testing.memory.calls import Detail, Hook
 from quarterjack.testing.memory.installation import Memory
 
@@ -191,3 +192,21 @@ def test_a_tier_is_read_with_the_profiles_that_name_it() -> None:
     assert there.put(TenantProfile(tenant="~silver", queue="bulk"), expected=0)
     assert here.put(TenantProfile(tenant="acme", tier="silver"), expected=1)
     assert here.governance("acme", NOW + 5 * SECOND + 2).profile.queue == "bulk"
+
+
+class ReadsMeanwhile(Hook):
+    """Another thread of the process reads the profile while it is changed."""
+
+    tenants: TenantStore | None = None
+
+    def before_call(self, operation: str, detail: Detail) -> Collection[int]:
+        if detail.verb == "put_profile" and self.tenants is not None:
+            self.tenants.governance("acme", NOW)
+        return ()
+
+
+def test_a_profile_that_another_thread_read_during_its_change_is_forgotten() -> None:
+    hook = ReadsMeanwhile()
+    hook.tenants = Memory(lambda: NOW).connect(hook).tenants
+    assert hook.tenants.put(TenantProfile(tenant="acme", queue="fast"), expected=0)
+    assert hook.tenants.governance("acme", NOW).profile.queue == "fast"
