@@ -44,17 +44,27 @@ from quarterjack.web.problems import INVALID_CREDENTIALS, KINDS, REFUSALS
 from quarterjack.web.shapes import remarks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the stack is a folder of the checkout
-from bench.modelled.prices import METRIC
 from infra.alarms.plan import HOURLY
 from infra.alarms.spec import AlarmSpec
 from infra.alarms.specs import SPECS
-from infra.dashboard.panels import panels_of
 from infra.figures import Source
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "quarterjack"
 _MARKED = re.compile(r"(<!-- begin: ([a-z-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
+# What most calls raise is said once, in front.
+_USUAL_ERRORS = re.compile(r"\s*Raises (?:(?:InvalidInput|NotFound|Forbidden|Unavailable)(?:, | and )?)+\.$")
 _WIDE = 100  # characters of a signature on one line
+# Classes that users make: their fields have defaults. Those of results are of no interest.
+_MADE = (quarterjack.Retry, quarterjack.Redact, quarterjack.Rule, quarterjack.Queue, http.Request, http.Secret)
+_HEADED = ("Scheduler", "Tenants", "Context")  # classes whose methods have headings
+# Classes whose fields and members another page has.
+_ELSEWHERE: dict[type, str] = {
+    settings.Settings: "Its fields: [settings](settings.md).",
+    RunState: "Its members: [states](../explanation/runs.md#states).",
+}
+_OF_REGISTRY = {"job": "job", "queue": "Queue"}  # its methods, and the functions that do the same for the default one
+_USUAL = 0.6  # part of the commands that have an option, so that none names it
 _SHARED = 3  # commands that have an option, so that it is described in front of them
 _OTHER_CHANGES = ("pause", "delete", "trigger")  # what creating and pausing share is no part of a definition
 _PHASES = (before_start, lease, ending)  # modules of transitions
@@ -110,10 +120,14 @@ def option_words() -> Iterator[str]:
     """The words that options take, by the names that signatures have for them."""
     yield "| in signatures | words |\n|---|---|"
     for alias, home in _WORDS.items():
+        if alias.removesuffix("Word") in quarterjack.__all__:  # an enum with an entry of its own
+            continue
         parts = [part for part in get_args(getattr(home, alias)) if get_origin(part) is Literal] or [
             getattr(home, alias)
         ]
         words = [f'`"{word}"`' for part in parts for word in get_args(part)]
+        if alias == "TransitionKindWord":
+            words = ["the kinds of [the archive](../how-to/archive.md#a-line)"]
         yield f"| `{alias}` | {', '.join(words)} |"
 
 
@@ -137,21 +151,21 @@ def api_testing() -> Iterator[str]:
 
 def settings_table() -> Iterator[str]:
     """The fields of Settings, their variables and defaults."""
-    yield "| field | variable | default | what |\n|---|---|---|---|"
     remark_of = remarks(settings.Settings)
     for field in fields(settings.Settings):
         variable, what = re.split("[:;] ", remark_of[field.name], maxsplit=1)
         default = ("off", "on")[field.default] if isinstance(field.default, bool) else field.default
-        yield f"| `{field.name}` | {_variables(variable)} | {_code(default)} | {_cell(what)} |"
+        given = "" if default is None else f", default `{default}`"
+        yield f"- `{field.name}` ({_variables(variable)}{given}): {_line(what)}"
 
 
 def errors_table() -> Iterator[str]:
     """All errors under their one root."""
-    yield "| error | is a | means |\n|---|---|---|"
     for _, error in inspect.getmembers(errors, inspect.isclass):
         if error.__module__ == errors.__name__:
-            bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
-            yield f"| `{error.__name__}` | {bases} | {_cell(inspect.getdoc(error) or '')} |"
+            bases = [f"`{base.__name__}`" for base in error.__bases__ if base is not errors.QuarterjackError]
+            of = f" ({', '.join(bases)})" if bases else ""
+            yield f"- `{error.__name__}`{of}: {_line(inspect.getdoc(error) or '')}"
 
 
 def states() -> Iterator[str]:
@@ -162,12 +176,8 @@ def states() -> Iterator[str]:
 
 
 def transitions_table() -> Iterator[str]:
-    """The transitions of a run, and the modules that apply them."""
-    yield "| transition | meaning | applied by |\n|---|---|---|"
-    appliers = _appliers()
-    for name, make in transition_makers().items():
-        what = _cell(inspect.getdoc(make) or "")
-        yield f"| `{name}` | {what} | {', '.join(f'`{place}`' for place in appliers.get(name, ())) or 'no module'} |"
+    """The transitions of a run."""
+    yield from (f"- `{name}`: {_line(inspect.getdoc(make) or '')}" for name, make in transition_makers().items())
 
 
 def commands() -> Iterator[str]:
@@ -175,10 +185,12 @@ def commands() -> Iterator[str]:
     found = [(path, command, _records(path, command)) for path, command in leaves(whole(), ("quarterjack",))]
     counts = Counter(record for _, _, records in found for record in records)
     commonest = {name: (name, what) for (name, what), _ in reversed(counts.most_common())}
+    usual = {record for record, count in counts.items() if count > len(found) * _USUAL}
     shared = {record for record, count in counts.items() if count >= _SHARED and commonest[record[0]] == record}
     definition = _definition({path[1:]: records for path, _, records in found})
     yield "## Options and arguments of several commands\n\nA command below names those that it has.\n"
-    yield from (f"- `{name}`: {what}" for name, what in sorted(shared - definition, key=_by_name))
+    yield from (f"- `{name}` (of nearly every command): {what}" for name, what in sorted(usual, key=_by_name))
+    yield from (f"- `{name}`: {what}" for name, what in sorted(shared - definition - usual, key=_by_name))
     yield "\n## Options of a definition\n\n`schedules create`, `upsert` and `update` have all of these.\n"
     yield from (f"- `{name}`: {what}" for name, what in counts if (name, what) in definition)
     panel = ""
@@ -191,7 +203,7 @@ def commands() -> Iterator[str]:
         yield f"\n### `{' '.join((*path, *words))}`\n\n{inspect.cleandoc(command.help or '')}\n"
         defines = definition <= set(records)
         yield from (f"- `{name}`: {what}" for name, what in records if (name, what) not in shared)
-        also = [f"`{_option(name)}`" for name, what in records if (name, what) in shared - definition]
+        also = [f"`{_option(name)}`" for name, what in records if (name, what) in shared - definition - usual]
         also = [name for name in also if name.startswith("`-")] + [
             "[a definition's](#options-of-a-definition)"
         ] * defines
@@ -224,9 +236,14 @@ def _by_name(record: tuple[str, str]) -> tuple[bool, str]:
 
 
 def exits() -> Iterator[str]:
-    """Exit codes of the command line."""
-    yield "| code | |\n|---|---|"
-    yield from (f"| {ExitCode[name]} | {_cell(what)} |" for name, what in remarks(ExitCode).items())
+    """Exit codes of the command line. Those that differ in the run's state are one line."""
+    lines = [[str(ExitCode[name].value), _line(what)] for name, what in remarks(ExitCode).items()]
+    for before, line in zip(lines[-2::-1], lines[:0:-1], strict=True):  # from the last line up
+        if line[1].startswith("the same: "):
+            before[0] += f", {line[0]}"
+            before[1] += f", {line[1].removeprefix('the same: ')}"
+            lines.remove(line)
+    yield from (f"- {codes}: {what}" for codes, what in lines)
 
 
 def http_routes() -> Iterator[str]:
@@ -236,12 +253,12 @@ def http_routes() -> Iterator[str]:
         for method, operation in operations.items():
             if (heading := operation["tags"][0]) != group:
                 group = heading
-                yield f"\n### {group.capitalize()}\n\n| | what | query, or fields of the body | answer |\n|---|---|---|---|"
-            statuses = ", ".join(status for status in operation["responses"] if status != "default")
+                yield f"\n### {group.capitalize()}\n"
+            answers = [status for status in operation["responses"] if status[0] in "23" and status != "200"]
             short = path if group == "operators" else path.removeprefix("/v1/tenants/{tenant}")
-            place = f"`{method.upper()} {short}`"
-            what = operation["description"].partition("\n\n")[0]
-            yield f"| {place} | {_cell(what)} | {_parts(operation, document)} | {statuses} |"
+            what = _line(operation["description"].partition("\n\n")[0])
+            parts, marked = _parts(operation, document), f" ({', '.join(answers)})" if answers else ""
+            yield f"- `{method.upper()} {short}`{marked}: {what}" + (f" Takes {parts}." if parts else "")
 
 
 def _parts(operation: dict[str, Any], document: dict[str, Any]) -> str:
@@ -261,7 +278,6 @@ def _parts(operation: dict[str, Any], document: dict[str, Any]) -> str:
 
 def http_problems() -> Iterator[str]:
     """The codes of problems, with their statuses and the errors of the SDK."""
-    yield "| status | code | error of the SDK | means |\n|---|---|---|---|"
     errors_of: dict[tuple[int, str, str], list[str]] = {}
     for error, kind in KINDS.items():
         errors_of.setdefault((kind.status, kind.code, kind.title), []).append(f"`{error.__name__}`")
@@ -269,25 +285,24 @@ def http_problems() -> Iterator[str]:
         errors_of.setdefault((kind.status, kind.code, kind.title), [])
     for (status, code, title), names in sorted(errors_of.items()):
         if code != "internal":
-            yield f"| {status} | `{code}` | {', '.join(names)} | {title} |"
-    yield "| 500 | `internal` | any other | An error of the server; its log has it |"
+            yield f"- {status} `{code}`: {', '.join(names) or title}"
+    yield "- 500 `internal`: any other error of the server; its log has it"
 
 
 def decisions() -> Iterator[str]:
-    """The records of decisions: title, and the first sentence of the decision."""
+    """The titles of the records of decisions, each of which has its decision under that heading."""
     for place in sorted((DOCS / "adr").glob("[0-9]*.md")):
         text = place.read_text(encoding="utf-8")
         title = text.splitlines()[0].removeprefix("# ")
-        yield f"- [{title}]({place.name}): {_decided(place.name, text)}"
+        _check_decision(place.name, text)
+        yield f"- [{title}]({place.name})"
 
 
-def _decided(name: str, text: str) -> str:
-    """The first sentence below the heading Decision. Raises ValueError if there is none."""
-    found = re.search(r"^## Decision[\s-]*(.+?(?:\.|:$))(?:\s|$)", text, re.MULTILINE)
-    if found is None:
+def _check_decision(name: str, text: str) -> None:
+    """Raises ValueError if there is no sentence below the heading Decision."""
+    if re.search(r"^## Decision[\s-]*.+?(?:\.|:$)(?:\s|$)", text, re.MULTILINE) is None:
         message = f"docs/adr/{name}: it needs a heading '## Decision' with a sentence below it"
         raise ValueError(message)
-    return re.sub(r":$", ".", found[1])
 
 
 def roles() -> Iterator[str]:
@@ -301,26 +316,26 @@ def roles() -> Iterator[str]:
 
 def calls() -> Iterator[str]:
     """Every method with the verbs that it needs, and for which jobs."""
-    yield "| method | verb | for |\n|---|---|---|"
+    groups: dict[tuple[str, str], list[str]] = {}
     for owner, table in (("Scheduler", CALLS), ("Tenants", OF_TENANTS)):
         for name, call in table.items():
             verbs, more = ", ".join(f"`{verb}`" for verb in call.verbs), f": {call.when}" if call.when else ""
-            yield f"| `{owner}.{name}` | {verbs}{more} | {call.about} |"
+            groups.setdefault((f"{verbs}{more}", call.about), []).append(f"`{owner}.{name}`")
+    yield from (f"- {verbs}; for {about}: {', '.join(names)}" for (verbs, about), names in groups.items())
 
 
 def metrics_of(role: Emitter) -> Iterator[str]:
-    """The metrics of a role: what each says, which alarms and panels of the dashboard use it, and what it costs."""
-    yield "| metric | unit | kind | what | beside the figure | alarms | dashboard | $ a month |\n|---|---|---|---|---|---|---|---|"
+    """The metrics of a role: what each says, which fields are beside it, and which alarms read it."""
     for name, metric in signals.METRICS.items():
         if role not in metric.roles:
             continue
-        others = [f"the {other}" for other in metric.roles if other is not role]
-        what = f"{metric.meaning} (also written by {', '.join(others)})" if others else metric.meaning
-        names = ", ".join(f"`{each}`" for each in metric.names)
-        beside = names or ("by job" if metric.by_job else "processes only" if metric.processes_only else "")
+        parts = [_UNITS[metric.unit], *(() if metric.kind == "counter" else (str(metric.kind),))]
+        parts += [f"by {', '.join(f'`{each}`' for each in metric.names)}"] if metric.names else []
+        parts += ["by job"] if metric.by_job and not metric.names else []
+        parts += ["processes only"] if metric.processes_only else []
+        parts += [f"also of the {other}" for other in metric.roles if other is not role]
         alarms = ", ".join(f"[{each}](../runbooks/{each}.md)" for each in alarms_on(name))
-        cells = [what, beside, alarms, ", ".join(panels_of(name)), f"{METRIC.dollars:.2f}"]
-        yield f"| `{name}` | {_UNITS[metric.unit]} | {metric.kind} | {' | '.join(cells)} |"
+        yield f"- `{name}` ({', '.join(parts)}): {metric.meaning}" + (f". Alarm: {alarms}" if alarms else "")
 
 
 def alarms_on(name: str) -> list[str]:
@@ -403,20 +418,6 @@ def transition_makers() -> dict[str, Callable[..., Transition]]:
     return found
 
 
-def _appliers() -> dict[str, list[str]]:
-    """The modules that import a transition, by its name."""
-    found: dict[str, list[str]] = {}
-    for place in sorted(_PACKAGE.rglob("*.py")):
-        part = place.relative_to(_PACKAGE)
-        if part.parts[0] == "testing":
-            continue
-        for node in ast.walk(ast.parse(place.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module in {phase.__name__ for phase in _PHASES}:
-                for alias in node.names:
-                    found.setdefault(alias.name, []).append(str(part))
-    return found
-
-
 def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The commands below a group, each with the words that call it."""
     children = getattr(command, "commands", None)
@@ -436,7 +437,7 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
     yield f"## `{name}`\n"
     if isinstance(thing, type):
         yield _prose(inspect.getdoc(thing) or "")
-        yield from _body(thing) if thing is not settings.Settings else ["Its fields: [settings](settings.md).\n"]
+        yield from _body(thing) if thing not in _ELSEWHERE else [f"{_ELSEWHERE[thing]}\n"]
         return
     if isinstance(thing, tuple):  # of classes
         yield f"`({', '.join(one.__name__ for one in thing)})`: exceptions for `Retry(never_on=…)`.\n"
@@ -447,27 +448,65 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
 
 def _body(kind: type) -> Iterator[str]:
     if issubclass(kind, Enum):
-        yield from (f"- `{name}` (`{kind[name].value!r}`): {what}" for name, what in remarks(kind).items())
+        yield from (f"- `{_member_name(kind[name])}`: {_line(what)}" for name, what in remarks(kind).items())
         yield ""
     elif is_dataclass(kind):
         yield from _fields(kind)
+    elif kind is quarterjack.AsyncScheduler:
+        yield "    AsyncScheduler(..., threads: int = THREADS)\n"
     elif inspect.isfunction(init := inspect.getattr_static(kind, "__init__")):
         yield _signature(kind.__name__, init)
     members = public_members(kind)
+    others = [name for name, member in members.items() if _is_elsewhere(kind, name, member)]
+    short = [name for name in members if name not in others and _is_short(kind, name, members[name])]
+    if kind is testing.Memory:  # its methods have the names of what they return or put
+        yield f"Its members are {', '.join(f'`{name}`' for name in short)}."
+    else:
+        yield from (f"- `{_short_signature(name, members[name])}`: {_line(_doc(kind, name))}" for name in short)
+    yield from [""] * bool(short)
     for name, member in members.items():
-        if not hasattr(member, "__wrapped__"):
+        if name not in others and name not in short:
             yield from _member(kind, name, member)
-    if any(hasattr(member, "__wrapped__") for member in members.values()):
+    if others:
         yield "All other methods are those of [`Scheduler`](#scheduler).\n"
+
+
+def _doc(kind: type, name: str) -> str:
+    return inspect.getdoc(getattr(kind, name)) or ""
+
+
+def _is_elsewhere(kind: type, name: str, member: Any) -> bool:
+    """Whether a method only passes on to another class, which describes it."""
+    return hasattr(member, "__wrapped__") or _doc(kind, name).startswith("See ``Scheduler.")
+
+
+def _is_short(kind: type, name: str, member: Any) -> bool:
+    """Whether one line describes a member. Those of the classes in _HEADED have headings of their own, to be linked."""
+    return (
+        kind.__name__ not in _HEADED
+        and "\n\n" not in _doc(kind, name)
+        and len(_short_signature(name, member)) <= _WIDE
+        and not (kind is quarterjack.Registry and name in _OF_REGISTRY)
+    )
+
+
+def _short_signature(name: str, member: Any) -> str:
+    return name if isinstance(member, property) else _signature(name, member).strip()
+
+
+def _member_name(member: Enum) -> str:
+    """A member of an enum, with its value where that is another word."""
+    same = str(member.value).lower() == member.name.lower()
+    return repr(member.value) if same else f"{member.name} = {member.value!r}"
 
 
 def _fields(kind: Any) -> Iterator[str]:
     what = remarks(kind)
     for field in fields(kind):
-        if field.name.startswith("_"):
+        if field.name.startswith("_") or not field.init or "``pinning" in what.get(field.name, ""):
             continue
-        default = "" if field.default is MISSING else f" = {_shown(field.default)}"
-        if field.default_factory is not MISSING:
+        default = "" if field.default is MISSING or kind not in _MADE else f" = {_shown(field.default)}"
+        if field.default_factory is not MISSING and kind in _MADE:
             default = f" = {_shown(field.default_factory())}"
         yield f"- `{field.name}: {field.type}{default}`: {_line(what.get(field.name, ''))}"
     yield ""
@@ -482,11 +521,11 @@ def public_members(kind: type) -> dict[str, Any]:
 
 
 def _member(kind: type, name: str, member: Any) -> Iterator[str]:
-    text = _prose(inspect.getdoc(getattr(kind, name)) or "")
-    if (kind, name) == (quarterjack.Registry, "job"):
-        text = "As [`job`](#job), for this registry.\n"
-        yield f"### `{kind.__name__}.{name}`\n\n{text}"
+    if kind is quarterjack.Registry and name in _OF_REGISTRY:
+        same = _OF_REGISTRY[name]
+        yield f"### `{kind.__name__}.{name}`\n\nAs [`{same}`](#{same.lower()}), for this registry.\n"
         return
+    text = _prose(inspect.getdoc(getattr(kind, name)) or "")
     if isinstance(member, property):
         yield f"### `{kind.__name__}.{name}` (property)\n\n{text}"
     else:
@@ -538,15 +577,12 @@ def _parameter(one: ast.arg, default: ast.expr | None) -> str:
 
 
 def _prose(docstring: str) -> str:
-    """A docstring as Markdown: examples in fences."""
-    lines, fenced = list[str](), False
-    for line in docstring.splitlines():
-        if line.startswith(">>>") and not fenced:
-            lines, fenced = [*lines, "```python"], True
-        if fenced and not line.strip():
-            lines, fenced = [*lines, "```"], False
-        lines.append(line)
-    return "\n".join([*lines, "```"] if fenced else lines) + "\n"
+    """A docstring as Markdown, without its examples: the guides have them, with their stories."""
+    lines, example = list[str](), False
+    for line in _USUAL_ERRORS.sub("", docstring).splitlines():
+        example = line.startswith(">>>") or (example and bool(line.strip()))
+        lines += [] if example else [line]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines).strip()) + "\n"
 
 
 def _cell(text: str) -> str:
@@ -556,7 +592,7 @@ def _cell(text: str) -> str:
 
 def _line(text: str) -> str:
     """Text of a docstring or remark on one line."""
-    return " ".join(text.replace("``", "`").split())
+    return " ".join(_USUAL_ERRORS.sub("", text).replace("``", "`").split())
 
 
 def _code(value: object) -> str:

@@ -1,6 +1,6 @@
 """Every known disagreement with another implementation, with who is right and why.
 
-The table in docs/explanation/time.md is this file in words. When a peer changes its mind a test here fails.
+docs/explanation/time.md refers to this file. When a peer changes its mind a test here fails.
 """
 
 from __future__ import annotations
