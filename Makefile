@@ -191,6 +191,7 @@ contract: setup $(filter dynamodb-local localemu,$(ENGINE)) $(if $(filter locale
 .PHONY: proof
 proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the long tests come first
 	$(if $(FOR),,$(PYTEST) -m proof $(ARGS))
+	$(if $(FOR),,$(BIN)/python -m tests.support.mutants --near --rooms 5 --most 60)
 	$(BIN)/python -m tests.support.simulate $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: mutants

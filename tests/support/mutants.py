@@ -1,8 +1,9 @@
 """Mutants: deliberate breakages of the protocol, each of which the proof must notice.
 
-python -m tests.support.mutants [NAME …] [--workers 2] [--near [--rooms 5]]
+python -m tests.support.mutants [NAME …] [--workers 2] [--near] [--rooms 5] [--most 60]
 
-With ``--near`` the folder of tests nearest to the code must notice it alone; ``--rooms 5`` takes five of each room, others every day.
+With ``--near`` the folder of tests nearest to the code must notice it alone; ``--rooms 5`` takes five of each room, ``--most 60``
+so many of all, others every day.
 
 Each is applied to a copy of the tree and the proof is run against it until something fails. A mutant that survives is a missing test.
 The last line is ``mutants=… killed=…``; the exit code is 1 if any survived, 2 if one does not apply any more.
@@ -1343,6 +1344,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--workers", type=number, default=2)
     parser.add_argument("--near", action="store_true", help="run the nearest folder of tests alone")
     parser.add_argument("--rooms", type=number, help="at most so many of each room, others every day")
+    parser.add_argument("--most", type=number, help="at most so many of all, others every day")
     given = parser.parse_args(arguments)
     chosen = [mutant for mutant in MUTANTS if not given.names or mutant.name in given.names]
     unknown = set(given.names) - {mutant.name for mutant in MUTANTS}
@@ -1352,6 +1354,9 @@ def main(arguments: Sequence[str]) -> int:
         )
     if given.rooms:
         chosen = sample(chosen, given.rooms, TURN)
+    if given.most:
+        chosen = chosen[TURN % len(chosen) :] + chosen[: TURN % len(chosen)]
+        chosen = chosen[: given.most]
     if given.near:
         chosen = [replace(mutant, killers=near(mutant.file)) for mutant in chosen]
     if stale(chosen):

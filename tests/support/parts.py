@@ -1,8 +1,8 @@
 """Long tests in parts: ``make test`` runs one part of each, another one every day; ``make check`` runs all.
 
 ``TURN`` in the environment chooses the parts; the head of pytest's report names it, so that a failure can be repeated.
-What takes a second of processor time or more and has no parts is in ``tests/long_tests.txt`` (`tests.support.costs` writes it): a third of
-these is in ``make test``, another third the next day.
+What takes half a second of processor time or more and has no parts is in ``tests/long_tests.txt``, which `tests.support.costs` writes: a
+third of these is in ``make test``, another third the next day.
 
 For `make pythons`, ``--files=3`` reads a third of the files of tests and ``--cases=2`` keeps two parameter sets of each test
 function, other ones every day.

@@ -265,3 +265,11 @@ def test_what_is_stored_is_read_as_it_was() -> None:
             breakers, _ = breakers.probe(job, now)
         assert parse_breakers(json.loads(json.dumps(breakers.body()))) == breakers
     assert breakers.open
+
+
+@pytest.mark.parametrize(("ago", "fails"), [(0, False), (1, True), (WINDOWS, True)])
+def test_attempts_apart_count_less_only_where_they_were_counted(ago: int, *, fails: bool) -> None:
+    """Those of a minute that has left the windows are in no sum that they could be taken from."""
+    windows = tuple((START + minute, 0, LEAST // WINDOWS) for minute in range(WINDOWS))
+    apart = ((START - ago, 0, 1),)
+    assert Breaker(windows=windows, watched_since=START).fails(90, [apart]) is fails
