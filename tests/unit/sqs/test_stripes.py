@@ -16,7 +16,7 @@ from quarterjack import Context, Registry, RunState, Scheduler
 from quarterjack.aws import BatchBackoff
 from quarterjack.daemon.roles import worker_process
 from quarterjack.daemon.worker_process import WorkerProcess
-from quarterjack.domain.message import Message
+from quarterjack.domain.message import Message, decode
 from quarterjack.domain.names import fire_ref
 from quarterjack.domain.queue import Queue, Stripe, striped, striped_text
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
@@ -253,3 +253,32 @@ def test_what_is_throttled_is_sent_again_beside_what_makes_a_detour() -> None:
     due = 10**12
     messages = [Message(run=fire_ref("acme/s", due + n), revision=1, not_before=due) for n in range(8)]
     assert list(work.send([OutgoingMessage(message, 0) for message in messages])) == [True] * 8
+
+
+def test_a_message_is_sent_with_its_own_delay() -> None:
+    class Sent:
+        def __init__(self) -> None:
+            self.entries = list[dict[str, Any]]()
+
+        def rounds(self, backoff: BatchBackoff) -> Iterator[int]:
+            return backoff.rounds_with_waits()
+
+        def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+            if operation == "get_queue_url":
+                return {"QueueUrl": arguments["QueueName"]}
+            self.entries += arguments["Entries"]
+            return {"Successful": [{"Id": entry["Id"]} for entry in arguments["Entries"]]}
+
+        call_once = call
+
+    client: Any = Sent()
+    work = SqsWorkQueue(client, "p-work", backoff=BatchBackoff(wait=lambda _: None))
+    due = 10**12
+    messages = [
+        OutgoingMessage(Message(run=fire_ref("acme/s", due + n), revision=1, not_before=due), delay)
+        for n, delay in enumerate((0, 7, 900))
+    ]
+    assert all(work.send(messages))
+    assert {decode(entry["MessageBody"]).run.key: entry["DelaySeconds"] for entry in client.entries} == {
+        each.message.run.key: each.delay for each in messages
+    }
