@@ -59,6 +59,15 @@ _KINDS = (
     ),
     (re.compile(r"^\[(?:Unit|Timer|Service|Install)\][ \t]*\r?$", re.MULTILINE), "is a unit of systemd", _TIMER),
 )
+_UNRENDERED = (  # of crontabs alone: a command may have {{.Names}} and {{json .}} of Go
+    re.compile(
+        r"^(?![ \t]*#)[^\n]*(?:\{\{-?[ \t]{0,9}(?!(?:end|else)\b)[A-Za-z_][\w.]{0,99}[ \t]{0,9}(?:\|[^\n}]{0,99})?-?\}\}"
+        r"|<%[=-]|\{%-?[ \t]{0,9}(?:if|for|set|include|end\w+|else)\b)",
+        re.MULTILINE,
+    ),
+    "has placeholders of a template",
+    "render the template first, and import the crontab that it becomes",
+)
 _PROGRAM = re.compile(
     r"^(?:import\b[^\n]*[ \t]from[ \t]|import[ \t]+['\"]|export[ \t]+(?:default|const|class|=)|module\.exports\b"
     r"|(?:const|let|var)[ \t]+[^\n=]{1,200}=[ \t]*require\(|from[ \t]+[\w.]+[ \t]+import\b|import[ \t]+[\w.]+[ \t]*\r?$)",
@@ -128,9 +137,10 @@ def refuse_template(text: str, source: str, *, reader: str) -> None:
     """Raise InvalidInput, with the line, for a text of another kind than ``reader`` reads: ``crontab``, ``kubernetes``, ``eventbridge``."""
     if found := _PROGRAM.search(text):
         _refuse(text, source, found, *next(kind[1:] for kind in _PROGRAMS if kind[0].search(text)))
-    templates = _KINDS[1:] if reader == "crontab" else _KINDS  # there a command may have {{
+    templates = _KINDS[1:] if reader == "crontab" else _KINDS
     others = [kind[1:] for kind in _ELSEWHERE if reader in kind[0]]
-    for pattern, problem, remedy in (*templates, *others):
+    unrendered = [_UNRENDERED] if reader == "crontab" else []  # last: a workflow has ${{ }}, too
+    for pattern, problem, remedy in (*templates, *others, *unrendered):
         if found := pattern.search(text):
             _refuse(text, source, found, problem, remedy)
 

@@ -223,9 +223,31 @@ def test_a_file_for_another_importer_is_sent_there(text: str, readers: str, what
             READERS[reader](text)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0 5 * * * {{ INSTALL_PREFIX }}/bin/backup",
+        "MAILTO={{mail.to}}",
+        "0 5 * * * root {{ command | default('x') }}",
+        "<%= @minute %> 5 * * * /bin/x",
+        "{% for each in jobs %}",
+        "{%- if backup %}",
+    ],
+)
+def test_a_crontab_that_a_template_becomes_is_not_read_before(line: str) -> None:
+    """A crontab of restic with ``{{ INSTALL_PREFIX }}`` was exact, and its schedule was named after the placeholder."""
+    with pytest.raises(InvalidInput, match=r"^t:2=.*has placeholders of a template; render the template first"):
+        read_crontab(f"# {{{{ managed }}}}\n{line}\n", "t")
+
+
 def test_what_a_command_or_a_map_contains_is_no_template() -> None:
-    crontab = "0 5 * * * docker ps --format '{{.Names}}' && echo [Unit] resource\n"
-    assert READERS["crontab"](crontab).not_taken == 0
+    for command in (
+        "docker ps --format '{{.Names}}' && echo [Unit] resource",
+        "x '{{json .}}{{end}}'",
+        "date +{%H}",
+        "a < %b",
+    ):
+        assert READERS["crontab"](f"0 5 * * * {command}\n").not_taken == 0
     maps = "kind: ConfigMap\ndata:\n  tab: |\n    0 5 * * * /bin/x\n  unit: |\n    [Timer]\n  app: |\n    import os\n"
     assert READERS["kubernetes"](maps).lines[0].line == 1
 
