@@ -113,7 +113,7 @@ def test_acts_on_the_installation_are_listed(said: Say) -> None:
     said("tenants", "set", "~installation", "--jobs", "a")
     assert [line["act"] for line in said("audit", "list", "--installation", "--json").json] == ["set-tenant"]
     assert said("audit", "list", "--json").json == []
-    assert said("audit", "verify", "--installation", "--json").json[0]["lines"] == 1
+    assert said("audit", "verify", "--installation", "--json").json[0]["entries"] == 1
 
 
 def test_who_has_no_grant_is_told_the_command_that_gives_it(said: Say) -> None:

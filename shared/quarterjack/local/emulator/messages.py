@@ -42,10 +42,11 @@ class _Entry:
     is_visible: bool = False
     is_removed: bool = False
     is_in_flight: bool = False
+    changes: int = 0  # of its visible time
 
     @property
     def place(self) -> _Place:
-        return self.message["visible_at"], self.number
+        return self.message["visible_at"], self.number, self.changes
 
 
 class Messages:
@@ -178,6 +179,7 @@ class Messages:
         if in_flight:
             self.tenants.begins(entry.tenant, self._clock())
         entry.is_in_flight = in_flight
+        entry.changes += 1
         heapq.heappush(self._hidden, (entry.place, entry))
         changes, self._changes = self._changes, []
         for wake in changes:

@@ -80,6 +80,7 @@ class _Queues:
             acting = self._acting(getattr(self._sqs, name), permission, act)
             setattr(self._sqs, name, acting)
             self._sqs._HANDLERS[action] = acting  # noqa: SLF001 (the same)
+        self._sqs.get_state = self._listing(self._sqs.get_state)
         receive = self._receiving(self._sqs._act_receive_message)  # noqa: SLF001 (the same)
         self._sqs._act_receive_message = self._sqs._HANDLERS["ReceiveMessage"] = receive  # noqa: SLF001 (the same)
 
@@ -183,6 +184,18 @@ class _Queues:
             return {"Successful": done, "Failed": failed}
 
         return acted
+
+    def _listing(self, original: Callable[[], Any]) -> Callable[[], Any]:
+        """The state with plain lists. In the process of a snapshot, which copies nothing, the queues themselves get them."""
+
+        @wraps(original)
+        def listed() -> Any:
+            state = original()
+            for queue in state["queues"].to_dict().values():
+                queue["messages"] = list(queue["messages"])
+            return state
+
+        return listed
 
     def _receiving(self, original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """MiniStack's receive reads every 0.1 s while it waits: this one waits for a change, or for the next visible time."""
