@@ -149,8 +149,7 @@ class Mutant:
 
 # Rooms whose tests have another folder than tests/unit under the room's name.
 NEAR = {
-    "stores": ("tests/contract", "-k", "memory"),
-    "dynamodb": ("tests/unit/dynamodb", "tests/contract"),
+    "dynamodb": ("tests/unit/dynamodb", "tests/contract", "-k", "not dynamodb_local"),  # it is in no copy of the tree
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quarterjack.domain.run import EntryKind, Failure
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.state.ending import expire
@@ -14,13 +16,13 @@ from tests.support.scenes.world import Faults
 Hand = tuple[WorkerContext, Lasting]
 
 
-def full() -> tuple[Capped, Hand]:
-    """A cap whose one permit is taken, and its worker."""
-    world = Capped(limits={"concurrent_runs": 1})
+def full(most: int = 1) -> tuple[Capped, Hand]:
+    """A cap whose permits are taken, and the worker that has them."""
+    world = Capped(limits={"concurrent_runs": most})
     hand = world.hand("w")
-    world.submit(1)
+    world.submit(most)
     world.take_all(hand[0])
-    assert world.live() == 1
+    assert world.live() == most
     return world, hand
 
 
@@ -58,6 +60,19 @@ def test_a_run_whose_next_attempt_comes_later_leaves_the_queue_for_the_agenda() 
     world.take_all(hand[0])
     hand[1].end(1)
     assert world.ended() == {"SUCCEEDED": 2}
+
+
+def test_a_run_that_is_in_the_queue_twice_gets_one_message() -> None:
+    world, hand = full(2)
+    world.submit(1)
+    world.take_all(hand[0])
+    (entry,) = (entry for entry in world.memory.entries() if isinstance(entry.shard, str))
+    world.services.agenda.put([replace(entry, due=entry.due + 1)])
+    assert world.waiting() == 2
+    faults = Faults()
+    object.__setattr__(hand[0], "services", world.process(faults))
+    hand[1].end(2)
+    assert (messages(faults), len(world.permits().sent)) == (1, 1)
 
 
 def test_an_expired_run_in_the_queue_is_reported_by_somebody_else_than_who_died_before() -> None:

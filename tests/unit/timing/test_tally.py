@@ -145,3 +145,13 @@ def test_the_fires_of_a_window_are_listed_as_they_are_stepped(expression: str, w
         assert following is not None
         found.append(due := following)
     assert list(islice(fires(table, begin, LATEST), 30)) == found
+
+
+def test_an_instant_that_an_earlier_rule_has_moved_is_counted_by_that_rule_alone() -> None:
+    begin = ms("2026-05-01")
+    edges = [begin + hour * HOUR for hour in range(6)]
+    table = timetable(Rule(expression="0 * * * *"), anchor=0)
+    spread = SpreadFires(table, window=60_000, seed="s", apart=frozenset({begin + 2 * HOUR}))
+    tally = FireTally(edges, 10**6)
+    assert tally.add(spread).total == 4
+    assert list(tally.sums()) == stepped(spread, edges) == [1, 1, 0, 1, 1]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from quarterjack import Run, RunState
-from quarterjack.domain.message import DeadLetter, encode_letter
+from quarterjack.domain.message import UNREADABLE, DeadLetter, encode_letter
 from quarterjack.domain.names import parse_run_id
 from quarterjack.state.lease import succeed
 from quarterjack.testing import Crash, Hook
@@ -65,6 +65,18 @@ def test_what_sqs_moved_too_early_goes_back_three_times() -> None:
     world.work()
     bury_all(world.services, world.clock)
     assert [dead.id for dead in listed(world)] == [run.id]
+
+
+def test_what_the_workers_release_could_not_read_and_ours_can_goes_back() -> None:
+    """Its reason is no verdict on the run: a worker of our release may do it."""
+    world = a_world()
+    world.scheduler.submit("hopeless")
+    (delivery,) = world.services.work.receive(most=1, wait=0, visibility=30)
+    world.services.work.delete(delivery.receipt)
+    world.services.dead.send(DeadLetter(body=delivery.body, reason="unreadable: by this release", state=UNREADABLE))
+    bury_all(world.services, world.clock)
+    assert [message.returned for message in world.memory.messages()] == [1]
+    assert listed(world) == []
 
 
 def test_a_letter_that_cannot_be_sent_back_stays() -> None:

@@ -18,6 +18,7 @@ from quarterjack.state.lease import renew, succeed
 from quarterjack.state.overlap import TURNS, Turns
 from quarterjack.testing import Crash, Detail
 from quarterjack.testing.process import Hand, work_off
+from quarterjack.worker.admission.turns import read_turns
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 
@@ -265,6 +266,16 @@ def test_the_deadline_of_a_waiting_run_ends_its_wait() -> None:
     world.live(20)
     assert {run.state for run in world.memory.runs(OWNER)} == {RunState.SUCCEEDED, RunState.EXPIRED}
     assert world.began() == [10]
+
+
+def test_a_run_waits_for_its_turn_until_its_deadline_counted_from_when_it_was_due() -> None:
+    world = ten_due(overlap="buffer_all", deadline=150.0)
+    world.during = _dies
+    for number in range(3):
+        one_message(world, name=f"w{number}")
+    waiting = read_turns(OWNER, world.services).turns.waiting
+    assert waiting
+    assert all(each.until == int(each.holder.key) + 150 * SECOND for each in waiting)
 
 
 def _hold(world: World, ctx: Context) -> None:
