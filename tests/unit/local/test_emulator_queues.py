@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from quarterjack.domain.agenda_layout import group_of
 from quarterjack.domain.names import one_off_ref
 from quarterjack.local.cloud import LocalCloud
-from quarterjack.local.emulator.messages import IN_FLIGHT, RECENT, SILENT, Message, Messages
+from quarterjack.local.emulator.messages import Message, Messages
 from quarterjack.local.emulator.queues import index_queues
+from quarterjack.local.emulator.tenants import IN_FLIGHT, RECENT, SILENT
 from quarterjack.local.engine import FAIR_QUEUES
 
 NOW = 1_000_000.0
