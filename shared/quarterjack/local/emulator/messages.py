@@ -25,7 +25,7 @@ from typing import Any
 from quarterjack.local.emulator.tenants import QueueTenants
 
 Message = dict[str, Any]  # as MiniStack keeps it
-_Place = tuple[float, int, int]  # visible time, number, and changes of it: the order of delivery
+_Place = tuple[float, int, int]  # visible time and number, the order of delivery, and changes
 
 
 @dataclass(eq=False, slots=True)
@@ -34,9 +34,8 @@ class _Entry:
     number: int  # in the order of sending
     tenant: str
     is_visible: bool = False
-    is_removed: bool = False
     is_in_flight: bool = False
-    changes: int = 0  # of its visible time
+    changes: int = 0  # of its place: what heap or deque have of an earlier one is skipped
 
     @property
     def place(self) -> _Place:
@@ -83,7 +82,7 @@ class Messages:
         return list(self)[index] if index != -1 else self._entries[next(reversed(self._entries))].message
 
     def __deepcopy__(self, memo: dict[int, Any]) -> list[Message]:
-        """A plain list, for snapshots."""
+        """A plain list: a copy of MiniStack's state has no index."""
         return copy.deepcopy(list(self), memo)
 
     def clear(self) -> None:
@@ -103,7 +102,6 @@ class Messages:
     def remove(self, message: Message) -> None:
         """Raises KeyError if it is not in the queue."""
         entry = self._entries.pop(id(message))
-        entry.is_removed = True
         self._handles.pop(message["receipt_handle"], None)
         self._leave(entry)
 
@@ -115,7 +113,7 @@ class Messages:
         chosen = self._choose(most, now)
         for entry in chosen:
             message = entry.message
-            self._forget_handle(message)
+            self._handles.pop(message["receipt_handle"], None)
             message["receipt_handle"] = handle()
             message["visible_at"] = now + visibility
             message["receive_count"] += 1
@@ -173,14 +171,14 @@ class Messages:
         if in_flight:
             self.tenants.begins(entry.tenant, self._clock())
         entry.is_in_flight = in_flight
-        entry.changes += 1
         heapq.heappush(self._hidden, (entry.place, entry))
         changes, self._changes = self._changes, []
         for wake in changes:
             wake()
 
     def _leave(self, entry: _Entry) -> None:
-        """It is no longer where it was: visible, in flight, or delayed. Its entry in heap or deque is skipped there."""
+        """It is no longer where it was: visible, in flight, or delayed."""
+        entry.changes += 1
         if entry.is_visible:
             entry.is_visible = False
             self._visible_count -= 1
@@ -189,20 +187,17 @@ class Messages:
             entry.is_in_flight = False
             self.tenants.ends(entry.tenant, self._clock())
 
-    def _forget_handle(self, message: Message) -> None:
-        self._handles.pop(message["receipt_handle"], None)
-
     def _advance(self) -> float:
         """Make visible what is by now. The instant, in seconds since 1970."""
         now = self._clock()
         while self._hidden and self._hidden[0][0][0] <= now:
             place, entry = heapq.heappop(self._hidden)
-            if entry.is_removed or entry.is_visible or entry.place != place:
+            if entry.place != place:
                 continue
             self._leave(entry)
             entry.is_visible = True
             self._visible_count += 1
-            self._visible[entry.message["group_id"]].append((place, entry))
+            self._visible[entry.message["group_id"]].append((entry.place, entry))
             if entry.message["receive_count"]:
                 self._returned[id(entry.message)] = entry
         return now
@@ -212,7 +207,7 @@ class Messages:
         waiting = self._visible[group]
         while waiting:
             place, entry = waiting[0]
-            if entry.is_visible and not entry.is_removed and entry.place == place:
+            if entry.place == place:
                 return waiting[0]
             waiting.popleft()
         del self._visible[group]

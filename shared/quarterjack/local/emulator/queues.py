@@ -38,6 +38,8 @@ _NEEDED = (
         "_Err",
         "new_uuid",
         "esm_wake",
+        "get_state",
+        "time",
     ),
 )
 _INVALID = "ReceiptHandleIsInvalid", "The input receipt handle is invalid."
@@ -68,13 +70,18 @@ class _Queues:
         self._sqs._delete_messages_for_esm = self._deleting(self._sqs._delete_messages_for_esm)  # noqa: SLF001 (there is no other way in)
         for action, name, permission, act in (
             ("DeleteMessage", "_act_delete_message", "sqs:DeleteMessage", self.delete),
-            ("DeleteMessageBatch", "_act_delete_message_batch", "sqs:DeleteMessage", self._each(self.delete)),
+            (
+                "DeleteMessageBatch",
+                "_act_delete_message_batch",
+                "sqs:DeleteMessage",
+                self._each("DeleteMessage", self.delete),
+            ),
             ("ChangeMessageVisibility", "_act_change_visibility", "sqs:ChangeMessageVisibility", self.change),
             (
                 "ChangeMessageVisibilityBatch",
                 "_act_change_visibility_batch",
                 "sqs:ChangeMessageVisibility",
-                self._each(self.change),
+                self._each("ChangeMessageVisibility", self.change),
             ),
         ):
             acting = self._acting(getattr(self._sqs, name), permission, act)
@@ -97,11 +104,13 @@ class _Queues:
     def sweep(self, queue: Queue) -> None:
         """Move to the dead-letter queue what was delivered often enough."""
         policy = _redrive_policy(queue)
-        target = self._sqs._queue_by_arn(policy[0]) if policy is not None else None  # noqa: SLF001 (the same)
-        if policy is None or target is None:
+        messages = self._messages(queue)
+        often = messages.returned(policy[1]) if policy is not None else []
+        target = self._sqs._queue_by_arn(policy[0]) if policy is not None and often else None  # noqa: SLF001 (the same)
+        if target is None:
             return
-        messages, now = self._messages(queue), self._sqs.time.time()
-        for message in messages.returned(policy[1]):
+        now = self._sqs.time.time()
+        for message in often:
             messages.remove(message)
             source = {"DeadLetterQueueSourceArn": queue["attributes"].get("QueueArn", "")}
             target["messages"].append(
@@ -166,13 +175,14 @@ class _Queues:
 
         return acted
 
-    def _each(self, act: Callable[[Queue, Mapping[str, Any]], None]) -> Callable[[Queue, Mapping[str, Any]], Any]:
+    def _each(
+        self, action: str, act: Callable[[Queue, Mapping[str, Any]], None]
+    ) -> Callable[[Queue, Mapping[str, Any]], Any]:
         """The action for each entry of a batch: one that is refused does not stop the others."""
 
         def acted(queue: Queue, data: Mapping[str, Any]) -> Any:
-            entries, name = data.get("Entries", []), act.__name__
-            kind = "DeleteMessageBatchRequestEntry" if name == "delete" else "ChangeMessageVisibilityBatchRequestEntry"
-            self._sqs._validate_batch_entries(entries, kind)  # noqa: SLF001 (the same)
+            entries = data.get("Entries", [])
+            self._sqs._validate_batch_entries(entries, f"{action}BatchRequestEntry")  # noqa: SLF001 (the same)
             done, failed = list[Any](), list[Any]()
             for entry in entries:
                 try:
