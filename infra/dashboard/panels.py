@@ -153,12 +153,3 @@ def all_figures(memory: dict[str, int]) -> set[tuple[Source, str, str]]:
     shown = [figure for panel in PANELS for figure in panel.figures]
     shown += [figure for charge in charges(memory) for figure in charge.figures]
     return {(figure.source, figure.part, figure.name) for figure in shown}
-
-
-def panels_of(name: str) -> list[str]:
-    """The titles of the panels that show a metric of ours."""
-    return [
-        panel.title.partition(":")[0]
-        for panel in PANELS
-        if any(figure.name == name and figure.source is Source.OURS for figure in panel.figures)
-    ]
