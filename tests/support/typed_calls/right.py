@@ -1,4 +1,4 @@
-"""The ten calls of ``wrong.py`` as they should be, and more that a type checker must let through. Nobody runs this file."""
+"""The calls of ``wrong.py`` as they should be, and more that a type checker must let through. Nobody runs this file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ten calls that a type checker refuses, and that would otherwise fail when they are made, or later. Nobody runs this file.
+"""Calls that a type checker refuses, and that would otherwise fail when they are made, or later. Nobody runs this file.
 
-What follows ``# error:`` is what mypy says of the line. docs/how-to/write-a-job.md lists them.
+What follows ``# error:`` is what mypy says of the line. docs/how-to/write-a-job.md shows some of them.
 """
 
 from __future__ import annotations
@@ -50,9 +50,6 @@ def calls(scheduler: Scheduler) -> None:
 
 @job("reports.isolated", delivery="at-least-once")  # error: Argument "delivery"
 def isolated(ctx: Context, payload: Report) -> None: ...
-
-
-# More of the kind.
 
 
 @schedule(DAILY, name="more", start="soon")  # error: Argument "start"
