@@ -16,10 +16,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from quarterjack import Run, RunState, Scheduler, ScheduleState, Tenants
-from quarterjack.domain.names import parse_run_id, stripe_of
+from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.errors import NotFound
 from quarterjack.services import connect, system_clock
+from quarterjack.sqs.stripes import stripe_of
 from quarterjack.ticker.fan_out import ALONE
 from urllib3 import PoolManager
 

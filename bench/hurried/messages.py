@@ -32,7 +32,7 @@ def count_messages(folder: str) -> None:
         note("received", len(came))
         return came
 
-    SqsWorkQueue.send, SqsWorkQueue.receive = sent, received  # type: ignore[method-assign]
+    SqsWorkQueue.send, SqsWorkQueue.receive = sent, received  # type: ignore[method-assign, assignment]
 
 
 def messages_of(folder: Path) -> Counter[str]:

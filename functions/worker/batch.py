@@ -12,9 +12,8 @@ from quarterjack.daemon.worker_record import RecordKeeper
 from quarterjack.daemon.worker_shell import WorkerShell
 from quarterjack.domain.run import RunRow
 from quarterjack.errors import Unavailable
-from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
-from quarterjack.sqs.routing import held, stripe_called
+from quarterjack.sqs.queues import delivery_of
 from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import HIDDEN
@@ -43,7 +42,7 @@ def work_off(
     ``keeper`` gives the keeper of this environment's record.
     An error goes to Lambda, and all messages come back: soon, if the jobs cannot be imported.
     """
-    deliveries, outcomes = [_delivery(record) for record in records], dict[str, Done]()
+    deliveries, outcomes = [delivery_of(record) for record in records], dict[str, Done]()
 
     def hide(seconds: int) -> None:
         """Lambda's own visibility is that of the queue, 15 minutes, which a crash would cost."""
@@ -81,16 +80,3 @@ def work_off(
     finally:  # also where it did not start: nothing may go on keeping the messages
         shell.stop()
     return outcomes, shell.worker.abandoned.is_set()
-
-
-def _delivery(record: dict[str, Any]) -> RawMessage:
-    """An SQS record as Lambda gives it: of whichever stripe and lane of its queue."""
-    attributes, stripe = record.get("attributes", {}), stripe_called(record.get("eventSourceARN", ""))
-    return RawMessage(
-        body=record["body"],
-        receipt=held(record["receiptHandle"], stripe),
-        lane=stripe.priority,
-        receives=int(attributes.get("ApproximateReceiveCount", "1")),
-        id=record["messageId"],
-        sent_at=int(attributes.get("SentTimestamp", "0")),
-    )

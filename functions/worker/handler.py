@@ -82,8 +82,8 @@ def _jobs() -> Registry:
 def _keeper(function: str, log_stream: str) -> RecordKeeper:
     """Of the record of this environment, which there is with the history only, and of what it says in the catalogue of jobs."""
     settings, ours = from_environment(), services()
-    queues = {settings.work_queue or DEFAULT_QUEUE: ours.work.stripes}
-    identify = partial(function_identity, function, log_stream, _jobs(), queues=queues) if settings.history else None
+    queue = settings.work_queue or DEFAULT_QUEUE
+    identify = partial(function_identity, function, log_stream, _jobs(), queue=queue) if settings.history else None
     return RecordKeeper(ours, WorkerKind.FUNCTION, identify, system_clock, catalogue_of(ours, _jobs()))
 
 

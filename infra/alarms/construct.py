@@ -13,7 +13,6 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 from quarterjack.domain.policies import Priority
 from quarterjack.errors import QuarterjackError
-from quarterjack.sqs.routing import work_suffix
 
 from ..figures import DIMENSIONS, Figure
 from ..installation import InstallationSettings
@@ -215,8 +214,8 @@ def stack_parts(queues: InstallationQueues, *, history: bool, events: bool, api:
     contained = {queue.name for queue in queues.declared if queue.container}
     found = [
         QueueParts(
-            stripes=[work_suffix(*stripe) for stripe in queues.lanes_of(name)],
-            low=[work_suffix(*stripe) for stripe in queues.lanes_of(name) if stripe.priority is Priority.LOW],
+            stripes=[stripe.suffix for stripe in queues.lanes_of(name)],
+            low=[stripe.suffix for stripe in queues.lanes_of(name) if stripe.priority is Priority.LOW],
             worker=worker_part(name),
             is_declared=name is not None,
             has_function=name not in contained,

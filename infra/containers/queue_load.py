@@ -9,7 +9,7 @@ from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_sqs as sqs
-from quarterjack.domain.queue import Stripe
+from quarterjack.sqs.stripes import Stripe
 
 # A scaling policy takes ten queries, one of which is the quotient and one the number of tasks; each SQS queue has two.
 _COUNTED_STRIPES = 4

@@ -9,9 +9,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from quarterjack.domain.queue import Queue, Stripe, prioritised_text, striped_text, stripes_of
+from quarterjack.domain.queue import Queue
 from quarterjack.errors import InvalidInput
-from quarterjack.sqs.routing import DEAD, MAX_RECEIVES, SqsQueue, all_queues, work_suffix
+from quarterjack.sqs.routing import DEAD, MAX_RECEIVES, SqsQueue
+from quarterjack.sqs.stripes import Stripe, Stripes, all_queues, stripes_of
 
 from ..acknowledge import acknowledge_for
 from ..installation import InstallationSettings
@@ -28,10 +29,14 @@ class InstallationQueues(Construct):
         super().__init__(scope, name)
         self._installation = installation
         self.declared = _checked(declared, installation)
-        self._stripes = {None: installation.stripes} | {queue.name: queue.stripes for queue in self.declared}
+        self._stripes = Stripes(
+            numbers={None: installation.stripes, **{queue.name: queue.stripes for queue in self.declared}},
+            prioritised=frozenset(
+                [None] if installation.priorities else [],
+            )
+            | {queue.name for queue in self.declared if queue.priorities},
+        )
         self._made: dict[str, sqs.Queue] = {}
-        self._prioritised: set[str | None] = {queue.name for queue in self.declared if queue.priorities}
-        self._prioritised |= {None} if installation.priorities else set()
         for queue in all_queues(self.declared, stripes=installation.stripes, priorities=installation.priorities):
             self._made[queue.suffix] = self._queue(queue)
 
@@ -47,17 +52,17 @@ class InstallationQueues(Construct):
     @property
     def stripes(self) -> Mapping[str | None, tuple[int, int]]:
         """By queue (None: the default one), its stripes and its lanes."""
-        return {name: (number, len(self.lanes_of(name)) // number) for name, number in self._stripes.items()}
+        return {name: (number, len(self.lanes_of(name)) // number) for name, number in self._stripes.numbers.items()}
 
     @property
     def stripes_said(self) -> str | None:
         """The number of stripes of each queue, in the form of ``QUARTERJACK_STRIPES``; None if each has one."""
-        return striped_text(self._stripes)
+        return self._stripes.texts[0]
 
     @property
     def priorities_said(self) -> str | None:
         """The queues with lanes, in the form of ``QUARTERJACK_PRIORITIES``; None if there are none."""
-        return prioritised_text(self._prioritised)
+        return self._stripes.texts[1]
 
     @property
     def variables(self) -> dict[str, str]:
@@ -72,8 +77,8 @@ class InstallationQueues(Construct):
 
     def lanes_of(self, name: str | None) -> dict[Stripe, sqs.Queue]:
         """The SQS queues of a declared queue, its own first; None is the default one."""
-        found = stripes_of(name, self._stripes[name], priorities=name in self._prioritised)
-        return {stripe: self._made[work_suffix(*stripe)] for stripe in found}
+        found = stripes_of(name, self._stripes.of(name), priorities=name in self._stripes.prioritised)
+        return {stripe: self._made[stripe.suffix] for stripe in found}
 
     def work_of(self, name: str | None) -> list[sqs.Queue]:
         """Likewise, without their places."""
@@ -93,7 +98,7 @@ class InstallationQueues(Construct):
             queue.grant_consume_messages(grantee)
 
     def _every_stripe(self) -> Iterator[sqs.Queue]:
-        return (stripe for name in self._stripes for stripe in self.work_of(name))
+        return (stripe for name in self._stripes.numbers for stripe in self.work_of(name))
 
     def allow_list(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee`` list the queues and count what is in them."""

@@ -10,7 +10,7 @@ from quarterjack.aws.secrets import SsmSecrets
 from quarterjack.clock import system_clock
 from quarterjack.concurrency.pools import RequestPool, RequestStats
 from quarterjack.domain.notice import schedule_events
-from quarterjack.domain.queue import declared_name, prioritised, striped
+from quarterjack.domain.queue import declared_name
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.dynamodb.dynamo_tables import DynamoTables
 from quarterjack.dynamodb.run_stream import DynamoRunStream
@@ -24,6 +24,7 @@ from quarterjack.s3.payloads import BucketPayloads
 from quarterjack.s3.versions import BucketVersions
 from quarterjack.settings import Settings
 from quarterjack.sqs.queues import SqsDeadQueue, SqsWorkQueue
+from quarterjack.sqs.stripes import Stripes
 from quarterjack.sqs.topics import AsyncFunction, SnsNotices
 from quarterjack.state.backpressure import Limits
 from quarterjack.stores.agenda import Agenda
@@ -77,8 +78,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
             settings.queue("work"),
             backoff=backoff,
             consumes=declared_name(settings.work_queue),
-            stripes=striped(settings.stripes),
-            prioritised=prioritised(settings.priorities),
+            stripes=Stripes.parse(settings.stripes, settings.priorities),
             low_age=settings.low_age * SECOND,
             weight_of=agenda.weight_of,
             pool=pool(),

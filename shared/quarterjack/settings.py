@@ -22,7 +22,7 @@ DEFAULT_TICKER_GROUPS = 16  # one for each shard of a default agenda
 MOST_TICKER_GROUPS = 128
 DEFAULT_TICKER_WRITES = 2_000  # units a second, of the CDK construct: half of a new table's. A process has no limit
 LEAST_TICKER_WRITES = 1_000  # units a second: the share of one invocation
-DEFAULT_DEPTH = 50_000  # messages of a stripe, well below IN_FLIGHT: fires that are claimed already are still sent
+DEFAULT_DEPTH = 50_000  # messages of an SQS queue, well below IN_FLIGHT: fires that are claimed already are still sent
 DEFAULT_AGE = 600  # seconds
 IN_FLIGHT = 120_000  # messages of one queue that SQS lets be in flight
 MOST_AGE = 86_400  # seconds
@@ -88,7 +88,9 @@ class Settings:
     metric_tenants: str | None = None  # QUARTERJACK_METRIC_TENANTS: tenants with metrics of their own, likewise
     history: bool = True  # QUARTERJACK_HISTORY: `on`, or `off`: no stream of the runs, no historian, nothing to search
     retention_days: int = 90  # QUARTERJACK_RETENTION_DAYS: how long ended runs and deleted schedules are stored
-    queue_depth: int = DEFAULT_DEPTH  # QUARTERJACK_QUEUE_DEPTH: messages of a stripe that hold its queue back; 0: never
+    queue_depth: int = (
+        DEFAULT_DEPTH  # QUARTERJACK_QUEUE_DEPTH: messages of an SQS queue that hold its queue back; 0: never
+    )
     queue_age: int = DEFAULT_AGE  # QUARTERJACK_QUEUE_AGE: seconds that a due run waits before its queue is held back
     shards: int = DEFAULT_SHARDS  # QUARTERJACK_SHARDS: of a new agenda; the number may only grow
     requests: int = DEFAULT_REQUESTS  # QUARTERJACK_REQUESTS: batches of one kind at the same time; 1: one by one

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from quarterjack import RunState, Scheduler, Settings
-from quarterjack.domain.names import parse_run_id, stripe_of
+from quarterjack.domain.names import parse_run_id
 from quarterjack.errors import InvalidInput
 from quarterjack.local.installation import installation
+from quarterjack.sqs.stripes import stripe_of
 
 from tests.support.installation.scene import until
 

@@ -39,7 +39,7 @@ def test_a_worker_that_is_told_to_stop_is_shown_as_stopped(scene: Scene) -> None
     crew = scene.start(worker("worker-1"))
     assert until(lambda: len(scene.scheduler.workers().items) == 1, 60), scene.logs()
     (idle,) = scene.scheduler.workers().items
-    assert (idle.state, idle.queues) == (WorkerState.IDLE, {"default": 1})
+    assert (idle.state, idle.queue) == (WorkerState.IDLE, "default")
     assert until(lambda: len(scene.scheduler.jobs()) > 0, 60), scene.logs()
     assert {"test.note", "test.sleep"} <= {job.name for job in scene.scheduler.jobs()}
     with pytest.raises(InvalidInput, match=r"did you mean 'test\.sleep'"):

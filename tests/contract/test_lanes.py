@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 from quarterjack.domain.message import decode
-from quarterjack.domain.names import stripe_of
 from quarterjack.domain.policies import Priority
-from quarterjack.domain.queue import Queue, Stripe, held_part
+from quarterjack.domain.queue import Queue, held_part
 from quarterjack.domain.times import MINUTE
 from quarterjack.local.installation import create_queues
 from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.ports.services import Services
+from quarterjack.sqs.stripes import stripe_of
 
 from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine
@@ -48,7 +48,10 @@ def orders(queue: str | None, priorities: Iterable[Priority] = Priority) -> list
 def taken(services: Services, lane: Priority, stripe: int = 0) -> list[RawMessage]:
     """All that is visible there."""
     found: list[RawMessage] = []
-    while more := services.work.receive(most=10, wait=0 if found else 1, visibility=30, stripe=stripe, lane=lane):
+    work = services.work
+    while more := work.receive(
+        most=10, wait=0 if found else 1, visibility=30, lane=lane, poller=stripe, pollers=work.width
+    ):
         found += more
     return found
 
@@ -62,7 +65,7 @@ def test_each_message_takes_the_lane_of_its_priority_and_there_its_stripe(engine
     declare(engine, stripes=stripes)
     services, sent = knowing(engine, stripes=stripes), orders("reports")
     assert all(services.work.send(sent))
-    assert (list(services.work.lanes), services.work.stripes) == ([HIGH, NORMAL, LOW], stripes)
+    assert (list(services.work.lanes), services.work.width) == ([HIGH, NORMAL, LOW], stripes)
     for lane in Priority:
         for number in range(stripes):
             found = taken(services, lane, number)
@@ -95,7 +98,8 @@ def test_what_is_held_and_deleted_is_of_the_lane_that_it_came_by(engine: Engine)
 def test_a_queue_without_lanes_takes_every_priority(engine: Engine) -> None:
     services, sent = knowing(engine, queue=None), orders(None)
     assert all(services.work.send(sent))
-    assert (list(services.work.lanes), services.work.has_lanes()) == ([NORMAL], False)
+    services.work.discover()
+    assert list(services.work.lanes) == [NORMAL]
     assert due(taken(services, NORMAL)) == set(range(3 * EACH))
 
 
@@ -103,7 +107,9 @@ def test_who_does_not_know_of_lanes_sends_the_normal_way(engine: Engine) -> None
     declare(engine)
     sender = knowing(engine, lanes=False)
     assert all(sender.work.send(orders("reports")))
-    assert (list(sender.work.lanes), sender.work.has_lanes()) == ([NORMAL], True)
+    assert list(sender.work.lanes) == [NORMAL]
+    sender.work.discover()
+    assert list(sender.work.lanes) == [HIGH, NORMAL, LOW]
     assert due(taken(knowing(engine), NORMAL)) == set(range(3 * EACH))
 
 
@@ -116,7 +122,9 @@ def test_who_believes_in_lanes_that_are_not_there_sends_the_normal_way_and_to_ea
     for number in range(2):
         expected = {i for i, each in enumerate(sent) if stripe_of(each.message.run, 2) == number}
         assert due(taken(services, NORMAL, number)) == expected
-    assert not services.work.has_lanes()
+    told = knowing(engine, stripes=2, lanes=False)
+    told.work.discover()
+    assert list(told.work.lanes) == [NORMAL]
 
 
 def test_all_lanes_are_counted(engine: Engine) -> None:
@@ -128,12 +136,13 @@ def test_all_lanes_are_counted(engine: Engine) -> None:
     of_one = {held_part(None, lane): [0] for lane in Priority}  # it is not divided: each is all of it
     assert loads == {"reports_high": [EACH], "reports": [EACH], "reports_low": [2 * EACH], **of_one}
     found = knowing(engine, lanes=False).work.survey()
-    assert {stripe: None if depth is None else depth.waiting for stripe, depth in found.items()} == {
-        Stripe(None): 0,
-        Stripe("reports"): EACH,
-        Stripe("reports", 0, HIGH): EACH,
-        Stripe("reports", 0, LOW): 2 * EACH,
+    assert {(each.queue, each.label): None if each.depth is None else each.depth.waiting for each in found} == {
+        (None, "0"): 0,
+        ("reports", "0"): EACH,
+        ("reports", "high-0"): EACH,
+        ("reports", "low-0"): 2 * EACH,
     }
-    assert list(found)[1] == Stripe("reports"), "its own first"
+    assert found[1].label == "0", "its own first"
     assert services.work.names() == ["reports"]
-    assert services.work.count_stripes() == 1
+    services.work.discover()
+    assert services.work.width == 1

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 from quarterjack.domain.message import decode
-from quarterjack.domain.names import stripe_of
-from quarterjack.domain.queue import Queue, Stripe
+from quarterjack.domain.queue import Queue
 from quarterjack.domain.times import MINUTE
 from quarterjack.local.installation import create_queues
 from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.ports.services import Services
+from quarterjack.sqs.stripes import stripe_of
 
 from tests.support.builders import NOON, a_message, a_run
 from tests.support.engines import Engine
@@ -48,7 +48,8 @@ def stripe(parcel: OutgoingMessage, stripes: int) -> int:
 def taken(services: Services, stripe: int) -> list[RawMessage]:
     """All that is visible in a stripe."""
     found: list[RawMessage] = []
-    while more := services.work.receive(most=10, wait=0 if found else 1, visibility=30, stripe=stripe):
+    work = services.work
+    while more := work.receive(most=10, wait=0 if found else 1, visibility=30, poller=stripe, pollers=work.width):
         found += more
     return found
 
@@ -63,7 +64,7 @@ def test_each_run_has_its_stripe_and_all_of_them_are_used(engine: Engine, queue:
     services = knowing(engine, queue=queue, default=3, reports=3)
     sent = orders(queue)
     assert list(services.work.send(sent)) == [True] * MANY
-    assert services.work.stripes == 3
+    assert services.work.width == 3
     for number in range(3):
         expected = {i for i, parcel in enumerate(sent) if stripe(parcel, 3) == number}
         assert due(taken(services, number)) == expected
@@ -105,9 +106,26 @@ def test_what_each_stripe_holds_is_counted(engine: Engine) -> None:
 @pytest.mark.parametrize("queue", [None, "reports"])
 def test_who_takes_finds_all_stripes_that_there_are(engine: Engine, queue: str | None) -> None:
     declare(engine, default=2, reports=4)
-    assert knowing(engine, queue=queue).work.count_stripes() == (2 if queue is None else 4)
+    work = knowing(engine, queue=queue).work
+    assert work.width == 1
+    work.discover()
+    assert work.width == (2 if queue is None else 4)
     declare(engine, default=3, reports=5)
-    assert knowing(engine, queue=queue, default=9, reports=9).work.count_stripes() == (3 if queue is None else 5)
+    work.discover()
+    assert work.width == (3 if queue is None else 5)
+
+
+def test_a_poller_receives_from_its_stripes_in_turn(engine: Engine) -> None:
+    declare(engine, reports=5)
+    work = knowing(engine, queue="reports", reports=5).work
+    work.send(sent := orders("reports"))
+    for poller in range(2):
+        found = [
+            each for _ in range(12) for each in work.receive(most=10, wait=0, visibility=30, poller=poller, pollers=2)
+        ]
+        stripes = {stripe_of(decode(each.body).run, 5) for each in found}
+        assert stripes == set(range(poller, 5, 2))
+    assert len(sent) == MANY
 
 
 def test_a_sender_that_knows_of_fewer_sends_to_those(engine: Engine) -> None:
@@ -152,10 +170,13 @@ def test_a_survey_counts_every_stripe_of_every_queue(engine: Engine) -> None:
     services = knowing(engine, default=2, reports=3)
     services.work.send([*orders(None), *orders("reports", 30)])
     found = services.work.survey()
-    assert list(found) == [*(Stripe(None, n) for n in range(2)), *(Stripe("reports", n) for n in range(3))]
+    assert [(each.queue, each.number) for each in found] == [
+        *((None, n) for n in range(2)),
+        *(("reports", n) for n in range(3)),
+    ]
     waiting = {
-        name: sum(depth.waiting for stripe, depth in found.items() if depth and stripe.queue == name)
+        name: sum(each.depth.waiting for each in found if each.depth and each.queue == name)
         for name in (None, "reports")
     }
     assert waiting == {None: MANY, "reports": 30}
-    assert dict(knowing(engine).work.survey()) == dict(found), "whatever the caller knows of stripes"
+    assert list(knowing(engine).work.survey()) == list(found), "whatever the caller knows of stripes"

@@ -26,4 +26,4 @@ def test_without_alarms_it_is_a_third(with_knobs: Callable[..., Template]) -> No
 
 
 def test_metrics_without_load_are_those_that_are_written_and_no_distribution_of_nothing() -> None:
-    assert idle_metrics() == ["Ticks", "BehindBy", "StripeDepth", "ReadyRuns", "ExpiredLeases", "Audits"]
+    assert idle_metrics() == ["Ticks", "BehindBy", "QueueDepth", "ReadyRuns", "ExpiredLeases", "Audits"]

@@ -231,7 +231,7 @@ class Story:
             host="h",
             version="0.1",
             jobs_version="1",
-            queues={"default": 1},
+            queue="default",
             concurrency=1,
             jobs=JobNames.of(["work"]),
             started_at=now,

@@ -77,26 +77,26 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a receipt forgets its lane",
-        "sqs/routing.py",
-        '    lane = "" if priority is Priority.NORMAL else f"_{priority}"\n',
-        '    lane = ""\n',
+        "sqs/stripes.py",
+        'lane = "" if self.priority is Priority.NORMAL else f"_{self.priority}"\n',
+        'lane = ""\n',
     ),
     (
         "a lane that is not there loses what is sent to it",
-        "sqs/routing.py",
-        "    if stripe.priority is not Priority.NORMAL:\n        return stripe._replace(priority=Priority.NORMAL)\n",
+        "sqs/stripes.py",
+        "        if self.priority is not Priority.NORMAL:\n            return self._replace(priority=Priority.NORMAL)\n",
         "",
     ),
     (
         "what makes a detour to the normal lane comes to the first stripe",
-        "sqs/routing.py",
-        "return stripe._replace(priority=Priority.NORMAL)",
-        "return Stripe(stripe.queue)",
+        "sqs/stripes.py",
+        "return self._replace(priority=Priority.NORMAL)",
+        "return Stripe(self.queue)",
     ),
     (
         "a queue without lanes has them",
-        "sqs/routing.py",
-        "outgoing.message.priority if queue in prioritised else Priority.NORMAL",
+        "sqs/stripes.py",
+        "outgoing.message.priority if queue in self.prioritised else Priority.NORMAL",
         "outgoing.message.priority",
     ),
     (
@@ -143,8 +143,8 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a lane counts against the others",
-        "domain/queue.py",
-        "if queue not in prioritised or stripe.priority is lane]",
+        "sqs/stripes.py",
+        "if queue not in self.prioritised or stripe.priority is lane]",
         "if queue or not queue]",
     ),
     (

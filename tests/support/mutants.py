@@ -783,8 +783,8 @@ MUTANTS = (
     ),
     Mutant(
         "a receipt forgets its stripe",
-        "sqs/queues.py",
-        "return [replace(each, receipt=held(each.receipt, own), lane=lane) for each in found]",
+        "sqs/striped_queue.py",
+        "return [replace(each, receipt=stripe.marked(each.receipt), lane=lane) for each in found]",
         "return found",
         CONTRACT,
     ),

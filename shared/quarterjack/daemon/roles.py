@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -18,7 +17,7 @@ from quarterjack.daemon.event_sink import with_events
 from quarterjack.daemon.figures import ProcessFigures, RoundFigures, flush, pass_on
 from quarterjack.daemon.memory import limit_arenas
 from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
-from quarterjack.domain.queue import declared_name, prioritised, prioritised_text, striped, striped_text
+from quarterjack.domain.queue import declared_name
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
 from quarterjack.historian.deliver import StreamReader
@@ -248,7 +247,10 @@ def worker_process(
     if queue is not None:
         check_declared(queue, jobs, services.work)
     declared = jobs.find_queue(queue)
-    services = _with_all_stripes(services, settings, queue)
+    try:
+        services.work.discover()
+    except Unavailable as problem:  # then what the settings say has to do
+        log.warning("worker.queue_not_discovered", extra={"error": str(problem)})
     most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
     alongside = None
     if apply is not None:
@@ -275,17 +277,3 @@ def service_of(settings: Settings, part: str = "worker") -> str:
     """The value of the dimension `service`: a worker's is that of the function of its queue."""
     queue = declared_name(settings.work_queue) if part == "worker" else None
     return f"{settings.prefix}-{part}" + ("" if queue is None else f"-{queue}")
-
-
-def _with_all_stripes(services: Services, settings: Settings, queue: str | None) -> Services:
-    """The same services, that know of every stripe and lane which they take from, whatever QUARTERJACK_STRIPES and …PRIORITIES say."""
-    try:
-        there, has_lanes = services.work.count_stripes(), services.work.has_lanes()
-    except Unavailable as problem:  # then what the settings say has to do
-        log.warning("worker.stripes_not_counted", extra={"error": str(problem)})
-        return services
-    if there <= services.work.stripes and has_lanes <= (len(services.work.lanes) > 1):
-        return services
-    known = {**striped(settings.stripes), queue: max(there, services.work.stripes)}
-    laned = prioritised(settings.priorities) | ({queue} if has_lanes else set())
-    return connect(replace(settings, stripes=striped_text(known), priorities=prioritised_text(laned)))

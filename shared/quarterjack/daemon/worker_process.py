@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import cycle
 
 from quarterjack import logs
 from quarterjack.daemon.figures import ProcessFigures
@@ -39,7 +38,7 @@ log = logging.getLogger(__name__)
 CONCURRENCY = 10  # runs of a worker at the same time, where nobody says
 
 _POLL = 5.0  # seconds of a long poll: also the longest that stopping waits for one
-_POLL_OF_SOME = 1.0  # seconds of a long poll of one stripe by a thread that has others to poll
+_POLL_OF_LAST = 1.0  # seconds of a long poll of one of several lanes that holds the last free slot
 _ASIDE = (
     0.5  # seconds without a poll of an empty lane while others are crowded: it asks again and again, and keeps no slot
 )
@@ -88,7 +87,7 @@ class WorkerProcess:
             check_limit(max_memory)
         self._max_memory, self._alongside, self._jobs = max_memory, alongside, jobs
         self._services, self.queue = services, queue or DEFAULT_QUEUE
-        self._pollers, self._lanes = min(services.work.stripes, concurrency), services.work.lanes
+        self._pollers, self._lanes = min(services.work.width, concurrency), services.work.lanes
         self._stopping = threading.Event()
         self._shares = LaneShares(concurrency, percentages(low_share))
         self.concurrency = concurrency
@@ -102,7 +101,7 @@ class WorkerProcess:
         self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
         self._parent = PreloadedParent(self._isolated)
         name = process_name("worker")
-        identify = partial(process_identity, name, services, jobs, queue=self.queue, concurrency=concurrency)
+        identify = partial(process_identity, name, jobs, queue=self.queue, concurrency=concurrency)
         said = identify if keeps_record else None
         keeper = RecordKeeper(services, WorkerKind.PROCESS, said, system_clock, catalogue_of(services, jobs))
         self._shell = WorkerShell(
@@ -193,23 +192,19 @@ class WorkerProcess:
         return None
 
     def _poll(self, lane: Priority, number: int) -> None:
-        """Poll every so many'th stripe of a lane in turn. Alone with its one, as a rule, it waits longer for it."""
-        stripes = range(number, self._services.work.stripes, self._pollers)
-        wait = _POLL if len(stripes) == 1 else _POLL_OF_SOME
+        """Poll a lane, as one of its pollers."""
         eager = False  # the last poll brought something
-        for stripe in cycle(stripes):
-            if self._stopping.is_set():
-                return
+        while not self._stopping.is_set():
             self._polled[lane, number] = time.monotonic()
             try:
-                eager = self._poll_once(stripe, lane, number, wait, eager=eager)
+                eager = self._poll_once(lane, number, eager=eager)
             except Exception:  # a worker that stops polling is worse than one that says so every second
                 eager = False
                 self._shares.polled(lane, number, full=False)
                 log.exception("worker.poll_failed")
                 self._stopping.wait(_PAUSE)
 
-    def _poll_once(self, stripe: int, lane: Priority, number: int, wait: float, *, eager: bool) -> bool:
+    def _poll_once(self, lane: Priority, number: int, *, eager: bool) -> bool:
         """Poll and start what comes; whether anything came.
 
         The only lane holds its part of the slots while it waits. Of several an idle one holds a single slot, and none for longer than
@@ -221,15 +216,13 @@ class WorkerProcess:
         if not slots:
             return eager
         aside = not alone and self._shares.are_wanted(besides=lane)
-        if not alone and not self._shares.free:
-            wait = min(wait, _POLL_OF_SOME)
-        deliveries = self._received(slots, stripe, lane, 0 if aside or (eager and not alone) else wait)
+        wait = _POLL if alone or self._shares.free else _POLL_OF_LAST
+        deliveries = self._received(slots, lane, number, 0 if aside or (eager and not alone) else wait)
         full = len(deliveries) == slots
         self._shares.polled(lane, number, full=full)
         if len(deliveries) == BATCH:  # then more may wait; they go with these, in the same requests to the ledger
-            deliveries += self._received(
-                self._shares.take_free(lane, min(BATCH, max(part - BATCH, 0))), stripe, lane, 0
-            )
+            free = self._shares.take_free(lane, min(BATCH, max(part - BATCH, 0)))
+            deliveries += self._received(free, lane, number, 0)
         if self._stopping.is_set():
             if deliveries:
                 self._services.work.hide([delivery.receipt for delivery in deliveries], 0)
@@ -241,13 +234,20 @@ class WorkerProcess:
             self._stopping.wait(_COMPANY)
         return bool(deliveries)
 
-    def _received(self, slots: int, stripe: int, lane: Priority, wait: float) -> list[RawMessage]:
+    def _received(self, slots: int, lane: Priority, number: int, wait: float) -> list[RawMessage]:
         """As many messages as there are slots for, at the most; what is not needed of these is free again."""
         deliveries = list[RawMessage]()
         work = self._services.work
         try:
             if slots:
-                deliveries += work.receive(most=slots, wait=wait, visibility=HIDDEN, stripe=stripe, lane=lane)
+                deliveries += work.receive(
+                    most=slots,
+                    wait=wait,
+                    visibility=HIDDEN,
+                    lane=lane,
+                    poller=number,
+                    pollers=self._pollers,
+                )
                 self._queue_problem = None
         except Unavailable as problem:
             self._queue_problem = f"the queue does not answer: {problem}"

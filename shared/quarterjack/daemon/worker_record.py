@@ -15,7 +15,7 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from quarterjack.concurrency.pools import ThreadCache
@@ -222,9 +222,7 @@ def _published(job: Job) -> PublishedJob:
     return PublishedJob.of(job, schema, fit)
 
 
-def process_identity(
-    name: str, services: Services, jobs: KnownJobs, *, queue: str, concurrency: int, now: int
-) -> WorkerIdentity:
+def process_identity(name: str, jobs: KnownJobs, *, queue: str, concurrency: int, now: int) -> WorkerIdentity:
     """What a worker process says of itself."""
     return WorkerIdentity(
         name=name,
@@ -232,16 +230,14 @@ def process_identity(
         host=socket.gethostname(),
         version=VERSION,
         jobs_version=_version_of(jobs),
-        queues={queue: services.work.stripes},
+        queue=queue,
         concurrency=concurrency,
         jobs=_names(jobs),
         started_at=now,
     )
 
 
-def function_identity(
-    function: str, log_stream: str, jobs: KnownJobs, *, queues: Mapping[str, int], now: int
-) -> WorkerIdentity:
+def function_identity(function: str, log_stream: str, jobs: KnownJobs, *, queue: str, now: int) -> WorkerIdentity:
     """What an execution environment of a Lambda function says of itself: its log stream is its name."""
     return WorkerIdentity(
         name=log_stream,
@@ -249,7 +245,7 @@ def function_identity(
         host=function,
         version=VERSION,
         jobs_version=_version_of(jobs),
-        queues=queues,
+        queue=queue,
         jobs=_names(jobs),
         started_at=now,
     )

@@ -165,8 +165,8 @@ def shared_queues(context: DoctorContext) -> Iterator[Finding]:
     now = context.clock()
     there = [row for row in read_workers(context.services, now) if row.stopped_at is None]
     strangers = [row for row in there if now - row.unknown.last_at < HOUR]
-    for queue in sorted({name for row in strangers for name in row.identity.queues}):
-        of_it = [row for row in strangers if queue in row.identity.queues]
+    for queue in sorted({row.identity.queue for row in strangers}):
+        of_it = [row for row in strangers if queue == row.identity.queue]
         jobs = sorted({job for row in of_it for job in row.unknown.names})
         yield warn(
             f"workers of queue {queue} ({few([row.identity.name for row in of_it], _SHOWN)}) gave back "

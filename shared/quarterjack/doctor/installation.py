@@ -7,7 +7,7 @@ changes nothing. ``sqs:SendMessage`` and ``s3:PutObject`` cannot be tried withou
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,9 +24,10 @@ from quarterjack.doctor.context import (
     ok,
     warn,
 )
-from quarterjack.domain.queue import DEFAULT_QUEUE, Stripe, prioritised, prioritised_text, striped, striped_text
+from quarterjack.domain.queue import DEFAULT_QUEUE, prioritised_text
 from quarterjack.local_installations import local_remedy
-from quarterjack.sqs.routing import RETENTION, stripe_named
+from quarterjack.sqs.routing import RETENTION
+from quarterjack.sqs.stripes import Stripes
 from quarterjack.stores.tables import SCHEDULES, STREAM, TABLES, TableDefinition
 
 Key = dict[str, dict[str, str]]
@@ -126,39 +127,32 @@ def _of_state(context: DoctorContext, table: TableDefinition, now: Mapping[str, 
 
 
 def queues(context: DoctorContext) -> Iterator[Finding]:
-    """Whether the queues are there: those that every installation has, the declared ones, and the stripes of each."""
+    """Whether the queues are there: those that every installation has, the declared ones, and all SQS queues of each."""
     listed = [*_listed(context, "work_"), *_listed(context, "work-")]
     suffixes = ("dead", "work", *listed)
     yield from at_once(partial(_queue, context), suffixes)
     context.queues = {suffix: context.queues[suffix] for suffix in suffixes if suffix in context.queues}
-    found = [
-        stripe for suffix in ("work", *listed) if (stripe := stripe_named(suffix.removeprefix("work"))) is not None
-    ]
-    there: dict[str | None, int] = {}
-    for stripe in found:
-        there[stripe.queue] = max(there.get(stripe.queue, 1), stripe.number + 1)
-    yield from _lanes(context, {stripe.queue for stripe in found if stripe != Stripe(stripe.queue, stripe.number)})
-    known = striped(context.settings.stripes)
-    if any(known.get(queue, 1) != number for queue, number in there.items()):
-        stripes = striped_text(there)
+    there, said = Stripes.of_names(("work", *listed)), context.settings
+    known = Stripes.parse(said.stripes, said.priorities)
+    yield from _lanes(context, there.prioritised, known.prioritised)
+    if any(known.of(queue) != number for queue, number in there.numbers.items()):
+        wanted = there.texts[0]
         yield warn(
-            f"there are the stripes {stripes or 'of no queue'}, and QUARTERJACK_STRIPES says {context.settings.stripes or 'nothing'}: "
+            f"there are the SQS queues {wanted or 'one of each queue'}, and QUARTERJACK_STRIPES says {said.stripes or 'nothing'}: "
             "messages from this process go to some of them only",
-            f"set QUARTERJACK_STRIPES={stripes}" if stripes else "unset QUARTERJACK_STRIPES",
+            f"set QUARTERJACK_STRIPES={wanted}" if wanted else "unset QUARTERJACK_STRIPES",
         )
 
 
-def _lanes(context: DoctorContext, there: Collection[str | None]) -> Iterator[Finding]:
-    """Whether this process sends to the lanes that there are, and to no others."""
-    said = prioritised(context.settings.priorities)
-    found = frozenset(there)
-    for queue in sorted(said - found, key=str):
+def _lanes(context: DoctorContext, there: frozenset[str | None], known: frozenset[str | None]) -> Iterator[Finding]:
+    """Whether this process sends to the lanes that there are, and to no others. Both: queues with lanes."""
+    for queue in sorted(known - there, key=str):
         what = f"queue {queue or DEFAULT_QUEUE} has no lanes: its messages have normal priority"
         yield warn(
             what, "declare Queue(..., priorities=True), for the default queue Quarterjack(priorities=True), and deploy"
         )
-    if found - said:
-        names = prioritised_text(found)
+    if there - known:
+        names = prioritised_text(there)
         what = f"there are the lanes of {names}, and QUARTERJACK_PRIORITIES says {context.settings.priorities or 'nothing'}: "
         yield warn(f"{what}this process sends all runs the normal way", f"set QUARTERJACK_PRIORITIES={names}")
 

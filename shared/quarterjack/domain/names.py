@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -145,11 +144,6 @@ def parse_run_id(run_id: object) -> RunRef:
         remedy = "pass an id as submit() or list_runs() returned it"
         raise InvalidInput("run_id", run_id, "is not the id of a run", remedy)
     return RunRef(found[1], found[2])
-
-
-def stripe_of(run: RunRef, stripes: int) -> int:
-    """The stripe of its queue for a run's messages: the same for every message and every sender."""
-    return zlib.crc32(str(run).encode()) % stripes if stripes > 1 else 0
 
 
 def few(names: Sequence[str], most: int) -> str:

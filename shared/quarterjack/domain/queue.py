@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from quarterjack.domain.names import check_flag, check_whole
 from quarterjack.domain.policies import Priority
@@ -90,33 +89,9 @@ class Queue:
         return lanes(priorities=self.priorities)
 
 
-class Stripe(NamedTuple):
-    """One of the SQS queues of a queue: of one of its lanes, one of its stripes."""
-
-    queue: str | None  # a declared queue; None: the default one
-    number: int = 0  # 0, 1, 2 …
-    priority: Priority = Priority.NORMAL  # whose lane it belongs to
-
-    @property
-    def label(self) -> str:
-        """Its number, after its lane unless that is the normal one: ``0``, ``low-0``."""
-        return str(self.number) if self.priority is Priority.NORMAL else f"{self.priority}-{self.number}"
-
-    @property
-    def order(self) -> tuple[str, int, int]:
-        """Sorts the normal lane before the others, so that the first is the queue's own."""
-        return self.queue or "", -1 if self.priority is Priority.NORMAL else self.priority.rank, self.number
-
-
 def lanes(*, priorities: bool) -> tuple[Priority, ...]:
     """The lanes of a queue, the most urgent first."""
     return tuple(Priority) if priorities else PLAIN
-
-
-def stripes_of(queue: str | None, stripes: int, *, priorities: bool) -> Iterator[Stripe]:
-    """The SQS queues of a queue, its own first."""
-    found = (Stripe(queue, number, lane) for lane in lanes(priorities=priorities) for number in range(stripes))
-    return iter(sorted(found, key=lambda each: each.order))
 
 
 def least_functions(*, priorities: bool) -> int:
@@ -175,27 +150,6 @@ def declared_name(name: str | None) -> str | None:
     return None if name == DEFAULT_QUEUE else name
 
 
-def striped(text: str | None) -> Mapping[str | None, int]:
-    """Queues with several stripes and their number, from a text as ``default=4,reports=2``. None is the default queue.
-
-    Raises Misconfigured, which names the variable QUARTERJACK_STRIPES.
-    """
-    parts = [part.partition("=") for part in text.split(",")] if text else []
-    try:
-        found = {declared_name(check_queue(name.strip())): int(number) for name, _, number in parts}
-    except ValueError as problem:
-        raise Misconfigured(f"QUARTERJACK_STRIPES={text!r}: {problem}; use default=4,reports=2") from problem
-    if not all(1 <= number <= MOST_STRIPES for number in found.values()):
-        raise Misconfigured(f"QUARTERJACK_STRIPES={text!r} is out of range; use 1 to {MOST_STRIPES} for each queue")
-    return found
-
-
-def striped_text(stripes: Mapping[str | None, int]) -> str | None:
-    """The reverse of ``striped``; None if each queue has one stripe."""
-    several = (f"{name or DEFAULT_QUEUE}={number}" for name, number in stripes.items() if number > 1)
-    return ",".join(several) or None
-
-
 def prioritised(text: str | None) -> frozenset[str | None]:
     """Queues with lanes, from a text as ``default,reports``. None is the default queue.
 
@@ -224,15 +178,6 @@ def part_named(part: str | None) -> tuple[str | None, Priority]:
     """The reverse of ``held_part``."""
     queue, _, lane = (part or DEFAULT_QUEUE).partition("_")  # in no queue's name
     return declared_name(queue), Priority(lane or Priority.NORMAL)
-
-
-def stripes_of_part(
-    part: str | None, stripes: Mapping[str | None, int], prioritised: Collection[str | None]
-) -> list[Stripe]:
-    """The SQS queues of such a part. A queue without lanes is not divided: each of its names is all of it."""
-    queue, lane = part_named(part)
-    found = stripes_of(queue, stripes.get(queue, 1), priorities=queue in prioritised)
-    return [stripe for stripe in found if queue not in prioritised or stripe.priority is lane]
 
 
 def is_queue(name: object) -> bool:

@@ -20,7 +20,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from quarterjack.domain.queue import Queue, prioritised, prioritised_text, striped, striped_text
+from quarterjack.domain.queue import Queue
 from quarterjack.errors import Unavailable
 from quarterjack.job_packages import check_package
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
@@ -28,7 +28,7 @@ from quarterjack.local.cloud_guard import CloudGuard
 from quarterjack.local.declared import declared_queues
 from quarterjack.local.processes import LogFollower, ProcessGroup, roles, variables
 from quarterjack.settings import Settings
-from quarterjack.sqs.routing import all_queues
+from quarterjack.sqs.stripes import Stripes, all_queues
 from quarterjack.stores.tables import STREAM, TABLES
 
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
@@ -83,8 +83,8 @@ def _switch_stream(dynamodb: Any, name: str, *, on: bool) -> None:
 def create_queues(sqs: Any, settings: Settings, declared: Iterable[Queue] = ()) -> dict[str, str]:
     """Create the queues, the dead-letter queue first; returns their URLs by suffix."""
     urls: dict[str, str] = {}
-    stripes, priorities = striped(settings.stripes).get(None, 1), None in prioritised(settings.priorities)
-    for queue in all_queues(declared, stripes=stripes, priorities=priorities):
+    known = Stripes.parse(settings.stripes, settings.priorities)
+    for queue in all_queues(declared, stripes=known.of(None), priorities=None in known.prioritised):
         arn = None
         if queue.dead_letters is not None:
             dead = sqs.get_queue_attributes(QueueUrl=urls[queue.dead_letters], AttributeNames=["QueueArn"])
@@ -192,9 +192,7 @@ def installation(
 
 def local_settings(given: Settings, queues: Sequence[Queue], cloud: LocalCloud, folder: Path) -> Settings:
     """The settings of all processes: ``given``, with the local cloud's endpoint, bucket, logs and the declared stripes and lanes."""
-    stripes: dict[str | None, int] = dict(striped(given.stripes))
-    stripes |= {queue.name: queue.stripes for queue in queues if queue.stripes > 1}
-    lanes = {*prioritised(given.priorities), *(queue.name for queue in queues if queue.priorities)}
+    stripes, priorities = Stripes.parse(given.stripes, given.priorities).declared(queues).texts
     return replace(
         given,
         endpoint=cloud.endpoint,
@@ -206,8 +204,8 @@ def local_settings(given: Settings, queues: Sequence[Queue], cloud: LocalCloud, 
         log_groups=None,
         jobs=None,  # each worker is told by its command line
         work_queue=None,  # the same
-        stripes=striped_text(stripes),
-        priorities=prioritised_text(lanes),
+        stripes=stripes,
+        priorities=priorities,
     )
 
 

@@ -12,7 +12,7 @@ runs of a few schedules of the queue. If these show none, the age is unknown.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import groupby
@@ -20,13 +20,14 @@ from itertools import groupby
 from quarterjack.domain.message import GARBAGE
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.policies import Priority
-from quarterjack.domain.queue import PLAIN, Stripe, held_part
+from quarterjack.domain.queue import PLAIN, held_part
 from quarterjack.domain.run import AgendaEntry, RunRow, RunState
 from quarterjack.errors import Misconfigured
 from quarterjack.fires.backpressure import longest_wait, read_hold_log
 from quarterjack.fires.context import FAR
+from quarterjack.ports.queues import WorkDepth
 from quarterjack.ports.services import Services
-from quarterjack.state.backpressure import HoldLog, QueueDepth, QueueHolds
+from quarterjack.state.backpressure import HoldLog, QueueHolds
 from quarterjack.state.worker_record import KEY, WorkerRow, WorkerState, is_left_behind, owner_of, owners, parse_record
 
 log = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class FoundQueue:
     """A queue that exists."""
 
     name: str | None  # of a declared queue; None: the default one
-    stripes: Mapping[Stripe, QueueDepth | None]  # of all lanes, in their order; None: it did not answer
+    sqs_queues: Sequence[WorkDepth]  # of all lanes, in their order
     oldest: int | None  # ms that a due run has waited for a worker, at least; 0: nothing waits; None: unknown
     holds: QueueHolds | None  # its hold periods; None: unknown
 
@@ -132,22 +133,22 @@ class FoundQueue:
 def survey_queues(services: Services, now: int) -> list[FoundQueue]:
     """All queues, the default one first.
 
-    A request for each stripe, one for the list, one for the hold log; and where messages wait, the agenda's next entries and a few
+    A request for each SQS queue, one for the list, one for the hold log; and where messages wait, the agenda's next entries and a few
     runs. Raises Unavailable, Misconfigured.
     """
     there = services.work.survey()
     holds = _holds(services)
-    crowded = any(depth is not None and depth.waiting for depth in there.values())
+    crowded = any(each.depth is not None and each.depth.waiting for each in there)
     entries = _entries(services) if crowded else []
     return [
         FoundQueue(
             name=name,
-            stripes=stripes,
-            oldest=longest_wait(name, entries, services, now) if _waiting(stripes) else 0,
+            sqs_queues=found,
+            oldest=longest_wait(name, entries, services, now) if _waiting(found) else 0,
             holds=None if holds is None else _of(name, holds),
         )
-        for name, found in groupby(sorted(there, key=lambda each: each.order), key=lambda each: each.queue)
-        for stripes in [{stripe: there[stripe] for stripe in found}]
+        for name, of_it in groupby(there, key=lambda each: each.queue)
+        for found in [list(of_it)]
     ]
 
 
@@ -157,9 +158,9 @@ def _of(name: str | None, holds: HoldLog) -> QueueHolds:
     return next((each for each in (own, *others) if each.now is not None), own)
 
 
-def _waiting(stripes: Mapping[Stripe, QueueDepth | None]) -> bool:
+def _waiting(counted: Sequence[WorkDepth]) -> bool:
     """Whether messages may wait for a worker."""
-    return any(depth is None or depth.waiting for depth in stripes.values())
+    return any(each.depth is None or each.depth.waiting for each in counted)
 
 
 def _holds(services: Services) -> HoldLog | None:

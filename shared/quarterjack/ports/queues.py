@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from quarterjack.domain.message import DeadLetter, Message
 from quarterjack.domain.policies import Priority
-from quarterjack.domain.queue import Stripe
 from quarterjack.state.backpressure import QueueDepth
 from quarterjack.values import value
 
@@ -38,14 +37,29 @@ class RawMessage:
         return Priority.NORMAL if self.aged else self.lane
 
 
+@value(kw_only=True)
+class WorkDepth:
+    """One of the SQS queues of a work queue, with its depth."""
+
+    queue: str | None  # a declared queue; None: the default one
+    number: int  # 0, 1, 2 …: among those of its lane
+    priority: Priority  # whose lane it belongs to
+    depth: QueueDepth | None  # None: it did not answer
+
+    @property
+    def label(self) -> str:
+        """Its number, after its lane unless that is the normal one: ``0``, ``low-0``."""
+        return str(self.number) if self.priority is Priority.NORMAL else f"{self.priority}-{self.number}"
+
+
 class WorkQueue(Protocol):
-    """The work queues, as one process sees them: it sends to all queues, and receives from the stripes and lanes of one."""
+    """The work queues, as one process sees them: it sends to all queues, and receives from the lanes of one."""
 
     low_age: int  # ms after which a run of low priority that waits counts as normal
 
     @property
-    def stripes(self) -> int:
-        """The number of SQS queues that this process knows of each lane of the queue that it receives from."""
+    def width(self) -> int:
+        """The number of pollers that a lane of the queue that it receives from has something to do for."""
 
     @property
     def lanes(self) -> Sequence[Priority]:
@@ -54,37 +68,45 @@ class WorkQueue(Protocol):
     def lanes_of(self, queue: str | None) -> Sequence[Priority]:
         """The same of any queue; None: the default one."""
 
-    def has_lanes(self) -> bool:
-        """Whether that queue has lanes for high and low runs. A consumer must receive from all of them. Raises Unavailable."""
+    def discover(self) -> None:
+        """Learn what the queue that it receives from really consists of, as a consumer must. Raises Unavailable.
 
-    def count_stripes(self) -> int:
-        """The number that exist. A consumer must receive from all of them."""
+        It forgets nothing that it was told.
+        """
 
     def send(self, messages: Sequence[OutgoingMessage]) -> Sequence[bool]:
-        """Send each message to its lane and stripe of the queue that it names, in batches: for each, whether it was accepted.
+        """Send each message to its lane of the queue that it names, in batches: for each, whether it was accepted.
 
-        A declared queue that does not exist accepts nothing; the others do. Messages for a missing lane go to the normal one, those for a
-        missing stripe to the first. Raises Misconfigured if the default queue does not exist.
+        A declared queue that does not exist accepts nothing; the others do. Messages for a missing lane go to the normal one.
+        Raises Misconfigured if the default queue does not exist.
         """
 
     def load(self, parts: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
         """Approximate depths of the SQS queues of parts as ``held_part`` names them; one that does not answer is left out."""
 
-    def survey(self) -> Mapping[Stripe, QueueDepth | None]:
-        """The SQS queues of work that exist, in order, the default queue's first, with their depths; None for one that does not answer.
+    def survey(self) -> Sequence[WorkDepth]:
+        """The SQS queues of work that exist, in order, the default queue's first.
 
-        One request for each stripe, and one for each 1,000 queues.
+        One request for each, and one for each 1,000.
         """
 
     def names(self) -> Sequence[str]:
         """The declared queues that exist, sorted, without the default one."""
 
     def receive(
-        self, *, most: int, wait: float, visibility: int, stripe: int = 0, lane: Priority = Priority.NORMAL
+        self,
+        *,
+        most: int,
+        wait: float,
+        visibility: int,
+        lane: Priority = Priority.NORMAL,
+        poller: int = 0,
+        pollers: int = 1,
     ) -> Sequence[RawMessage]:
-        """Up to ``most`` messages of a stripe in a lane (10 at most), after at most ``wait`` seconds (20 at most) for the first.
+        """Up to ``most`` messages of a lane (10 at most), after at most ``wait`` seconds (20 at most) for the first.
 
-        They are hidden from other consumers for ``visibility`` seconds.
+        They are hidden from other consumers for ``visibility`` seconds. At most ``width`` ``pollers`` share the lane; each gives its
+        number ``poller``, from 0. One that has several SQS queues receives from them in turn, and waits at most a second.
         """
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:

@@ -94,8 +94,8 @@ _TICKER = (
     *_metrics(
         Emitter.TICKER,
         _LEVEL,
-        ("StripeDepth", "messages that wait in a stripe of a queue, once in five minutes"),
-        names=("queue", "stripe"),
+        ("QueueDepth", "messages that wait in an SQS queue of a queue, once in five minutes"),
+        names=("queue", "sqs"),
     ),
     *_metrics(
         Emitter.TICKER,

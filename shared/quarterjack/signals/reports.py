@@ -77,9 +77,9 @@ def _by_name(report: TickReport) -> Iterator[Measurement]:
 def of_gauges(gauges: Gauges) -> list[Measurement]:
     """What waits, and the leases that have passed."""
     found = [
-        measured("StripeDepth", depth.waiting, queue=stripe.queue or DEFAULT_QUEUE, stripe=stripe.label)
-        for stripe, depth in gauges.depths.items()
-        if depth is not None
+        measured("QueueDepth", each.depth.waiting, queue=each.queue or DEFAULT_QUEUE, sqs=each.label)
+        for each in gauges.depths
+        if each.depth is not None
     ]
     if gauges.ready is not None:
         found.append(measured("ReadyRuns", gauges.ready))

@@ -5,49 +5,35 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.aws import BatchBackoff, Client
 from quarterjack.concurrency.pools import RequestPool
 from quarterjack.domain.agenda_layout import group_of
 from quarterjack.domain.message import DeadLetter, encode_letter
-from quarterjack.domain.policies import Priority
-from quarterjack.domain.queue import MOST_STRIPES, PLAIN, Stripe, lanes, stripes_of_part
 from quarterjack.domain.times import DAY
 from quarterjack.errors import QuarterjackError, Unavailable
-from quarterjack.ports.queues import OutgoingMessage, RawMessage
+from quarterjack.ports.queues import OutgoingMessage, RawMessage, WorkDepth
 from quarterjack.sqs.named_queue import NamedQueue, is_gone
-from quarterjack.sqs.routing import (
-    MAX_VISIBILITY,
-    WORK,
-    by_stripe,
-    cut_by_size,
-    detour,
-    held,
-    log_detour,
-    log_refusal,
-    receipts_by_stripe,
-    stripe_named,
-    work_suffix,
-)
+from quarterjack.sqs.routing import MAX_VISIBILITY, WORK, cut_by_size
+from quarterjack.sqs.striped_queue import StripedQueue, log_detour, log_refusal
+from quarterjack.sqs.stripes import Stripe, Stripes, by_receipt, stripe_called, stripe_named
 from quarterjack.state.backpressure import QueueDepth
 
 log = logging.getLogger(__name__)
 
 _COUNTS = tuple(f"ApproximateNumberOfMessages{which}" for which in ("", "NotVisible", "Delayed"))
-_UNSTRIPED: Mapping[str | None, int] = {}
+_UNSTRIPED = Stripes()
 
 _Entries = list[dict[str, Any]]  # of a SendMessageBatch
 
 
-class SqsWorkQueue:
+class SqsWorkQueue(StripedQueue):
     """The work queues. A message is sent to the queue that it names; messages are received from one queue, ``consumes``.
 
     A tenant is a message group, so that SQS keeps one tenant's backlog from delaying other tenants. ``name`` is the default queue's
-    name, from which those of declared queues and of stripes are derived. ``stripes`` has the number of stripes of queues with more
-    than one, ``prioritised`` the queues with lanes, ``weight_of`` for how many message groups a tenant counts. Batches are sent over
-    ``pool``.
+    name, from which those of declared queues and of stripes are derived. ``weight_of``: for how many message groups a tenant counts.
+    Batches are sent over ``pool``.
     """
 
     def __init__(
@@ -57,36 +43,17 @@ class SqsWorkQueue:
         *,
         backoff: BatchBackoff,
         consumes: str | None = None,
-        stripes: Mapping[str | None, int] = _UNSTRIPED,
-        prioritised: Collection[str | None] = (),
+        stripes: Stripes = _UNSTRIPED,
         low_age: int = DAY,
         weight_of: Callable[[str], int] = lambda _: 1,
         pool: RequestPool | None = None,
     ) -> None:
+        super().__init__(stripes, consumes=consumes, low_age=low_age)
         self._client, self._name, self._backoff = client, name, backoff
-        self._pool = pool or RequestPool()
-        self._consumes, self._striped, self._prioritised = consumes, stripes, frozenset(prioritised)
-        self.low_age, self._weight_of = low_age, weight_of
+        self._pool, self._weight_of = pool or RequestPool(), weight_of
         self._queues: dict[Stripe, NamedQueue] = {}
 
-    @property
-    def stripes(self) -> int:
-        return self._striped.get(self._consumes, 1)
-
-    @property
-    def lanes(self) -> Sequence[Priority]:
-        return self.lanes_of(self._consumes)
-
-    def lanes_of(self, queue: str | None) -> Sequence[Priority]:
-        return lanes(priorities=queue in self._prioritised)
-
-    def has_lanes(self) -> bool:
-        return all(self._is_there(Stripe(self._consumes, 0, lane)) for lane in Priority if lane not in PLAIN)
-
-    def count_stripes(self) -> int:
-        return next((n for n in range(1, MOST_STRIPES) if not self._is_there(Stripe(self._consumes, n))), MOST_STRIPES)
-
-    def _is_there(self, stripe: Stripe) -> bool:
+    def _exists(self, stripe: Stripe) -> bool:
         try:
             return bool(self._of(stripe).url)
         except Unavailable:
@@ -98,7 +65,7 @@ class SqsWorkQueue:
         accepted = [False] * len(messages)
         left = {
             stripe: [self._entry(place, messages[place]) for place in places]
-            for stripe, places in by_stripe(messages, self._striped, self._prioritised).items()
+            for stripe, places in self._stripes.places(messages).items()
         }
         for _ in self._client.rounds(self._backoff):
             left = self._send(left, accepted)
@@ -137,7 +104,7 @@ class SqsWorkQueue:
             rest, problem = [entry for entry in entries if not accepted[int(entry["Id"])]], missing.get(stripe)
             if problem is None:
                 again[stripe] += rest
-            elif (other := detour(stripe)) is not None:
+            elif (other := stripe.detour) is not None:
                 log_detour(stripe, len(rest), problem)
                 detoured[other] += rest
             elif stripe.queue is None:
@@ -167,11 +134,11 @@ class SqsWorkQueue:
     def _of(self, stripe: Stripe) -> NamedQueue:
         if (found := self._queues.get(stripe)) is not None:
             return found
-        name = self._name + work_suffix(*stripe).removeprefix(WORK.suffix)
+        name = self._name + stripe.suffix.removeprefix(WORK.suffix)
         return self._queues.setdefault(stripe, NamedQueue(self._client, name))
 
     def load(self, parts: Collection[str | None]) -> dict[str | None, Sequence[QueueDepth]]:
-        stripes = [(part, one) for part in parts for one in stripes_of_part(part, self._striped, self._prioritised)]
+        stripes = [(part, one) for part in parts for one in self._stripes.of_part(part)]
         depths = self._pool.map(lambda each: (self._load_of(self._of(each[1])), 0), stripes)
         found = list(zip(stripes, depths, strict=True))
         return {part: [depth for (of, _), depth in found if of == part and depth] for part in parts}
@@ -190,10 +157,10 @@ class SqsWorkQueue:
         waiting, at_hand, delayed = (int(answer.get("Attributes", {}).get(name, "0")) for name in _COUNTS)
         return QueueDepth(waiting=waiting, at_hand=at_hand, delayed=delayed)
 
-    def survey(self) -> Mapping[Stripe, QueueDepth | None]:
+    def survey(self) -> Sequence[WorkDepth]:
         listed = sorted(self._listed(self._name).items(), key=lambda each: each[0].order)
         depths = self._pool.map(lambda each: (self._depth_or_none(each[1]), 0), listed)
-        return {stripe: depth for (stripe, _), depth in zip(listed, depths, strict=True)}
+        return [stripe.depth(depth) for (stripe, _), depth in zip(listed, depths, strict=True)]
 
     def _depth_or_none(self, url: str) -> QueueDepth | None:
         try:
@@ -217,19 +184,15 @@ class SqsWorkQueue:
         found = ((stripe_named(url.rpartition("/")[2].removeprefix(self._name)), url) for url in urls)
         return {stripe: url for stripe, url in found if stripe is not None}
 
-    def receive(
-        self, *, most: int, wait: float, visibility: int, stripe: int = 0, lane: Priority = Priority.NORMAL
-    ) -> Sequence[RawMessage]:
-        own = Stripe(self._consumes, stripe, lane)
-        found = self._of(own).receive(most, wait, visibility)
-        return [replace(each, receipt=held(each.receipt, own), lane=lane) for each in found]
+    def _receive(self, stripe: Stripe, most: int, wait: float, visibility: int) -> Sequence[RawMessage]:
+        return self._of(stripe).receive(most, wait, visibility)
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
         hidden = min(max(seconds, 0), MAX_VISIBILITY)
         self._each("change_message_visibility_batch", receipts, VisibilityTimeout=hidden)
 
     def delete(self, receipt: str) -> None:
-        ((stripe, (own,)),) = receipts_by_stripe([receipt], self._consumes).items()
+        ((stripe, (own,)),) = by_receipt([receipt], self._consumes).items()
         self._of(stripe).delete(own)
 
     def erase(self, receipts: Sequence[str]) -> None:
@@ -238,7 +201,7 @@ class SqsWorkQueue:
     def _each(self, operation: str, receipts: Sequence[str], **fields: Any) -> None:
         """Batches for each stripe; one that fails stops no other. Raises the first failure in the end."""
         problems: list[Unavailable] = []
-        for stripe, own in receipts_by_stripe(receipts, self._consumes).items():
+        for stripe, own in by_receipt(receipts, self._consumes).items():
             entries = [{"Id": str(index), "ReceiptHandle": receipt, **fields} for index, receipt in enumerate(own)]
             for part in cut_by_size(entries, _size):
                 try:
@@ -264,6 +227,19 @@ class SqsDeadQueue:
 
     def delete(self, receipt: str) -> None:
         self._queue.delete(receipt)
+
+
+def delivery_of(record: Mapping[str, Any]) -> RawMessage:
+    """An SQS record as Lambda gives it to a worker function, of any of the SQS queues of its queue."""
+    attributes, stripe = record.get("attributes", {}), stripe_called(record.get("eventSourceARN", ""))
+    return RawMessage(
+        body=record["body"],
+        receipt=stripe.marked(record["receiptHandle"]),
+        lane=stripe.priority,
+        receives=int(attributes.get("ApproximateReceiveCount", "1")),
+        id=record["messageId"],
+        sent_at=int(attributes.get("SentTimestamp", "0")),
+    )
 
 
 def _raise_unless_gone(operation: str, answer: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.times import MINUTE, SECOND
 
 EASED = 0.5  # a hold ends below this part of its limit, so that it does not flap
-FLOOR = 1_000  # waiting messages of a stripe before their age is read: fewer are worked off in a second
+FLOOR = 1_000  # waiting messages of an SQS queue before their age is read: fewer are worked off in a second
 GRACE = 5 * MINUTE  # after a period, until every ticker has seen its end and handled the entries that were held back
 _REJOINED = 10 * MINUTE  # a period that begins so soon after another continues it
 _REMEMBERED = 16  # periods of a queue; of more, the two oldest are joined, which excuses more fires and never fewer
@@ -26,10 +26,10 @@ _REMEMBERED = 16  # periods of a queue; of more, the two oldest are joined, whic
 class Limits:
     """When the ticker holds a queue back."""
 
-    # Visible and in-flight messages of one stripe: SQS has at most 120,000 in flight; 0: never hold back.
+    # Visible and in-flight messages of one SQS queue, which has at most 120,000 in flight; 0: never hold back.
     depth: int = 50_000
     age: int = 600 * SECOND  # ms for which due runs have waited for a worker
-    full: int = 108_000  # messages of one stripe from which all tenants are held: 90 % of what SQS hands out
+    full: int = 108_000  # messages of one SQS queue from which all tenants are held: 90 % of what SQS hands out
 
     @property
     def unproven(self) -> int:
@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueDepth:
-    """The approximate numbers of messages in one stripe."""
+    """The approximate numbers of messages in one SQS queue."""
 
     waiting: int  # visible
     at_hand: int  # in flight
@@ -80,7 +80,7 @@ class HoldPeriod:
 class QueueHolds:
     periods: tuple[HoldPeriod, ...] = ()  # in order of time
     why: str = ""  # of the last period: "depth" or "age"
-    depth: int = 0  # of the fullest stripe when the last period began
+    depth: int = 0  # of the fullest SQS queue when the last period began
     age: int | None = None  # ms, likewise, if it was read
 
     @property
@@ -105,7 +105,7 @@ class QueueHolds:
 
 
 def full(loads: Sequence[QueueDepth]) -> QueueDepth | None:
-    """The fullest stripe; None if no depth is known."""
+    """The fullest SQS queue; None if no depth is known."""
     return max(loads, key=lambda load: load.depth, default=None)
 
 

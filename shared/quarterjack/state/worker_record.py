@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.names import RunRef, parse_run_id
+from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.state.lease import has_live_lease
@@ -127,7 +128,7 @@ class WorkerIdentity:
     host: str  # host name, or name of the function
     version: str  # of this package
     jobs_version: str | None = None  # of the package of its jobs, if it has one
-    queues: Mapping[str, int] = field(default_factory=dict)  # that it receives from, with the stripes of each
+    queue: str = DEFAULT_QUEUE  # that it receives from
     concurrency: int | None = None  # runs at the same time; None: as many as Lambda gives it
     jobs: JobNames = field(default_factory=JobNames)
     started_at: int  # UTC ms
@@ -237,7 +238,7 @@ def parse_record(body: Mapping[str, Any]) -> WorkerRow:
     """The reverse of ``record_body``; what a later release has added is passed over. Raises any of GARBAGE for another body."""
     identity = WorkerIdentity(
         kind=WorkerKind(body["kind"]),
-        queues={str(name): int(stripes) for name, stripes in body["queues"].items()},
+        queue=str(body["queue"]),
         concurrency=body.get("concurrency"),
         jobs=JobNames(
             names=tuple(body["jobs"]["names"]), hashes=str(body["jobs"]["hashes"]), count=int(body["jobs"]["count"])

@@ -125,15 +125,17 @@ class Hand:
     early: Callable[[RawMessage], int] = field(default=lambda message: 0)  # seconds to hide a message; 0: process it
 
     def work(self, *, most: int = 10) -> list[Outcome]:
-        """Receive once from each stripe of each lane, the most urgent first, and process what came."""
+        """Receive once as each poller of each lane, the most urgent first, and process what came."""
         work = self.worker.services.work
-        places = [(lane, stripe) for lane in work.lanes for stripe in range(work.stripes)]
-        return [outcome for lane, stripe in places for outcome in self._work(lane, stripe, most)]
+        places = [(lane, poller) for lane in work.lanes for poller in range(work.width)]
+        return [outcome for lane, poller in places for outcome in self._work(lane, poller, most)]
 
-    def _work(self, lane: Priority, stripe: int, most: int) -> list[Outcome]:
+    def _work(self, lane: Priority, poller: int, most: int) -> list[Outcome]:
         queue = self.worker.services.work
         taken = []
-        for delivery in queue.receive(most=most, wait=0, visibility=HIDDEN, stripe=stripe, lane=lane):
+        for delivery in queue.receive(
+            most=most, wait=0, visibility=HIDDEN, lane=lane, poller=poller, pollers=queue.width
+        ):
             seconds = self.early(delivery)
             if seconds:
                 queue.hide([delivery.receipt], seconds)

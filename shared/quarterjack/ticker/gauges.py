@@ -7,16 +7,15 @@ half after its worker died, while the worker's record is there, and none counts 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 
-from quarterjack.domain.queue import Stripe
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import QuarterjackError
 from quarterjack.owner.workers import read_workers
+from quarterjack.ports.queues import WorkDepth
 from quarterjack.ports.services import Services
-from quarterjack.state.backpressure import QueueDepth
 from quarterjack.state.worker_record import SILENT, RunAtHand, is_left_behind
 
 log = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ MOST = 100  # runs whose rows are read: one batch
 class Gauges:
     """What was measured; None where a service did not answer."""
 
-    depths: Mapping[Stripe, QueueDepth | None] = field(default_factory=dict)  # of all SQS queues of work
+    depths: Sequence[WorkDepth] = ()  # of all SQS queues of work
     ready: int | None = None  # messages that wait in all queues
     expired: int | None = None  # leases of the sample
 
@@ -41,11 +40,11 @@ def is_measured(now: int) -> bool:
 
 def measure(services: Services, now: int) -> Gauges:
     """Measure. Raises nothing: what cannot be measured is left out."""
-    depths: Mapping[Stripe, QueueDepth | None] = {}
+    depths: Sequence[WorkDepth] = ()
     ready = expired = None
     try:
         depths = services.work.survey()
-        ready = sum(depth.waiting for depth in depths.values() if depth is not None)
+        ready = sum(each.depth.waiting for each in depths if each.depth is not None)
     except QuarterjackError as problem:
         log.warning("gauges.queues_not_read", extra={"error": str(problem)})
     try:

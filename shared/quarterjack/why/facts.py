@@ -58,7 +58,7 @@ class DeliveryFacts:
     """Evidence about the queue of the run and its workers."""
 
     held_back: QueueHolds | None = None  # the times in which the ticker held the queue back
-    depth: Sequence[QueueDepth] = ()  # of the queue's stripes
+    depth: Sequence[QueueDepth] = ()  # of the queue's SQS queues
     workers: Sequence[WorkerRow] | None = None  # records of all, or of the run's worker; None: not asked for
     catalogue: JobCatalogue | None = None  # the jobs that workers published; None: not asked for
 

@@ -37,7 +37,7 @@ def of_queue(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     if facts.delivery.workers is None or _is_unknown(facts, run):  # which ``of_job`` has said
         return
     queue = facts.queue or DEFAULT_QUEUE
-    all_ = [row for row in facts.delivery.workers if queue in row.identity.queues]
+    all_ = [row for row in facts.delivery.workers if queue == row.identity.queue]
     there = [row for row in all_ if row.state(facts.now, left_behind=False) in _THERE]
     if not there:
         yield _nobody(all_, queue)
@@ -75,7 +75,7 @@ def given_back(facts: Facts, run: RunRow, since: int) -> Sentence | None:
     found = [
         row
         for row in facts.delivery.workers or ()
-        if queue in row.identity.queues and row.unknown.last_at >= since and run.job in row.unknown.names
+        if queue == row.identity.queue and row.unknown.last_at >= since and run.job in row.unknown.names
     ]
     if not found:
         return None

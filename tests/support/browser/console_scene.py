@@ -96,14 +96,14 @@ def _tenants(browser: Browser) -> None:
 
 
 def _workers(browser: Browser) -> None:
-    for name, queues in (("worker-1", {"default": 1}), ("worker-2", {"default": 1})):
+    for name in ("worker-1", "worker-2"):
         identity = WorkerIdentity(
             name=name,
             kind=WorkerKind.PROCESS,
             host=f"host-{name[-1]}",
             version="1",
             started_at=browser.harness.clock() - 90 * MINUTE,
-            queues=queues,
+            queue="default",
             jobs=JobNames.of(["billing.*", "export.*", "mail.send"]),
         )
         row = WorkerRow(identity=identity, seen_at=browser.harness.clock(), at_hand=0, runs=(), stopped_at=None)

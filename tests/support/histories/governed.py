@@ -318,7 +318,9 @@ class Governed(Rich):
         found: Sequence[Any] = ()
         try:
             if taken:
-                found = queue.receive(most=taken, wait=0, visibility=HIDDEN, stripe=stripe, lane=lane)
+                found = queue.receive(
+                    most=taken, wait=0, visibility=HIDDEN, lane=lane, poller=stripe, pollers=self.stripes
+                )
                 host.shares.polled(lane, stripe, full=len(found) == taken)
         finally:
             host.polling.discard((lane, stripe))

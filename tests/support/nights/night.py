@@ -23,12 +23,11 @@ from typing import Any
 
 import pytest
 from quarterjack import Context, Registry, Retry, Scheduler
-from quarterjack.domain.queue import Stripe
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
 from quarterjack.settings import DEFAULT_AGE, DEFAULT_DEPTH
-from quarterjack.sqs.routing import held
+from quarterjack.sqs.stripes import Stripe
 from quarterjack.state.backpressure import Limits
 from quarterjack.testing import Hook, ManualClock, Memory
 
@@ -283,7 +282,7 @@ def batch(taken: list[RawMessage], *, stripe: int | None = None) -> dict[str, An
 def _record(message: RawMessage, stripe: int | None) -> dict[str, Any]:
     return {
         "messageId": message.id,
-        "receiptHandle": message.receipt if stripe is None else held(message.receipt, Stripe(None, stripe)),
+        "receiptHandle": message.receipt if stripe is None else Stripe(None, stripe).marked(message.receipt),
         "body": message.body,
         "attributes": {
             "ApproximateReceiveCount": str(message.receives),

@@ -32,7 +32,7 @@ def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings:
     worker = make_worker(services, jobs, system_clock, wait=lambda seconds: None, name="w1")
 
     def identify(now: int) -> WorkerIdentity:
-        return process_identity("w1", services, jobs, queue="default", concurrency=3, now=now)
+        return process_identity("w1", jobs, queue="default", concurrency=3, now=now)
 
     keeper = RecordKeeper(services, WorkerKind.PROCESS, identify, system_clock)
     Scheduler(settings=local_settings).submit("shop.mail")
@@ -42,11 +42,11 @@ def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings:
     keeper.end()
     assert "no worker matches; --stopped includes workers that have stopped" in said("workers", "list").err
     (shown,) = said("--json", "workers", "list", "--stopped", "--all-tenants", "--job", "note").json
-    assert (shown["name"], shown["state"], shown["jobs"], shown["queues"]) == (
+    assert (shown["name"], shown["state"], shown["jobs"], shown["queue"]) == (
         "w1",
         "STOPPED",
         ["note"],
-        {"default": 1},
+        "default",
     )
     (line,) = said("workers", "list", "--stopped").out.splitlines()[1:]
     assert re.search(r"^w1 +STOPPED .* (now|\d+ s ago) +1: shop.mail +\S+$", line)
@@ -60,7 +60,7 @@ def test_what_runs_now_is_listed_without_a_schedule(said: Say, local_settings: S
 
     @jobs.job("long")
     def long(ctx: Context, payload: object) -> None:
-        identity = process_identity("w1", services, jobs, queue="default", concurrency=1, now=system_clock())
+        identity = process_identity("w1", jobs, queue="default", concurrency=1, now=system_clock())
         keeper = RecordKeeper(services, WorkerKind.PROCESS, lambda now: identity, system_clock)
         keeper._heartbeat = worker.heartbeat
         keeper._write()
@@ -94,16 +94,16 @@ def test_what_does_not_go_with_what_is_refused(said: Say, words: list[str], fiel
     assert (refused.code, refused.problem["field"]) == (1, field)
 
 
-def test_queues_in_stripes(said: Say, local_settings: Settings) -> None:
+def test_each_sqs_queue_has_a_row(said: Say, local_settings: Settings) -> None:
     provision(local_settings, queues=[Queue(name="reports", stripes=2)])
     scheduler = Scheduler(settings=local_settings)
     for number in range(3):
         scheduler.submit("j", {"n": number})
     default, reports = said("--json", "queues", "list").json
     assert (default["name"], default["waiting"], default["held"]) == ("default", 3, False)
-    assert [stripe["number"] for stripe in reports["stripes"]] == [0, 1]
+    assert [each["number"] for each in reports["sqs_queues"]] == [0, 1]
     lines = said("queues", "list").out.splitlines()
-    head = ["queue", "lane", "stripe", "waiting", "in", "flight", "delayed", "oldest", "age", "held"]
+    head = ["queue", "lane", "number", "waiting", "in", "flight", "delayed", "oldest", "age", "held"]
     assert lines[0].split() == head
     assert lines[1].split() == ["default", "normal", "0", "3", "0", "0", "unknown"], "one-offs show no age"
     assert [line.split()[:3] for line in lines[2:]] == [["reports", "normal", "0"], ["reports", "normal", "1"]]

@@ -79,9 +79,9 @@ def keeper_of(world: World, worker: WorkerContext, kind: WorkerKind = WorkerKind
     """The keeper of a worker's record, begun."""
     jobs, services = worker.jobs, worker.services
     if kind is WorkerKind.PROCESS:
-        identify = partial(process_identity, worker.name, services, jobs, queue="default", concurrency=10)
+        identify = partial(process_identity, worker.name, jobs, queue="default", concurrency=10)
     else:
-        identify = partial(function_identity, "fn", STREAM, jobs, queues={"default": 1})
+        identify = partial(function_identity, "fn", STREAM, jobs, queue="default")
     keeper = RecordKeeper(services, kind, identify, world.clock)
     keeper.begin(worker.heartbeat, name=worker.name)
     return keeper
@@ -107,7 +107,7 @@ def test_a_process_says_who_it_is_as_soon_as_it_begins(world: World) -> None:
     keeper_of(world, world.worker(name="w1"))
     (row,) = rows(world)
     identity = row.identity
-    assert (identity.name, identity.kind, identity.queues) == ("w1", WorkerKind.PROCESS, {"default": 1})
+    assert (identity.name, identity.kind, identity.queue) == ("w1", WorkerKind.PROCESS, "default")
     assert (identity.concurrency, identity.started_at, row.seen_at) == (10, NOON, NOON)
     assert identity.jobs.names == ("bad", "note", "once")
     assert identity.version
@@ -436,7 +436,7 @@ def test_a_record_that_cannot_be_read_hides_no_other(world: World) -> None:
 
 def publishing(world: World, faults: Faults, kind: WorkerKind, *, keeps_record: bool = True) -> RecordKeeper:
     worker = world.worker(faults)
-    identify = partial(process_identity, "w", worker.services, worker.jobs, queue="default", concurrency=1)
+    identify = partial(process_identity, "w", worker.jobs, queue="default", concurrency=1)
     catalogue = catalogue_of(worker.services, worker.jobs)
     keeper = RecordKeeper(worker.services, kind, identify if keeps_record else None, world.clock, catalogue)
     keeper.begin(worker.heartbeat, name="w")
@@ -530,7 +530,7 @@ def test_a_record_lists_few_runs_the_oldest_first_and_counts_all() -> None:
 
 def test_a_record_is_read_as_it_was_written() -> None:
     row = a_row(3, invocation="i", stopped_at=NOON)
-    row = replace(row, identity=replace(row.identity, jobs=JobNames.of(["a", "b"]), queues={"default": 2}))
+    row = replace(row, identity=replace(row.identity, jobs=JobNames.of(["a", "b"]), queue="mail"))
     assert parse_record(json.loads(json.dumps(record_body(row) | {"later": 1}))) == row
     for broken in ({}, {"kind": "other"}, record_body(row) | {"jobs": 1}, record_body(row) | {"runs": [{}]}):
         with pytest.raises(GARBAGE):

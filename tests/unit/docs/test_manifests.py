@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from quarterjack.sqs.routing import work_suffix
+from quarterjack.sqs.stripes import Stripe
 
 from tests.support.doc_pages import ROOT
 from tests.support.parsed_commands import check_quarterjack
@@ -78,7 +78,7 @@ def test_keda_scales_this_deployment_by_this_queue(
     assert trigger["authenticationRef"]["name"] == manifests["TriggerAuthentication"]["metadata"]["name"]
     variables = {each["name"]: each["value"] for each in container["env"]}
     read = trigger["metadata"]
-    name = f"{variables['QUARTERJACK_PREFIX']}-{work_suffix(option(container, '--queue'), 0)}"
+    name = f"{variables['QUARTERJACK_PREFIX']}-{Stripe(option(container, '--queue')).suffix}"
     assert read["queueURL"].endswith(f"/{name}")
     assert read["awsRegion"] == variables["AWS_REGION"]
     assert read["queueLength"] == option(container, "--concurrency")

@@ -8,9 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from quarterjack.domain.queue import prioritised, striped
 from quarterjack.errors import Misconfigured
 from quarterjack.settings import Settings, from_environment
+from quarterjack.sqs.stripes import Stripes
 
 from tests.support.doc_pages import ROOT
 
@@ -82,8 +82,7 @@ def test_a_variable_that_is_no_field_of_the_settings_is_in_the_code() -> None:
 def test_an_error_about_a_setting_names_its_variable(name: str, text: str) -> None:
     def read() -> None:
         found = from_environment({f"QUARTERJACK_{name}": text})
-        striped(found.stripes)
-        prioritised(found.priorities)
+        Stripes.parse(found.stripes, found.priorities)
 
     with pytest.raises(Misconfigured, match=rf"^QUARTERJACK_{name}='?{text[:3]}"):
         read()

@@ -53,7 +53,7 @@ PUBLIC = {
     "PROGRAMMING_ERRORS",
     "Page",
     "Queue",
-    "QueueStripe",
+    "SqsQueueView",
     "QueueView",
     "Redriven",
     "Registry",

@@ -329,9 +329,7 @@ def test_workers_that_get_messages_of_another_application(used: Settings) -> Non
     services, now = connect(used), system_clock()
 
     def tell(name: str, queue: str, ago: int, *jobs: str) -> None:
-        identity = WorkerIdentity(
-            name=name, kind=WorkerKind.PROCESS, host="h", version="1", queues={queue: 1}, started_at=0
-        )
+        identity = WorkerIdentity(name=name, kind=WorkerKind.PROCESS, host="h", version="1", queue=queue, started_at=0)
         row = WorkerRow(
             identity=identity, seen_at=now, unknown=UnknownJobs().plus(jobs, now - ago) if jobs else UnknownJobs()
         )

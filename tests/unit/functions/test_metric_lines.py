@@ -45,8 +45,8 @@ def test_a_tick_writes_its_lags_and_gauges(monkeypatch: pytest.MonkeyPatch, caps
     assert len(total["SchedulingLag"]) == sum(total["Sent"]) > 0
     assert max(total["SchedulingLag"]) > 60_000, "its first fires are minutes late"
     assert 0 < sum(total["SentLate"]) < sum(total["Sent"]), "those of the look-ahead were in time"
-    gauges = [line for line in lines if "StripeDepth" in line or "EntryAge" in line]
-    assert {("StripeDepth" in line, line["queue"]) for line in gauges} == {(True, "default"), (False, "default")}
+    gauges = [line for line in lines if "QueueDepth" in line or "EntryAge" in line]
+    assert {("QueueDepth" in line, line["queue"]) for line in gauges} == {(True, "default"), (False, "default")}
     assert (total["ReadyRuns"], total["ExpiredLeases"]) != ([], [])
     assert all(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service"]] for line in lines)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from quarterjack import Context, Registry, Retry, Scheduler
 from quarterjack.domain.policies import Priority
-from quarterjack.domain.queue import Stripe
 from quarterjack.domain.times import DAY, HOUR
 from quarterjack.errors import InvalidInput, KeyReused
+from quarterjack.sqs.stripes import Stripe
 from quarterjack.testing import Harness, ManualClock, Memory
 from quarterjack.ticker.tick import tick
 

@@ -341,7 +341,7 @@ def _tell(harness: Harness, run: str) -> None:
             host="h",
             version="1",
             started_at=harness.clock(),
-            queues={"default": 1},
+            queue="default",
             jobs=JobNames.of(["peek"]),
         ),
         seen_at=harness.clock(),

@@ -48,7 +48,7 @@ def tell(
 ) -> None:
     """A worker says this of itself."""
     given: dict[str, Any] = {"kind": WorkerKind.PROCESS, "host": "h", "version": "1", "started_at": NOON - MINUTE}
-    given |= {"queues": {"default": 1}, "jobs": JobNames.of(["note"])} | identity
+    given |= {"queue": "default", "jobs": JobNames.of(["note"])} | identity
     row = WorkerRow(
         identity=WorkerIdentity(name=name, **given),
         seen_at=seen,
@@ -84,7 +84,7 @@ def test_a_worker_is_shown_with_all_it_says(world: World) -> None:
     tell(world, runs=[at_hand("acme/a#1")], jobs_version="2.1", concurrency=4)
     (worker,) = world.scheduler.workers().items
     assert (worker.name, worker.kind, worker.state, worker.host) == ("w", "process", WorkerState.BUSY, "h")
-    assert (worker.queues, worker.concurrency, worker.jobs, worker.more_jobs) == ({"default": 1}, 4, ("note",), 0)
+    assert (worker.queue, worker.concurrency, worker.jobs, worker.more_jobs) == ("default", 4, ("note",), 0)
     assert (worker.version, worker.jobs_version) == ("1", "2.1")
     assert (worker.started_at, worker.last_seen_at) == (at(-60), START)
     assert (worker.given_back, worker.given_back_at, worker.unknown_jobs) == (0, None, ())
@@ -102,7 +102,7 @@ def test_a_tenant_sees_its_own_runs_and_an_operator_all(world: World) -> None:
 
 def test_workers_are_found_by_queue_and_job_and_those_that_left_only_when_asked_for(world: World) -> None:
     tell(world, "a")
-    tell(world, "b", queues={"mail": 2}, jobs=JobNames.of(["send"]))
+    tell(world, "b", queue="mail", jobs=JobNames.of(["send"]))
     tell(world, "c", stopped=True)
     tell(world, "d", jobs=JobNames(count=9))
     assert names(world) == ["a", "b", "d"]
@@ -248,7 +248,7 @@ def crowded(world: World) -> World:
     return world
 
 
-def test_queues_are_shown_with_what_waits_in_each_stripe(world: World) -> None:
+def test_queues_are_shown_with_what_waits_in_each_sqs_queue(world: World) -> None:
     crowded(world)
     for number in range(12):
         world.scheduler.submit("note", {"n": number}, queue="mail")
@@ -257,8 +257,8 @@ def test_queues_are_shown_with_what_waits_in_each_stripe(world: World) -> None:
     assert (default.name, default.waiting, default.delayed, default.depth) == ("default", 0, 1, 0)
     assert default.oldest_age == timedelta(0), "nothing waits"
     assert (mail.name, mail.waiting, mail.in_flight, mail.depth) == ("mail", 12, 0, 12)
-    assert [stripe.number for stripe in mail.stripes] == [0, 1]
-    assert sum(stripe.waiting or 0 for stripe in mail.stripes) == 12
+    assert [each.number for each in mail.sqs_queues] == [0, 1]
+    assert sum(each.waiting or 0 for each in mail.sqs_queues) == 12
     assert mail.oldest_age is None, "one-offs alone: the sample shows none, so nobody knows"
     assert not mail.held
     world.memory.connect(queue="mail").work.receive(most=5, wait=0, visibility=30)
@@ -284,12 +284,12 @@ def test_a_queue_that_is_held_back_says_why_and_since(world: World) -> None:
     assert (default.held, default.held_why, default.held_since) == (True, "depth", at(-60))
 
 
-def test_a_stripe_that_does_not_answer_is_unknown_and_hides_no_other(world: World) -> None:
+def test_an_sqs_queue_that_does_not_answer_is_unknown_and_hides_no_other(world: World) -> None:
     crowded(world)
     owner = world.owner(Faults().at("depth", before=fails, times=2, skip=1))
     default, mail = owner.queues()
     assert default.waiting == 0
-    assert [stripe.waiting for stripe in mail.stripes] == [None, 0]
+    assert [each.waiting for each in mail.sqs_queues] == [None, 0]
     assert (mail.waiting, mail.depth, mail.oldest_age) == (None, None, None)
 
 

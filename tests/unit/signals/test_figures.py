@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import pytest
 from quarterjack.auditor.log_closing import ClosingReport
 from quarterjack.auditor.walk import AuditReport
-from quarterjack.domain.queue import Stripe
+from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import RunState
 from quarterjack.fires.context import BackfillProgress, MissedFires, TickCounts
 from quarterjack.historian.archive import CompactionReport
 from quarterjack.historian.deliver import DeliveryReport
 from quarterjack.historian.page_compaction import PageCompactionReport
+from quarterjack.ports.queues import WorkDepth
 from quarterjack.settings import Metered
 from quarterjack.signals.catalogue import METRICS, counted, measured
 from quarterjack.signals.measurement import Emitter, Measurement, lines_of, stand_ins
@@ -56,8 +57,8 @@ def _made_by(role: Emitter) -> list[Measurement]:
         miss = MissedFires(tenant="acme", schedule="s", late=1, skipped=1)
         done = _full(TickCounts, lags=[1], misses=[miss], backfills=[progress])
         report = _full(TickReport, held=["reports"], broken=["acme"], ages={(3, "default"): 5}, handled=done)
-        depth = QueueDepth(waiting=1, at_hand=1)
-        return of_tick(report, whole=True) + of_gauges(Gauges(depths={Stripe(None): depth}, ready=1, expired=1))
+        depth = WorkDepth(queue=None, number=0, priority=Priority.NORMAL, depth=QueueDepth(waiting=1, at_hand=1))
+        return of_tick(report, whole=True) + of_gauges(Gauges(depths=[depth], ready=1, expired=1))
     if role is Emitter.UNDERTAKER:
         burials = [
             *(Burial(action="recorded", state=state, began=True, paused=True) for state in RunState),
@@ -98,7 +99,7 @@ def test_an_empty_tick_still_says_that_it_was_one_and_a_group_is_none() -> None:
 
 
 def test_what_was_not_measured_is_not_said() -> None:
-    assert of_gauges(Gauges(depths={Stripe(None): None})) == []
+    assert of_gauges(Gauges(depths=[WorkDepth(queue=None, number=0, priority=Priority.NORMAL, depth=None)])) == []
 
 
 def test_a_metric_that_the_catalogue_lacks_cannot_be_made() -> None:

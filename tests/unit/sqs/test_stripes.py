@@ -18,7 +18,7 @@ from quarterjack.daemon.roles import worker_process
 from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.domain.message import Message, decode
 from quarterjack.domain.names import fire_ref
-from quarterjack.domain.queue import Queue, Stripe, striped, striped_text
+from quarterjack.domain.queue import Queue
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
 from quarterjack.local.installation import create_queues
 from quarterjack.ports.queues import OutgoingMessage
@@ -26,7 +26,7 @@ from quarterjack.ports.services import Services
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings, from_environment
 from quarterjack.sqs.queues import SqsWorkQueue
-from quarterjack.sqs.routing import all_queues, stripe_called, work_suffix
+from quarterjack.sqs.stripes import Stripe, Stripes, all_queues, stripe_called, striped
 from quarterjack.testing import Harness, Memory
 
 from functions.worker.batch import work_off
@@ -103,7 +103,7 @@ def test_a_function_settles_what_it_was_handed_from_any_stripe() -> None:
                 "messageId": each.id,
                 "receiptHandle": each.receipt,
                 "body": each.body,
-                "eventSourceARN": f"arn:aws:sqs:eu-west-1:123456789012:quarterjack-{work_suffix(*stripe)}",
+                "eventSourceARN": f"arn:aws:sqs:eu-west-1:123456789012:quarterjack-{stripe.suffix}",
             }
             for each in queue.take(10, 60)
         ]
@@ -167,7 +167,7 @@ def test_the_harness_serves_them_all() -> None:
 
 
 def test_names_and_numbers() -> None:
-    assert [work_suffix(None), work_suffix("a-1", 0), work_suffix(None, 3), work_suffix("a-1", 12)] == [
+    assert [each.suffix for each in (Stripe(None), Stripe("a-1", 0), Stripe(None, 3), Stripe("a-1", 12))] == [
         *("work", "work-a-1", "work_3", "work-a-1_12")
     ]
     for name in ("arn:aws:sqs:eu-west-1:1:m-work", "m-work-7", "m-work_3", "m-work-7_12", ""):
@@ -180,9 +180,9 @@ def test_names_and_numbers() -> None:
 
 def test_the_variable_says_what_is_not_one() -> None:
     assert from_environment({"QUARTERJACK_STRIPES": "default=3"}).stripes == "default=3"
-    assert striped_text({None: 4, "a": 1, "reports": 2}) == "default=4,reports=2"
+    assert Stripes(numbers={None: 4, "a": 1, "reports": 2}).texts == ("default=4,reports=2", None)
     assert striped("default=4, reports=2") == {None: 4, "reports": 2}
-    assert (striped(None), striped(""), striped_text({None: 1})) == ({}, {}, None)
+    assert (striped(None), striped(""), Stripes(numbers={None: 1}).texts[0]) == ({}, {}, None)
 
 
 @pytest.mark.parametrize("text", ["4", "default", "default=four", "A=2", "a=0", "a=101", "a=2,,b=3"])
@@ -249,7 +249,7 @@ def test_what_is_throttled_is_sent_again_beside_what_makes_a_detour() -> None:
         call_once = call
 
     client: Any = Busy()
-    work = SqsWorkQueue(client, "p-work", backoff=BatchBackoff(wait=lambda _: None), stripes={None: 2})
+    work = SqsWorkQueue(client, "p-work", backoff=BatchBackoff(wait=lambda _: None), stripes=Stripes(numbers={None: 2}))
     due = 10**12
     messages = [Message(run=fire_ref("acme/s", due + n), revision=1, not_before=due) for n in range(8)]
     assert list(work.send([OutgoingMessage(message, 0) for message in messages])) == [True] * 8

@@ -47,7 +47,7 @@ def keep(harness: Harness, name: str, *, silent: int = 0, **given: Any) -> None:
         "kind": WorkerKind.PROCESS,
         "host": "h1",
         "version": "1",
-        "queues": {"default": 1},
+        "queue": "default",
         "concurrency": 4,
         "jobs": JobNames.of(["ok"]),
         "started_at": 0,
@@ -73,7 +73,7 @@ def test_without_records_nothing_is_claimed(harness: Harness) -> None:
 
 def test_nobody_is_there(harness: Harness) -> None:
     keep(harness, "w1", silent=100)
-    keep(harness, "w2", queues={"other": 1})
+    keep(harness, "w2", queue="other")
     causes, text = why(harness)
     assert causes == (Cause.QUEUE, Cause.NO_WORKER)
     assert "No worker of queue 'default' has been heard of since 2026-05-04 08:16:20Z: the last one was w1." in text
@@ -96,7 +96,7 @@ def test_nobody_knows_the_job(harness: Harness) -> None:
 def test_a_worker_of_another_application_on_the_same_queue(harness: Harness) -> None:
     keep(harness, "shop")
     keep(harness, "blog", jobs=JobNames.of(["post"]))
-    keep(harness, "mail", jobs=JobNames.of(["send"]), queues={"mail": 1})
+    keep(harness, "mail", jobs=JobNames.of(["send"]), queue="mail")
     causes, text = why(harness)
     assert causes == (Cause.QUEUE, Cause.SHARED_QUEUE)
     assert (
@@ -140,7 +140,7 @@ def test_a_run_that_another_application_gave_back_before_it_started(harness: Har
     [
         {"unknown": UnknownJobs(count=7, names=("other",), last_at=2_000_000_000_000)},
         {"unknown": UnknownJobs(count=7, names=("ok",), last_at=1)},
-        {"unknown": UnknownJobs(count=7, names=("ok",), last_at=2_000_000_000_000), "queues": {"mail": 1}},
+        {"unknown": UnknownJobs(count=7, names=("ok",), last_at=2_000_000_000_000), "queue": "mail"},
     ],
     ids=["other job", "before it was ready", "other queue"],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from types import SimpleNamespace
@@ -36,11 +35,6 @@ def _timeout(job: JobView) -> str:
     return "" if job.timeout is None else span(timedelta(seconds=job.timeout))
 
 
-def _stripes(queues: Mapping[str, int]) -> str:
-    """The names of queues; a queue with several stripes has their number behind it."""
-    return ", ".join(name if number == 1 else f"{name} ({number} stripes)" for name, number in queues.items())
-
-
 def _unknown(worker: Worker) -> str:
     """How many messages the worker gave back, and of which jobs; empty: none."""
     return f"{worker.given_back}: {', '.join(worker.unknown_jobs)}" if worker.given_back else ""
@@ -59,16 +53,16 @@ _WORKERS = (
     Column("name", cut=24),
     Column("state"),
     Column("host", drop=2, cut=12),
-    Column("queues", drop=1, cut=12, show=lambda worker: _stripes(worker.queues)),
+    Column("queue", drop=1, cut=12),
     Column("runs", cut=12),
     Column("last_seen", show=lambda worker: away(worker.last_seen_at)),
     Column("unknown_jobs", drop=1, cut=16, show=_unknown),
     Column("version", drop=3),
 )
-_STRIPES = (
+_SQS_QUEUES = (
     Column("queue", cut=16),
     Column("lane", drop=3),
-    Column("stripe", drop=2),
+    Column("number", drop=2),
     Column("waiting"),
     Column("in_flight"),
     Column("delayed", drop=1),
@@ -175,29 +169,29 @@ def list_workers(
 @queues.command("list")
 @matching("there is no queue")
 def list_queues(shell: Shell) -> None:
-    """List the queues: messages in each stripe, age of the oldest one, and whether the ticker holds the queue back."""
+    """List the queues: messages in each SQS queue, age of the oldest one, and whether the ticker holds the queue back."""
     found = shell.scheduler.queues()
     if shell.as_json:
         shell.list(found, ())
     else:
-        shell.list([row for queue in found for row in _rows(queue)], _STRIPES)
+        shell.list([row for queue in found for row in _rows(queue)], _SQS_QUEUES)
     shell.matched(len(found))
 
 
 def _rows(queue: QueueView) -> list[SimpleNamespace]:
-    """A row for each stripe; the first also has the age and the hold, which belong to the queue."""
+    """A row for each SQS queue; the first also has the age and the hold, which belong to the queue."""
     rows = [
         SimpleNamespace(
             queue=queue.name,
-            lane=str(stripe.priority),
-            stripe=stripe.number,
-            waiting=_number(stripe.waiting),
-            in_flight=_number(stripe.in_flight),
-            delayed=_number(stripe.delayed),
+            lane=str(each.priority),
+            number=each.number,
+            waiting=_number(each.waiting),
+            in_flight=_number(each.in_flight),
+            delayed=_number(each.delayed),
             oldest_age="",
             held="",
         )
-        for stripe in queue.stripes
+        for each in queue.sqs_queues
     ]
     for first in rows[:1]:
         first.oldest_age, first.held = _age(queue), _held(queue)

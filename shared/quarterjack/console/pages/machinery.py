@@ -37,7 +37,7 @@ def show_queues(call: PageCall) -> Response:
 
 def by_queue(workers: Iterable[Any]) -> Counter[str]:
     """How many of some workers receive from each queue."""
-    return Counter(queue for one in workers if one.state != "VANISHED" for queue in one.queues)
+    return Counter(one.queue for one in workers if one.state != "VANISHED")
 
 
 def show_workers(call: PageCall) -> Response:

@@ -11,14 +11,14 @@ from typing import Any
 from quarterjack.domain.job_catalogue import CatalogueEntry
 from quarterjack.domain.message import GARBAGE
 from quarterjack.domain.policies import Delivery, Isolation, Priority, Retry, Start, parse_policies
-from quarterjack.domain.queue import DEFAULT_QUEUE, Stripe
+from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.redaction import MASK, Redact
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import QuarterjackError
 from quarterjack.owner.workers import FoundQueue
+from quarterjack.ports.queues import WorkDepth
 from quarterjack.ports.run_logs import LogLineRow
 from quarterjack.sdk.views import Page, view_of
-from quarterjack.state.backpressure import QueueDepth
 from quarterjack.state.worker_record import RunAtHand, WorkerKind, WorkerRow, WorkerState
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Worker:
     host: str  # host name, or name of the function
     version: str  # of quarterjack
     jobs_version: str | None  # of the package of its jobs, if that has one
-    queues: Mapping[str, int]  # that it receives from, with the number of stripes of each
+    queue: str  # that it receives from
     concurrency: int | None  # runs at the same time; None: as many as Lambda gives it
     jobs: Sequence[str]  # names of the jobs that it knows, as far as they are listed
     more_jobs: int = 0  # number of those that are not
@@ -79,7 +79,7 @@ class RunningPage(Page):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueueStripe:
+class SqsQueueView:
     """One of the SQS queues of a queue, with approximate numbers of messages; None: SQS did not answer."""
 
     number: int  # 0, 1, 2 …
@@ -91,7 +91,7 @@ class QueueStripe:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueView:
-    """A queue that exists, with the sums of its stripes; None: a stripe did not answer."""
+    """A queue that exists, with the sums of its SQS queues; None: one did not answer."""
 
     name: str  # "default", or of a declared queue
     waiting: int | None  # messages for a worker
@@ -101,7 +101,7 @@ class QueueView:
     held: bool | None  # whether the ticker holds it back now; None: unknown
     held_since: datetime | None = None  # UTC
     held_why: str | None = None  # "depth" or "age"
-    stripes: Sequence[QueueStripe] = ()  # in their order
+    sqs_queues: Sequence[SqsQueueView] = ()  # in their order
 
     @property
     def depth(self) -> int | None:
@@ -158,7 +158,7 @@ def job_view(entry: CatalogueEntry) -> JobView:
 def is_wanted(row: WorkerRow, queue: str | None, job: str | None, *, stopped: bool) -> bool:
     if row.stopped_at is not None and not stopped:
         return False
-    if queue is not None and queue not in row.identity.queues:
+    if queue is not None and queue != row.identity.queue:
         return False
     return job is None or row.identity.jobs.knows(job) is not False
 
@@ -192,25 +192,29 @@ def _run(run: RunAtHand) -> WorkerRun:
 def queue_view(found: FoundQueue) -> QueueView:
     holds = found.holds
     now = None if holds is None else holds.now
-    stripes = [_stripe(stripe, depth) for stripe, depth in found.stripes.items()]
+    sqs_queues = [_sqs_queue(each) for each in found.sqs_queues]
     return QueueView(
         name=found.name or DEFAULT_QUEUE,
-        waiting=_sum([stripe.waiting for stripe in stripes]),
-        in_flight=_sum([stripe.in_flight for stripe in stripes]),
-        delayed=_sum([stripe.delayed for stripe in stripes]),
+        waiting=_sum([each.waiting for each in sqs_queues]),
+        in_flight=_sum([each.in_flight for each in sqs_queues]),
+        delayed=_sum([each.delayed for each in sqs_queues]),
         oldest_age=None if found.oldest is None else timedelta(milliseconds=found.oldest),
         held=None if holds is None else now is not None,
         held_since=None if now is None else from_ms(now.since),
         held_why=None if holds is None or now is None else holds.why,
-        stripes=stripes,
+        sqs_queues=sqs_queues,
     )
 
 
-def _stripe(stripe: Stripe, depth: QueueDepth | None) -> QueueStripe:
-    place: Any = {"number": stripe.number, "priority": stripe.priority}
-    if depth is None:
-        return QueueStripe(**place, waiting=None, in_flight=None, delayed=None)
-    return QueueStripe(**place, waiting=depth.waiting, in_flight=depth.at_hand, delayed=depth.delayed)
+def _sqs_queue(counted: WorkDepth) -> SqsQueueView:
+    depth = counted.depth
+    return SqsQueueView(
+        number=counted.number,
+        priority=counted.priority,
+        waiting=None if depth is None else depth.waiting,
+        in_flight=None if depth is None else depth.at_hand,
+        delayed=None if depth is None else depth.delayed,
+    )
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

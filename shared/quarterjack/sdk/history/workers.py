@@ -198,10 +198,10 @@ class InstallationMethods(SchedulerBase):
         )
 
     def queues(self) -> Sequence[QueueView]:
-        """The queues that exist, "default" first, with what waits in each stripe and whether the ticker holds them back.
+        """The queues that exist, "default" first, with what waits in each of their SQS queues and whether the ticker holds them back.
 
         The numbers are SQS's own, which are approximate; so many seconds old as SQS takes to count them. ``oldest_age`` is that of
-        the oldest due run that a few of the queue's schedules show. Costs a request for each stripe and a few reads.
+        the oldest due run that a few of the queue's schedules show. Costs a request for each SQS queue and a few reads.
         Raises Unavailable, Misconfigured.
         """
         self._access.check_some(Verb.READ_INSTALLATION)

@@ -21,12 +21,12 @@ from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.message import Message, decode
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.queue import Stripe, stripes_of
 from quarterjack.domain.run import AgendaEntry, RunRow
 from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.ports.services import Clock, Services
 from quarterjack.sqs.routing import DEAD, WORK
+from quarterjack.sqs.stripes import Stripe, Stripes, stripes_of
 from quarterjack.state.backpressure import Limits
 from quarterjack.stores.agenda import Agenda
 from quarterjack.stores.audit import Audit, audit_entry_of
@@ -157,9 +157,11 @@ class Memory:
                 calls,
                 self.stripes,
                 receiver,
+                stripes=Stripes(
+                    numbers=self._striped if stripes is None else stripes,
+                    prioritised=frozenset(self._prioritised if prioritised is None else prioritised),
+                ),
                 consumes=queue,
-                stripes=self._striped if stripes is None else stripes,
-                prioritised=self._prioritised if prioritised is None else frozenset(prioritised),
                 low_age=self._low_age,
             ),
             dead=MemoryDeadQueue(calls, self.dead, receiver),

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from quarterjack.domain.message import DeadLetter, encode_letter
-from quarterjack.domain.policies import Priority
-from quarterjack.domain.queue import Stripe, lanes, stripes_of_part
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.errors import Unavailable
-from quarterjack.ports.queues import OutgoingMessage, RawMessage
+from quarterjack.ports.queues import OutgoingMessage, RawMessage, WorkDepth
 from quarterjack.ports.services import Clock
-from quarterjack.sqs.routing import (
-    BATCH,
-    MAX_VISIBILITY,
-    by_stripe,
-    cut_by_size,
-    detour,
-    held,
-    log_detour,
-    log_refusal,
-    receipts_by_stripe,
-    work_suffix,
-)
+from quarterjack.sqs.routing import BATCH, MAX_VISIBILITY, cut_by_size
+from quarterjack.sqs.striped_queue import StripedQueue, log_detour, log_refusal
+from quarterjack.sqs.stripes import Stripe, Stripes, by_receipt
 from quarterjack.state.backpressure import QueueDepth
 from quarterjack.testing.memory.calls import Calls
 from quarterjack.testing.memory.queues import MemoryQueue
@@ -59,8 +48,8 @@ class Receiver:
         return self.calls.one("ReceiveMessage", place, "receive", take)
 
 
-class MemoryWorkQueue:
-    """The work queues over ``queues``. It receives from ``consumes``; ``stripes`` and ``prioritised`` are what it knows."""
+class MemoryWorkQueue(StripedQueue):
+    """The work queues over ``queues``. It receives from ``consumes``, and knows of ``stripes``."""
 
     def __init__(
         self,
@@ -68,44 +57,22 @@ class MemoryWorkQueue:
         queues: Mapping[Stripe, MemoryQueue],
         receiver: Receiver,
         *,
+        stripes: Stripes,
         consumes: str | None = None,
-        stripes: Mapping[str | None, int],
-        prioritised: Collection[str | None] = (),
         low_age: int = DAY,
     ) -> None:
+        super().__init__(stripes, consumes=consumes, low_age=low_age)
         self._calls, self._queues, self._receiver = calls, queues, receiver
-        self._consumes, self._striped, self._prioritised = consumes, stripes, prioritised
-        self.low_age = low_age
 
-    @property
-    def stripes(self) -> int:
-        return self._striped.get(self._consumes, 1)
-
-    @property
-    def lanes(self) -> Sequence[Priority]:
-        return self.lanes_of(self._consumes)
-
-    def lanes_of(self, queue: str | None) -> Sequence[Priority]:
-        return lanes(priorities=queue in self._prioritised)
-
-    def has_lanes(self) -> bool:
-        def look() -> bool:
-            return all(Stripe(self._consumes, 0, lane) in self._queues for lane in Priority)
-
-        return self._calls.one("GetQueueUrl", "work", "has_lanes", look)
-
-    def count_stripes(self) -> int:
-        def count() -> int:
-            return sum((q, lane) == (self._consumes, Priority.NORMAL) for q, _, lane in self._queues)
-
-        return self._calls.one("GetQueueUrl", "work", "count_stripes", count)
+    def _exists(self, stripe: Stripe) -> bool:
+        return self._calls.one("GetQueueUrl", stripe.suffix, "exists", lambda: stripe in self._queues)
 
     def send(self, messages: Sequence[OutgoingMessage]) -> Sequence[bool]:
         for message in messages:
             if type(message.delay) is not int or not 0 <= message.delay <= MAX_DELAY:
                 raise ValueError(f"DelaySeconds={message.delay!r}: SQS takes whole seconds from 0 to {MAX_DELAY}")
         accepted = [False] * len(messages)
-        for stripe, places in by_stripe(messages, self._striped, self._prioritised).items():
+        for stripe, places in self._stripes.places(messages).items():
             found = self._find(stripe, len(places))
             if found is not None:
                 for place in self._send(found, [messages[place] for place in places]):
@@ -116,7 +83,7 @@ class MemoryWorkQueue:
         """The SQS queue itself, or that to which messages go where it does not exist; None if there is no such queue."""
         if stripe in self._queues:
             return stripe
-        if (other := detour(stripe)) is not None:
+        if (other := stripe.detour) is not None:
             log_detour(stripe, messages, "there is no such queue")
             return self._find(other, messages)
         log_refusal(str(stripe.queue), messages, "there is no such queue")
@@ -127,7 +94,7 @@ class MemoryWorkQueue:
         bodies = [each.message.encode() for each in messages]
         return self._calls.many(
             "SendMessageBatch",
-            work_suffix(*stripe),
+            stripe.suffix,
             "send",
             [each.message.run for each in messages],
             lambda i: self._queues[stripe].put(bodies[i], messages[i].delay),
@@ -141,17 +108,17 @@ class MemoryWorkQueue:
         return self._calls.one("GetQueueAttributes", "work", "load", count)
 
     def _loads(self, part: str | None) -> list[QueueDepth]:
-        stripes = stripes_of_part(part, self._striped, self._prioritised)
+        stripes = self._stripes.of_part(part)
         return [self._queues[stripe].load() for stripe in stripes if stripe in self._queues]
 
-    def survey(self) -> Mapping[Stripe, QueueDepth | None]:
-        found: dict[Stripe, QueueDepth | None] = {}
-        for stripe in self._calls.one("ListQueues", "work", "survey", lambda: sorted(self._queues, key=_order)):
-            found[stripe] = None
-            with suppress(Unavailable):
-                depth = self._calls.one("GetQueueAttributes", work_suffix(*stripe), "depth", self._queues[stripe].load)
-                found[stripe] = depth
-        return found
+    def survey(self) -> Sequence[WorkDepth]:
+        found = self._calls.one("ListQueues", "work", "survey", lambda: sorted(self._queues, key=_order))
+        return [stripe.depth(self._depth(stripe)) for stripe in found]
+
+    def _depth(self, stripe: Stripe) -> QueueDepth | None:
+        with suppress(Unavailable):
+            return self._calls.one("GetQueueAttributes", stripe.suffix, "depth", self._queues[stripe].load)
+        return None
 
     def names(self) -> Sequence[str]:
         def declared() -> list[str]:
@@ -159,21 +126,17 @@ class MemoryWorkQueue:
 
         return self._calls.one("ListQueues", "work", "names", declared)
 
-    def receive(
-        self, *, most: int, wait: float, visibility: int, stripe: int = 0, lane: Priority = Priority.NORMAL
-    ) -> Sequence[RawMessage]:
-        own = Stripe(self._consumes, stripe, lane)
-        found = self._receiver.receive(self._queues[own], work_suffix(*own), most, wait, visibility)
-        return [replace(each, receipt=held(each.receipt, own), lane=lane) for each in found]
+    def _receive(self, stripe: Stripe, most: int, wait: float, visibility: int) -> Sequence[RawMessage]:
+        return self._receiver.receive(self._queues[stripe], stripe.suffix, most, wait, visibility)
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
         hidden = min(max(seconds, 0), MAX_VISIBILITY)
         self._each("ChangeMessageVisibilityBatch", "hide", receipts, lambda queue, receipt: queue.hide(receipt, hidden))
 
     def delete(self, receipt: str) -> None:
-        ((stripe, (own,)),) = receipts_by_stripe([receipt], self._consumes).items()
+        ((stripe, (own,)),) = by_receipt([receipt], self._consumes).items()
         queue = self._queues[stripe]
-        self._calls.one("DeleteMessage", work_suffix(*stripe), "delete", lambda: queue.delete(own), receipt)
+        self._calls.one("DeleteMessage", stripe.suffix, "delete", lambda: queue.delete(own), receipt)
 
     def erase(self, receipts: Sequence[str]) -> None:
         self._each("DeleteMessageBatch", "erase", receipts, lambda queue, receipt: queue.delete(receipt))
@@ -183,8 +146,8 @@ class MemoryWorkQueue:
     ) -> None:
         """Batches for each stripe. Raises Unavailable if messages were throttled; the caller repeats."""
         throttled = 0
-        for stripe, own in receipts_by_stripe(receipts, self._consumes).items():
-            queue, place = self._queues[stripe], work_suffix(*stripe)
+        for stripe, own in by_receipt(receipts, self._consumes).items():
+            queue, place = self._queues[stripe], stripe.suffix
             effects = [partial(do, queue, receipt) for receipt in own]
             done = self._calls.many(operation, place, verb, own, partial(_run, effects), most=BATCH, rounds=1)
             throttled += len(own) - len(done)

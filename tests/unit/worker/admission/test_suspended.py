@@ -154,7 +154,7 @@ def test_a_profile_is_read_anew_for_a_run_whose_process_stalled() -> None:
     world = World()
     world.scheduler.submit("once")
     worker = world.worker(faults := Faults())
-    received = receive(worker, worker.services.work.receive(most=1, wait=0, visibility=60, stripe=0))
+    received = receive(worker, worker.services.work.receive(most=1, wait=0, visibility=60))
     world.wait(4.1)
     put(world, TenantState.SUSPENDED)
     (outcome,) = work_off(worker, received)
