@@ -4,7 +4,7 @@ Workers: their records, and the runs that they have at hand, as the ledger has t
 for 2 s is in it within 8 s of its begin. One that has ended since then is left out after a look at its row. So what is listed as running
 is RUNNING; a run that began within the last 8 s may be missing.
 
-Queues: how many messages wait in each stripe, how long the oldest has waited, whether a queue is held back. SQS tells the age of a
+Queues: how many messages wait in each SQS queue, how long the oldest has waited, whether a queue is held back. SQS tells the age of a
 queue's oldest message only by CloudWatch, with minutes of delay. So it is taken from the ledger, as backpressure takes it: from the due
 runs of a few schedules of the queue. If these show none, the age is unknown.
 """
