@@ -88,9 +88,7 @@ class Settings:
     metric_tenants: str | None = None  # QUARTERJACK_METRIC_TENANTS: tenants with metrics of their own, likewise
     history: bool = True  # QUARTERJACK_HISTORY: `on`, or `off`: no stream of the runs, no historian, nothing to search
     retention_days: int = 90  # QUARTERJACK_RETENTION_DAYS: how long ended runs and deleted schedules are stored
-    queue_depth: int = (
-        DEFAULT_DEPTH  # QUARTERJACK_QUEUE_DEPTH: messages of an SQS queue that hold a queue back; 0: never
-    )
+    queue_depth: int = DEFAULT_DEPTH  # QUARTERJACK_QUEUE_DEPTH: messages of an SQS queue that hold it back; 0: never
     queue_age: int = DEFAULT_AGE  # QUARTERJACK_QUEUE_AGE: seconds that a due run waits before its queue is held back
     shards: int = DEFAULT_SHARDS  # QUARTERJACK_SHARDS: of a new agenda; the number may only grow
     requests: int = DEFAULT_REQUESTS  # QUARTERJACK_REQUESTS: batches of one kind at the same time; 1: one by one
