@@ -25,8 +25,7 @@ from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import SECOND
 from quarterjack.state.worker_record import PERIOD, record_body
 from quarterjack.testing import Detail, Hook, Memory
-from quarterjack.worker.delivery.visibility import Heartbeat
-from quarterjack.worker.stages import InFlightMessage
+from quarterjack.worker.delivery.visibility import Heartbeat, InFlightMessage, JobProgress, Lease
 
 from bench.report import Table, write
 from bench.stub import StubbedCloud
@@ -122,7 +121,7 @@ def _in_flight(number: int) -> InFlightMessage:
         fence=1,
         leased_at=DUE,
     )
-    return InFlightMessage(f"r{number}", ref, run=run, fence=1, progress=0.5, stage="reading")
+    return InFlightMessage(f"r{number}", ref, lease=Lease(run=run), progress=JobProgress(fraction=0.5, stage="reading"))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -182,7 +182,7 @@ def test_a_profile_that_stays_unprocessed_is_not_taken_for_none(cloud: Engine) -
     """Nor does it take the revisions of its batch with it, or the profiles of other tenants."""
     keys, services = armed(cloud.services, 3), cloud.services
     with throttled(cloud.wired, Throttle("BatchGetItem", for_ever("'beta'"))):
-        answer = services.schedules.revisions(keys, tenants={"acme", "beta"}, now=NOON)
+        answer = services.schedules.revisions_freezes_profiles(keys, {"acme", "beta"}, NOON)
         assert set(answer.found) == set(keys)
         assert not answer.unanswered
         assert set(answer.governance) == {"acme"}

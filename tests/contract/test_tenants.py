@@ -79,7 +79,7 @@ def test_profiles_are_read_with_revisions_and_freezes(services: Services, number
     services.tenants.put(FULL, expected=0)
     tenants = {"acme", *(f"t{each}" for each in range(number))}
     keys = [(a_head().owner, 1), *map(freeze_key, tenants)]
-    batch = services.schedules.revisions(keys, tenants=tenants, now=NOON)
+    batch = services.schedules.revisions_freezes_profiles(keys, tenants, NOON)
     assert set(batch.found) == {(a_head().owner, 1)}
     assert (batch.unanswered, batch.frozen, batch.broken) == (frozenset(), {}, {})
     assert set(batch.governance) == tenants

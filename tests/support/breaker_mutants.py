@@ -108,8 +108,8 @@ BREAKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "attempts of a tenant without the limit are counted",
         "worker/after_end.py",
-        "percent = None if governance is None else governance.limits.breaker_percent\n",
-        "percent = None if governance is None else governance.limits.breaker_percent or 100\n",
+        "    percent = governance.limits.breaker_percent\n",
+        "    percent = governance.limits.breaker_percent or 100\n",
     ),
     (
         "a breaker is closed by hand without a line",

@@ -573,8 +573,8 @@ MUTANTS = (
     Mutant(
         "drop a message whose run is leased",
         "worker/admission/refused.py",
-        "return Outcome.kept(message, answer.why, at=answer.until + SECOND, action=Action.WAITING)",
-        "return Outcome.refused(message, answer.why)",
+        "return Outcome.kept(answer.why, at=answer.until + SECOND, action=Action.WAITING)",
+        "return Outcome.refused(answer.why)",
     ),
     Mutant(
         "no heartbeat for the lease",
@@ -724,8 +724,8 @@ MUTANTS = (
     Mutant(
         "what is EXPIRED is not reported",
         "worker/admission/refused.py",
-        '    report(moved.run, worker.services)\n    return Outcome.refused(message, "deadline"',
-        '    return Outcome.refused(message, "deadline"',
+        '    report(moved.run, worker.services)\n    return Outcome.refused("deadline"',
+        '    return Outcome.refused("deadline"',
         INCIDENTS,
     ),
     # Backpressure, and the stripes of a queue.

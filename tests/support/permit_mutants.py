@@ -90,8 +90,8 @@ PERMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a lease is renewed beyond its permits",
         "worker/delivery/visibility.py",
-        "        if not all(self.permits.covers(hold, lease_end(now)) for hold in in_flight.permits):\n",
-        "        if not all(self.permits.covers(hold, 0) for hold in in_flight.permits):\n",
+        "        if not all(self.permits.covers(hold, lease_end(now)) for hold in in_flight.permits.holds):\n",
+        "        if not all(self.permits.covers(hold, 0) for hold in in_flight.permits.holds):\n",
     ),
     (
         "a run that asks alone takes its lease beyond its permits",
@@ -191,7 +191,7 @@ PERMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a run that is over keeps the permit that was kept for it",
         "worker/admission/concurrency.py",
-        "            _drop_reservation(worker, received, str(message.run))\n",
+        "            _drop_reservation(worker, received)\n",
         "            pass\n",
     ),
     (

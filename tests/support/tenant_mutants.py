@@ -11,9 +11,9 @@ TENANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "messages of an erased tenant go the way of all others",
-        "worker/admission/tenant_state.py",
-        "    return Outcome.refused(message, ERASED) if governance.profile.is_erased else None\n",
-        "    return None\n",
+        "worker/admission/admit.py",
+        "if found.governance is None or found.governance.profile.is_erased:",
+        "if found.governance is None:",
     ),
     (
         "a profile that was not answered is none",

@@ -47,6 +47,7 @@ from quarterjack.version import VERSION
 from quarterjack.worker.admission.admit import UNKNOWN
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import Heartbeat
+from quarterjack.worker.stages import ReceivedMessage
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,9 @@ class RecordKeeper:
         """Messages that are done. One caller at a time."""
         self._handled += len(done)
         strange = [
-            received.spec.job for received, outcome in done if outcome.why == UNKNOWN and received.spec is not None
+            received.definition.spec.job
+            for received, outcome in done
+            if outcome.why == UNKNOWN and isinstance(received, ReceivedMessage) and received.definition.spec is not None
         ]
         if strange:
             self._unknown = self._unknown.plus(strange, self._clock())
@@ -165,16 +168,17 @@ class RecordKeeper:
     def _at_hand(self) -> list[RunAtHand]:
         found = list[RunAtHand]()
         for in_flight in self._heartbeat.leased() if self._heartbeat is not None else ():
-            run = in_flight.run
-            if run is not None and not in_flight.lost:
+            lease = in_flight.lease
+            if lease is not None and not in_flight.lost:
+                run = lease.run
                 found.append(
                     RunAtHand(
                         ref=run.ref,
                         job=run.job,
                         fence=run.fence,
                         started_at=run.leased_at or run.started_at or 0,
-                        progress=in_flight.progress,
-                        stage=in_flight.stage,
+                        progress=in_flight.progress.fraction,
+                        stage=in_flight.progress.stage,
                     )
                 )
         return found

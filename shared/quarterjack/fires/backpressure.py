@@ -27,7 +27,7 @@ from typing import NamedTuple
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import DEFAULT_QUEUE, held_part, part_named
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
-from quarterjack.domain.schedule import Revision, freeze_key
+from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.gates import Gate, PlanLimit
@@ -257,7 +257,7 @@ def _sampled(entries: Iterable[AgendaEntry], services: Services, now: int, most:
         if number.isdecimal()
     }
     tenants = {owner.partition("/")[0] for owner, _ in keys}
-    answer = services.schedules.revisions(keys | set(map(freeze_key, tenants)), tenants=tenants, now=now)
+    answer = services.schedules.revisions_freezes_profiles(keys, tenants, now)
     stopped = answer.frozen.keys() | {of for of, found in answer.governance.items() if not found.profile.accepts}
     return [  # a QUEUED run of an exclusive schedule may wait for its turn, not for a worker
         revision

@@ -31,6 +31,7 @@ from quarterjack.isolation.wire import (
 from quarterjack.state.retry import is_permanent
 from quarterjack.stores.siblings import CommitResult
 from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.visibility import JobProgress
 from quarterjack.worker.execution.perform import timeout_of, watch
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.stages import AttemptResult, Failed, LeasedRun
@@ -141,7 +142,7 @@ class IsolatedAttempt:
             elif "ended" in said:
                 self._ended(unpack_ended(said["ended"]))
             else:
-                self._leased.in_flight.progress, self._leased.in_flight.stage = said["progress"], said["stage"]
+                self._leased.in_flight.progress = JobProgress(fraction=said["progress"], stage=said["stage"])
 
     def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Which run and under which fence, the worker knows better than the job."""

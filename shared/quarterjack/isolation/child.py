@@ -19,6 +19,7 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.policies import Policies, Retry
 from quarterjack.domain.redaction import Redact
 from quarterjack.domain.run import RunRow, RunState, SiblingRows
+from quarterjack.domain.tenants.profile import Governance
 from quarterjack.errors import LeaseLost, QuarterjackError
 from quarterjack.isolation.preload import JobAddress
 from quarterjack.isolation.wire import (
@@ -36,10 +37,11 @@ from quarterjack.payload_types import payload_type_of
 from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.stores.siblings import CommitResult
+from quarterjack.worker.delivery.visibility import InFlightMessage, Lease
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.perform import call, failure_of, job_context
 from quarterjack.worker.execution.run_store import RunStore
-from quarterjack.worker.stages import Failed, InFlightMessage, LeasedRun, ReceivedMessage
+from quarterjack.worker.stages import Failed, LeasedRun, ReceivedMessage, RunDefinition
 
 
 def work(talk: socket.socket, flags: int) -> NoReturn:
@@ -74,19 +76,20 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
     message = Message(run=run.ref, revision=run.revision, not_before=run.not_before, backfill=run.backfill)
     received = ReceivedMessage(
         delivery=RawMessage(body="", receipt="", receives=1),
-        in_flight=InFlightMessage("", run.ref, fence=run.fence),
         message=message,
+        in_flight=InFlightMessage("", run.ref, lease=Lease(run=run)),
+        definition=RunDefinition(),
     )
     function = place.find()
     kind = payload_type_of(function, place.job)
     job = Job(name=place.job, function=function, policies=policies, payload_type=kind)
     return LeasedRun(
         received=received,
-        message=message,
         job=job,
         spec=RunSpec(job=run.job, due=run.due, timezone=order["timezone"]),
         policies=policies,
         payload=order["payload"],
+        governance=Governance(tenant=run.ref.tenant),
         run=run,
     )
 

@@ -16,7 +16,7 @@ from quarterjack.signals.measurement import Kind, Measurement
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.start import delay_for
 from quarterjack.worker.context import Done, KnownJobs
-from quarterjack.worker.stages import Action, LeasedRun, Outcome, ReceivedMessage
+from quarterjack.worker.stages import Action, AnyMessage, LeasedRun, Outcome, ReceivedMessage
 
 LATE_START = 2 * SECOND  # after it was due, a first attempt begins late
 _STATES = {
@@ -54,7 +54,7 @@ class WorkerFigures:
 
     def of_ends(self, done: Iterable[Done]) -> list[Measurement]:
         """Of messages that are done."""
-        return self._summed((received.message, received.spec, _end(received, outcome)) for received, outcome in done)
+        return self._summed((received.message, _spec(received), _end(received, outcome)) for received, outcome in done)
 
     def _summed(self, parts: Iterable[tuple[Message | None, RunSpec | None, Figures]]) -> list[Measurement]:
         """All figures in total; and as far as the metric is one by job, those of metered jobs and tenants."""
@@ -82,6 +82,10 @@ class WorkerFigures:
         return str(policies.overridden(spec.overrides).delivery)
 
 
+def _spec(received: AnyMessage) -> RunSpec | None:
+    return received.definition.spec if isinstance(received, ReceivedMessage) else None
+
+
 def _measurements(figures: Figures, dimensions: Mapping[str, str]) -> list[Measurement]:
     found = []
     for name, values in figures.items():
@@ -95,7 +99,7 @@ def _measurements(figures: Figures, dimensions: Mapping[str, str]) -> list[Measu
 def _start(leased: LeasedRun) -> Figures:
     figures: Figures = {"Started": [1]}
     run, began = leased.run, leased.began_at
-    visible = _visible_at(leased.received, leased.message)
+    visible = _visible_at(leased.received)
     if visible is not None:
         figures["QueueWait"] = [max(began - visible, 0)]
         if leased.received.delivery.lane is Priority.LOW:
@@ -107,18 +111,18 @@ def _start(leased: LeasedRun) -> Figures:
             figures["FirstStartsLate"] = [1]
     if leased.rescued:
         figures["LeasesRescued"] = [1]
-    if leased.in_flight.uncapped:
+    if leased.in_flight.permits.uncapped:
         figures["StartedUncapped"] = [1]
     return figures
 
 
-def _visible_at(received: ReceivedMessage, message: Message) -> int | None:
+def _visible_at(received: ReceivedMessage) -> int | None:
     """When it could be received first (UTC ms); None if its time of sending is not known."""
-    sent = received.delivery.sent_at
+    sent, message = received.delivery.sent_at, received.message
     return sent + delay_for(message.not_before, message.start, sent) * SECOND if sent else None
 
 
-def _end(received: ReceivedMessage, outcome: Outcome) -> Figures:
+def _end(received: AnyMessage, outcome: Outcome) -> Figures:
     figures: Figures = {}
     if outcome.state in _STATES:
         figures[_STATES[outcome.state]] = [1]

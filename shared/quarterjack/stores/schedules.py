@@ -18,6 +18,7 @@ from quarterjack.domain.schedule import (
     Head,
     Revision,
     ScheduleState,
+    freeze_key,
     is_freeze,
 )
 from quarterjack.domain.tenants.profile import Governance
@@ -68,7 +69,7 @@ class RevisionBatch:
     found: Mapping[RevisionKey, Revision] = field(default_factory=dict)
     unanswered: frozenset[RevisionKey] = frozenset()
     broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
-    frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, where freeze_key() was among the keys
+    frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, as far as they were asked for
     governance: Mapping[str, Governance] = field(default_factory=dict)  # of the tenants asked for, as far as known
     read_at: int = 0  # UTC ms, by the reader's clock
 
@@ -96,14 +97,19 @@ class ScheduleStore:
 
     # Reads.
 
-    def revisions(self, keys: Iterable[RevisionKey], *, tenants: Collection[str] = (), now: int = 0) -> RevisionBatch:
-        """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys.
+    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
+        """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys."""
+        return self.revisions_freezes_profiles(keys, (), 0)
 
-        Also what holds for ``tenants`` at ``now`` (UTC ms), as ``TenantStore.governance`` gives it: a profile that is not known yet, or
-        was read a while ago, is read in the same requests.
+    def revisions_freezes_profiles(
+        self, keys: Iterable[RevisionKey], tenants: Collection[str], now: int
+    ) -> RevisionBatch:
+        """Revisions in batches, and in the same requests the freezes of ``tenants`` and what holds for them at ``now`` (UTC ms).
+
+        That is as ``TenantStore.governance`` gives it: a profile is read that is not known yet, or was read a while ago.
         """
         profiles = self._tenants.along(tenants, now)
-        wanted = [(REVISIONS, revision_key(*key)) for key in sorted(set(keys))]
+        wanted = [(REVISIONS, revision_key(*key)) for key in sorted({*keys, *map(freeze_key, tenants)})]
         rows, unread = self._tables.read_across("revisions", [*wanted, *profiles])
         batch = _revision_batch([row for table, row in rows if table is REVISIONS])
         unanswered = frozenset(revision_key_of(key) for table, key in unread if table is REVISIONS)

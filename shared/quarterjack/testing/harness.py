@@ -216,11 +216,11 @@ class Harness:
 
     def _work(self, touched: dict[str, None]) -> bool:
         """Process the visible messages and bury dead letters: whether there were any."""
-        outcomes = [outcome for hand in self._hands for outcome in hand.work()]
-        for outcome in outcomes:
-            if outcome.message is not None and outcome.action == "settled":
-                touched[str(outcome.message.run)] = None
-        return bool(outcomes) or bury_all(self._services, self.clock) > 0
+        done = [each for hand in self._hands for each in hand.finish()]
+        for received, outcome in done:
+            if outcome.action == "settled":
+                touched[str(received.in_flight.ref)] = None
+        return bool(done) or bury_all(self._services, self.clock) > 0
 
     def _follow(self) -> None:
         """Let the historian and the publisher of events read all that the stream has."""

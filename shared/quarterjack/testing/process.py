@@ -28,13 +28,13 @@ from quarterjack.worker.pipeline import run_batch
 from quarterjack.worker.spans import job_span
 from quarterjack.worker.stages import (
     Abandoned,
+    AnyMessage,
     AttemptResult,
     Cancelled,
     EndedRun,
     Failed,
     LeasedRun,
     Outcome,
-    ReceivedMessage,
 )
 
 log = logging.getLogger(__name__)
@@ -94,23 +94,27 @@ class InTurn:
         body(*arguments)
 
 
-def work_off(worker: WorkerContext, received: Sequence[ReceivedMessage], *, together: bool = False) -> list[Outcome]:
+def work_off(worker: WorkerContext, received: Sequence[AnyMessage], *, together: bool = False) -> list[Outcome]:
     """Work received messages off in this thread, in batches or one after the other; what became of each."""
-    outcomes: list[Outcome] = []
+    return [outcome for _, outcome in _finish(worker, received, together=together)]
+
+
+def _finish(worker: WorkerContext, received: Sequence[AnyMessage], *, together: bool) -> list[Done]:
+    finished: list[Done] = []
     changed = threading.Condition()
 
     def report(done: Sequence[Done]) -> None:
         with changed:
-            outcomes.extend(outcome for _, outcome in done)
+            finished.extend(done)
             changed.notify_all()
 
     worker = replace(worker, report=report)
-    batches: Sequence[Sequence[ReceivedMessage]] = [[each] for each in received]
+    batches: Sequence[Sequence[AnyMessage]] = [[each] for each in received]
     for batch in partition_batch(worker, received) if together else batches:
         run_batch(worker, batch)
     with changed:
-        changed.wait_for(lambda: len(outcomes) == len(received))
-    return outcomes
+        changed.wait_for(lambda: len(finished) == len(received))
+    return finished
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +130,15 @@ class Hand:
 
     def work(self, *, most: int = 10) -> list[Outcome]:
         """Receive once as each poller of each lane, the most urgent first, and process what came."""
+        return [outcome for _, outcome in self.finish(most=most)]
+
+    def finish(self, *, most: int = 10) -> list[Done]:
+        """As ``work``: the messages, with what became of each."""
         work = self.worker.services.work
         places = [(lane, poller) for lane in work.lanes for poller in range(work.width)]
-        return [outcome for lane, poller in places for outcome in self._work(lane, poller, most)]
+        return [each for lane, poller in places for each in self._finish(lane, poller, most)]
 
-    def _work(self, lane: Priority, poller: int, most: int) -> list[Outcome]:
+    def _finish(self, lane: Priority, poller: int, most: int) -> list[Done]:
         queue = self.worker.services.work
         taken = []
         for delivery in queue.receive(
@@ -141,7 +149,7 @@ class Hand:
                 queue.hide([delivery.receipt], seconds)
             else:
                 taken.append(delivery)
-        return work_off(self.worker, receive(self.worker, taken), together=self.together)
+        return _finish(self.worker, receive(self.worker, taken), together=self.together)
 
 
 def bury_all(services: Services, clock: Clock) -> int:

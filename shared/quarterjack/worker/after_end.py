@@ -21,7 +21,7 @@ Hook = Callable[[WorkerContext, ReceivedMessage, Outcome], None]
 
 
 def after_end(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    """Call every hook. Raises nothing."""
+    """Call every hook for a message that could be read. Raises nothing."""
     for hook in HOOKS:
         try:
             hook(worker, received, outcome)
@@ -30,43 +30,42 @@ def after_end(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome
 
 
 def _release_turn(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    if received.is_exclusive:
-        release_turn(worker, outcome)
+    if received.definition.is_exclusive:
+        release_turn(worker, received.message, outcome)
 
 
 def _advance_backfill(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
-    if outcome.message is not None and outcome.message.backfill is not None:
-        move_on(outcome.message, outcome.state, received.revision, worker.services, worker.clock)
+    if received.message.backfill is not None:
+        move_on(received.message, outcome.state, received.definition.revision, worker.services, worker.clock)
 
 
 def _report_success(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
     """A run that has ended before may have succeeded at a worker that could not report it; the ticker reads its row."""
-    message, revision = outcome.message, received.revision
-    if message is None or revision is None or not revision.failing:
+    revision = received.definition.revision
+    if revision is None or not revision.failing:
         return
     if outcome.state is RunState.SUCCEEDED or outcome.why == ENDED:
-        report_success(message, revision, worker.services, worker.clock)
+        report_success(received.message, revision, worker.services, worker.clock)
 
 
 def _count_attempt(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
     """An attempt that ended, for the circuit breakers of a tenant that has some."""
-    message, spec = outcome.message, received.spec
-    if outcome.duration is None or message is None or spec is None or outcome.state not in _COUNTED:
+    spec, governance = received.definition.spec, received.definition.governance
+    if outcome.duration is None or spec is None or governance is None or outcome.state not in _COUNTED:
         return
-    tenant, now = message.run.tenant, worker.clock()
-    governance = received.revisions.governance.get(tenant)
-    percent = None if governance is None else governance.limits.breaker_percent
+    percent = governance.limits.breaker_percent
     if percent is None or outcome.why in _OF_THE_CALLER:
         return
-    succeeded = outcome.state is RunState.SUCCEEDED
-    worker.breakers.count(tenant, spec.job, worker.services, now, succeeded=succeeded, percent=percent)
+    now, succeeded = worker.clock(), outcome.state is RunState.SUCCEEDED
+    worker.breakers.count(governance.tenant, spec.job, worker.services, now, succeeded=succeeded, percent=percent)
 
 
 def _return_probe(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:
     """A run that had a probe of its circuit breaker and no lease, as it was over or has to wait, leaves it to the next one."""
-    in_flight, spec = received.in_flight, received.spec
-    if in_flight.has_probe and in_flight.run is None and outcome.message is not None and spec is not None:
-        worker.breakers.give_back(outcome.message.run.tenant, spec.job)
+    del outcome
+    in_flight, spec = received.in_flight, received.definition.spec
+    if in_flight.has_probe and in_flight.lease is None and spec is not None:
+        worker.breakers.give_back(in_flight.ref.tenant, spec.job)
 
 
 _COUNTED = (RunState.SUCCEEDED, RunState.RETRYING, RunState.DEAD)

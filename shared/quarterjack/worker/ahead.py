@@ -18,6 +18,7 @@ from dataclasses import replace
 from quarterjack.state.start import TOO_LATE
 from quarterjack.state.transition import Transition
 from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.visibility import Lease
 from quarterjack.worker.stages import LeasedRun, NotBegun, ReceivedMessage
 
 
@@ -26,7 +27,7 @@ def may_go_ahead(worker: WorkerContext, received: ReceivedMessage) -> bool:
 
     A worker that dies before the instant must leave it an attempt: nobody can tell that its job had not begun.
     """
-    spec = received.spec
+    spec = received.definition.spec
     job = None if spec is None else worker.jobs.get(spec.job)
     return spec is not None and job is not None and job.policies.overridden(spec.overrides).max_attempts > 1
 
@@ -54,7 +55,7 @@ def begin(worker: WorkerContext, leased: LeasedRun) -> NotBegun | None:
     leased.run = replace(leased.run, started_at=now if in_time else None)
     if not in_time:
         return NotBegun()
-    leased.in_flight.unbegun = False
+    leased.in_flight.lease = Lease(run=leased.run)
     return None
 
 

@@ -30,7 +30,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from quarterjack.worker.permits import PermitPool
-from quarterjack.worker.stages import AttemptResult, EndedRun, LeasedRun, Outcome, ReceivedMessage
+from quarterjack.worker.stages import AnyMessage, AttemptResult, EndedRun, LeasedRun, Outcome
 
 BRIEF = 0.5  # seconds
 PATIENCE = 25.0  # seconds that a suspect waits for the quarantine before its message goes back
@@ -41,28 +41,34 @@ class CrashQuarantine:
 
     def __init__(self) -> None:
         self._taken = threading.Lock()
+        self._within: object = None  # the suspect that has it
+        self._lock = threading.Lock()  # of ``_within``
 
-    def enter(self, crashes: int) -> Callable[[], None] | None:
-        """How a run of which so many workers may have died leaves it, once or more often; None if its message has to go back."""
+    def enter(self, suspect: object, crashes: int) -> bool:
+        """Let a run in of which so many workers may have died; False if its message has to go back."""
         if not crashes:
-            return lambda: None
+            return True
         if not self._taken.acquire(timeout=PATIENCE):
-            return None
-        left = threading.Lock()  # held once it has left
-
-        def leave() -> None:
-            if left.acquire(blocking=False):
-                self._taken.release()
-
+            return False
+        self._within = suspect
         if crashes == 1:
-            timer = threading.Timer(BRIEF, leave)
+            timer = threading.Timer(BRIEF, lambda: self.leave(suspect))
             timer.daemon = True
             try:
                 timer.start()
-            except BaseException:  # no thread can be had: nobody else would leave
-                leave()
+            except BaseException:  # no thread can be had: nobody else would end its stay
+                self.leave(suspect)
                 raise
-        return leave
+        return True
+
+    def leave(self, suspect: object) -> None:
+        """End the stay of a run, if it is within."""
+        if self._within is not suspect:
+            return
+        with self._lock:
+            if self._within is suspect:
+                self._within = None
+                self._taken.release()
 
 
 class Instants:
@@ -102,7 +108,7 @@ class Executor(Protocol):
         """Call ``body`` with these arguments, without holding up the caller."""
 
 
-Done = tuple[ReceivedMessage, Outcome]
+Done = tuple[AnyMessage, Outcome]
 Execute = Callable[["WorkerContext", LeasedRun], AttemptResult]
 
 

@@ -26,12 +26,12 @@ from quarterjack.worker.delivery.receive import acknowledge, delete_before, on_f
 from quarterjack.worker.execution.perform import log_start
 from quarterjack.worker.execution.settle import settle_run, settle_runs
 from quarterjack.worker.spans import lease_spans, settle_spans
-from quarterjack.worker.stages import EndedRun, LeasedRun, Outcome, ReadyRun, ReceivedMessage
+from quarterjack.worker.stages import AnyMessage, EndedRun, LeasedRun, Outcome, ReadyRun, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
 
-def start_batches(worker: WorkerContext, received: Sequence[ReceivedMessage]) -> bool:
+def start_batches(worker: WorkerContext, received: Sequence[AnyMessage]) -> bool:
     """Run received messages in batches, each in a thread. False if a thread was missing: its messages come back, and are reported."""
     try:
         batches = partition_batch(worker, received)
@@ -43,13 +43,13 @@ def start_batches(worker: WorkerContext, received: Sequence[ReceivedMessage]) ->
     return all(started)
 
 
-def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
+def run_batch(worker: WorkerContext, batch: Sequence[AnyMessage]) -> None:
     """Take a batch through all steps. When it returns, each message was reported, or a batch of one has it. Raises nothing."""
     leased = list[LeasedRun]()
     try:
         ready = _admit(worker, batch)
-        has_probe = _take_permits(worker, ready)
-        leased += _lease(worker, has_probe)
+        permitted = _take_permits(worker, ready)
+        leased += _lease(worker, permitted)
         if leased and leased[0].ahead:
             await_instant(worker, leased)
         if leased:
@@ -61,7 +61,7 @@ def run_batch(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
         _give_back(worker, [*batch, *(each.received for each in leased)])
 
 
-def _admit(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[ReadyRun]:
+def _admit(worker: WorkerContext, batch: Sequence[AnyMessage]) -> list[ReadyRun]:
     """The runs that nothing keeps from their lease."""
     done, ready = list[Done](), list[ReadyRun]()
     for received in batch:
@@ -79,14 +79,14 @@ def _admit(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> list[Read
 
 def _take_permits(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[ReadyRun]:
     """The runs that have the permits of all their concurrency caps."""
-    done, has_probe = list[Done](), list[ReadyRun]()
+    done, permitted = list[Done](), list[ReadyRun]()
     for each, answer in zip(ready, hold_permits(worker, ready), strict=True):
         if isinstance(answer, Outcome):
             done.append((each.received, answer))
         else:
-            has_probe.append(answer)
+            permitted.append(answer)
     finish(worker, done)
-    return has_probe
+    return permitted
 
 
 def _lease(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedRun]:
@@ -146,14 +146,16 @@ def finish(worker: WorkerContext, done: Sequence[Done]) -> None:
     acknowledged = acknowledge(worker, done)
     return_permits(worker, acknowledged)
     for received, outcome in acknowledged:
-        after_end(worker, received, outcome)
-        received.in_flight.finish()
+        if isinstance(received, ReceivedMessage):
+            after_end(worker, received, outcome)
+        received.in_flight.finished = True
+        worker.quarantine.leave(received.in_flight)
     worker.report(acknowledged)
 
 
 def _start(
     worker: WorkerContext,
-    batch: Sequence[ReceivedMessage],
+    batch: Sequence[AnyMessage],
     body: Callable[[Unpack[Arguments]], object],
     *arguments: *Arguments,
 ) -> bool:
@@ -167,7 +169,7 @@ def _start(
     return True
 
 
-def _give_back(worker: WorkerContext, batch: Sequence[ReceivedMessage]) -> None:
+def _give_back(worker: WorkerContext, batch: Sequence[AnyMessage]) -> None:
     """Let the messages come back that were not finished."""
     left = {each.in_flight: each for each in batch if not each.in_flight.finished}
-    finish(worker, [(each, on_internal_error(worker, each)) for each in left.values()])
+    finish(worker, [(each, on_internal_error(worker)) for each in left.values()])

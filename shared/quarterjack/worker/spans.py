@@ -23,12 +23,12 @@ def lease_spans(worker: WorkerContext, ready: Sequence[ReadyRun]) -> Iterator[No
     yield
     answered = worker.clock()
     for each in ready:
-        run = each.in_flight.run
-        if run is not None and each.message.trace is not None:
+        lease = each.in_flight.lease
+        if lease is not None and each.message.trace is not None:
             visible = _visible_at(each)
             if visible is not None:
-                _tell("queue wait", each, run, min(visible, asked), asked)
-            _tell("lease", each, run, asked, answered)
+                _tell("queue wait", each, lease.run, min(visible, asked), asked)
+            _tell("lease", each, lease.run, asked, answered)
 
 
 @contextmanager

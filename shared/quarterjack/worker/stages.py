@@ -1,18 +1,18 @@
 """What a message becomes on its way through the worker: received, ready, leased, ended; and the outcome for its message.
 
-Each stage holds the one before it. ``InFlightMessage`` is the part that the heartbeat sees from the receipt to the end.
+ReceivedMessage ─► ReadyRun ─► LeasedRun ─► EndedRun     each holds the one before it, and is made by one step
+├ delivery, message      what the queue delivered
+├ definition             what the read of its batch says of the run
+└ in_flight              what other threads see of it: permits, lease, progress
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from quarterjack.domain.job import Job
 from quarterjack.domain.message import Message
-from quarterjack.domain.names import RunRef
 from quarterjack.domain.policies import Delivery as Guarantee
 from quarterjack.domain.policies import Policies
 from quarterjack.domain.run import TERMINAL, Failure, RunRow, RunState
@@ -22,11 +22,10 @@ from quarterjack.errors import Unreadable
 from quarterjack.masking import SecretValues, of_process
 from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec
-from quarterjack.state.tenants.permits import PermitHold
-from quarterjack.stores.ledger import BatchReadResult
 from quarterjack.stores.schedule_rows import RevisionKey
 from quarterjack.stores.schedules import RevisionBatch
 from quarterjack.values import value
+from quarterjack.worker.delivery.visibility import InFlightMessage
 
 ENDED = "ended"  # the reason of a lease that was refused because the run is over
 
@@ -59,7 +58,6 @@ class Outcome:
     """The end of one delivery."""
 
     action: Action
-    message: Message | None  # None if it could not be read
     acknowledgement: Acknowledgement = Acknowledgement.DELETE
     at: int = 0  # UTC ms
     otherwise: int = 0  # UTC ms
@@ -81,23 +79,20 @@ class Outcome:
         return self.state in TERMINAL or self.why == ENDED
 
     @classmethod
-    def refused(cls, message: Message, why: str, state: RunState | None = None) -> Outcome:
+    def refused(cls, why: str, state: RunState | None = None) -> Outcome:
         """The run does not start by this message; ``state`` is what it became by that."""
-        return cls(action=Action.REFUSED, message=message, why=why, state=state)
+        return cls(action=Action.REFUSED, why=why, state=state)
 
     @classmethod
-    def ended(
-        cls, message: Message, why: str, state: RunState | None, start_lag: int | None = None, attempt: int = 0
-    ) -> Outcome:
+    def ended(cls, why: str, state: RunState | None, start_lag: int | None = None, attempt: int = 0) -> Outcome:
         """The run was brought to its end without an attempt of this worker; ``attempt``: the number of its last one."""
-        return cls(action=Action.SETTLED, message=message, why=why, state=state, start_lag=start_lag, attempt=attempt)
+        return cls(action=Action.SETTLED, why=why, state=state, start_lag=start_lag, attempt=attempt)
 
     @classmethod
-    def postponed(cls, message: Message, why: str, *, order: Message, at: int, otherwise: int) -> Outcome:
+    def postponed(cls, why: str, *, order: Message, at: int, otherwise: int) -> Outcome:
         """``order`` is sent for ``at`` in place of the message."""
         return cls(
             action=Action.POSTPONED,
-            message=message,
             why=why,
             acknowledgement=Acknowledgement.RESEND,
             order=order,
@@ -106,90 +101,33 @@ class Outcome:
         )
 
     @classmethod
-    def kept(cls, message: Message | None, why: str, *, at: int, action: Action = Action.KEPT) -> Outcome:
+    def kept(cls, why: str, *, at: int, action: Action = Action.KEPT) -> Outcome:
         """Nothing is known to be wrong with the message: it comes back."""
-        return cls(action=action, message=message, why=why, acknowledgement=Acknowledgement.SHOW, at=at)
+        return cls(action=action, why=why, acknowledgement=Acknowledgement.SHOW, at=at)
 
     @classmethod
-    def left(cls, message: Message, action: Action, why: str) -> Outcome:
+    def left(cls, action: Action, why: str) -> Outcome:
         """The run, and with it the message, is somebody else's."""
-        return cls(action=action, message=message, why=why, acknowledgement=Acknowledgement.LEAVE)
-
-
-@dataclass(eq=False)
-class InFlightMessage:
-    """A message that this process keeps hidden, and the lease on its run once there is one."""
-
-    receipt: str
-    ref: RunRef
-    run: RunRow | None = None  # as leased; it stays after the lease
-    fence: int | None = None  # of the lease; None before it and after its run was settled
-    lost: bool = False  # another worker may have the run
-    unbegun: bool = False  # leased ahead of its instant, and its job has not begun
-    at_most_once: bool = False  # its message goes before the job's code, and its run is never given to another worker
-    cancel_seen: int | None = None  # UTC ms at which a heartbeat saw that the run's cancellation was asked for
-    checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
-    progress: float | None = None  # 0 to 1, for the next heartbeat
-    stage: str | None = None  # likewise
-    has_probe: bool = False  # it took a probe of a circuit breaker
-    asked: bool = False  # it asked for permits of concurrency caps
-    permits: tuple[PermitHold, ...] = ()  # that it has of them
-    uncapped: bool = False  # it starts without one, because they could not be read or written
-    leased_until: int = 0  # UTC ms up to which its lease may be live; 0: it has none for sure
-    leave: Callable[[], None] | None = None  # ends its stay in the crash quarantine
-    finished: bool = False  # its outcome was reported
-    changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes
-
-    def finish(self) -> None:
-        """Its outcome is known, and its message acknowledged."""
-        self.finished = True
-        if self.leave is not None:
-            self.leave()
-
-    def lose(self) -> None:
-        """Another worker may have the run, or will."""
-        self.lost = True  # before the condition is read: a watch that replaces it looks afterwards
-        self._wake()
-
-    def see_cancel(self, now: int) -> None:
-        """The run's owner asked for its cancellation."""
-        if self.cancel_seen is None:
-            self.cancel_seen = now
-            self._wake()
-
-    def _wake(self) -> None:
-        changed = self.changed  # read once: a watch may replace it meanwhile
-        with changed:
-            changed.notify_all()
+        return cls(action=action, why=why, acknowledgement=Acknowledgement.LEAVE)
 
 
 @value(kw_only=True)
-class ReceivedMessage:
-    """One delivery, decoded, with what was read for its batch."""
+class RunDefinition:
+    """What the read of a batch says of one run: its row, the revision that defines it, what holds for its tenant."""
 
-    delivery: RawMessage
-    in_flight: InFlightMessage
-    message: Message | None  # None if it cannot be read
-    problem: Unreadable | None = None  # why not
-    row: RunRow | None = None  # the run's row as it was received, if it says more than the revision
+    row: RunRow | None = None  # as it was received, if it says more than the revision
+    row_unread: bool = False  # there may be such a row
     revision: Revision | None = (
         None  # that its message is of, if there is one and it was read: the schedule's options are of it
     )
     defined_by: RevisionKey | None = (
-        None  # the revision that defines the run; None for a one-off, and without the row that says which
+        None  # the revision that defines it; None for a one-off, and without the row that says which
     )
     spec: RunSpec | None = None  # what the run executes, if its row and its revision could be read
-    rows: BatchReadResult = field(
-        default_factory=BatchReadResult
-    )  # of the whole batch: of the runs whose rows say more
-    revisions: RevisionBatch = field(default_factory=RevisionBatch)  # likewise
-    ahead: bool = False  # its run may be leased before its instant
-    alone: bool = False  # a batch's request for its lease was refused: it asks by itself
-
-    @property
-    def governance(self) -> Governance:
-        """What holds for the tenant of its run, as it was received."""
-        return self.revisions.governance[self.in_flight.ref.tenant]
+    governance: Governance | None = None  # what holds for its tenant; None if that is not known
+    batch: RevisionBatch = field(
+        default_factory=RevisionBatch
+    )  # of all messages: freezes, and revisions that were not read
 
     @property
     def is_exclusive(self) -> bool:
@@ -197,17 +135,42 @@ class ReceivedMessage:
         return self.revision is not None and self.revision.definition.options.is_exclusive
 
 
+@value(kw_only=True)
+class ReceivedMessage:
+    """One delivery, with what was read for it."""
+
+    delivery: RawMessage
+    message: Message
+    in_flight: InFlightMessage
+    definition: RunDefinition
+    ahead: bool = False  # its run may be leased before its instant
+    alone: bool = False  # a batch's request for its lease was refused: it asks by itself
+
+
+@value(kw_only=True)
+class UnreadableMessage:
+    """One delivery that is none of our messages, or of a later release."""
+
+    delivery: RawMessage
+    in_flight: InFlightMessage
+    problem: Unreadable
+    message: None = None
+
+
 @dataclass(eq=False, kw_only=True)
 class ReadyRun:
     """A run that nothing keeps from its lease, or so it seems until every reason was asked."""
 
     received: ReceivedMessage
-    message: Message
     job: Job
     spec: RunSpec  # what its row and its revision say
     policies: Policies  # of the job, with what the spec overrides
     payload: str | None  # JSON text
-    governance: Governance | None = None  # what holds for its tenant, as it was admitted by
+    governance: Governance  # what holds for its tenant, as it was admitted by
+
+    @property
+    def message(self) -> Message:
+        return self.received.message
 
     @property
     def in_flight(self) -> InFlightMessage:
@@ -230,6 +193,7 @@ class LeasedRun(ReadyRun):
     rescued: bool = False  # its last worker had let its lease pass
     run: RunRow  # as leased; of a run that was leased ahead, ``started_at`` is set again when its job begins
     results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
+    checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
     hidden: SecretValues = field(default_factory=SecretValues)  # the secrets that its job has looked up
 
     def masked(self, text: str) -> str:
@@ -295,5 +259,6 @@ class NotBegun:
     """It was leased ahead of its instant, and its turn came too late: the job was not called."""
 
 
+AnyMessage = ReceivedMessage | UnreadableMessage
 AttemptResult = Returned | Failed | SliceEnded | Cancelled | Abandoned | NotBegun
 EndedRun = tuple[LeasedRun, AttemptResult]

@@ -339,9 +339,9 @@ class Governed(Rich):
     def _report(self, host: Host, done: Sequence[Done]) -> None:
         for lane, slots in Counter(received.delivery.share for received, _ in done).items():
             host.shares.release(lane, slots)
-        for _, outcome in done:
-            if outcome.why and outcome.message is not None:
-                self.oracle.waits(outcome.message.run, outcome.why)
+        for received, outcome in done:
+            if outcome.why and received.message is not None:
+                self.oracle.waits(received.message.run, outcome.why)
 
     def _see_passed(self, lane: Priority, messages: int) -> None:
         """How many messages of other lanes are received while low ones wait."""

@@ -25,10 +25,10 @@ from quarterjack.testing import Crash, Detail, Hook
 from quarterjack.testing.process import Hand, bury_all, make_worker
 from quarterjack.ticker.tick import dispatch
 from quarterjack.worker.delivery.receive import receive
-from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.delivery.visibility import HIDDEN, InFlightMessage
 from quarterjack.worker.execution.settle import release_run
 from quarterjack.worker.pipeline import run_batch
-from quarterjack.worker.stages import InFlightMessage, ReceivedMessage
+from quarterjack.worker.stages import AnyMessage
 
 from tests.support.scenes.world import NOON
 
@@ -85,9 +85,9 @@ class Cast:
     def release(self, in_flight: InFlightMessage) -> None:
         release_run(self._worker("hangs"), in_flight)
 
-    def _messages(self, ref: RunRef, hand: Hand | None = None) -> list[ReceivedMessage]:
+    def _messages(self, ref: RunRef, hand: Hand | None = None) -> list[AnyMessage]:
         """The message of a run, if it is visible; the others are visible again."""
-        queue, found = self.services.work, list[ReceivedMessage]()
+        queue, found = self.services.work, list[AnyMessage]()
         others = []
         for _ in range(_MANY):
             raw = queue.receive(most=1, wait=0, visibility=HIDDEN)

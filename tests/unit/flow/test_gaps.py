@@ -20,10 +20,9 @@ from quarterjack.testing.process import Hand, make_worker, work_off
 from quarterjack.ticker.tick import dispatch, tick
 from quarterjack.undertaker.bury import bury_one
 from quarterjack.worker.delivery.receive import receive
-from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.delivery.visibility import HIDDEN, InFlightMessage
 from quarterjack.worker.execution.settle import release_run
 from quarterjack.worker.pipeline import run_batch
-from quarterjack.worker.stages import InFlightMessage
 
 
 class Place:

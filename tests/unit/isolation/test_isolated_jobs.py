@@ -288,7 +288,7 @@ def test_it_sees_its_cancellation_at_a_heartbeat(stage: Stage, tmp_path: Path, h
     started = stage.start("wait", {"to": str(tmp_path / "mark"), "how": how})
     (ticket,) = stage.worker.heartbeat.all()
     for _ in range(1_000):  # its progress comes through a socket, its mark through a file: either may be first
-        if ticket.progress is not None or threading.Event().wait(0.01):
+        if ticket.progress.fraction is not None or threading.Event().wait(0.01):
             break
     stage.scheduler.cancel_run(started.run_id)
     stage.beat()

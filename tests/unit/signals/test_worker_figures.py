@@ -21,7 +21,7 @@ from quarterjack.testing import Crash
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.partition import partition_batch
 from quarterjack.worker.delivery.receive import receive
-from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.delivery.visibility import HIDDEN, RunPermits
 from quarterjack.worker.pipeline import run_batch
 from quarterjack.worker.stages import Action, LeasedRun, Outcome
 
@@ -207,12 +207,11 @@ def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:
     leased = list[LeasedRun]()
     run_batch(replace(worker, started=leased.extend), [received])
     figures = WorkerFigures(lambda: here.world.jobs)
-    message = received.message
-    ends = [Outcome(action=Action.SETTLED, message=message, state=state, attempt=2, duration=5) for state in RunState]
-    ends += [Outcome(action=action, message=message, why="ended") for action in Action]
+    ends = [Outcome(action=Action.SETTLED, state=state, attempt=2, duration=5) for state in RunState]
+    ends += [Outcome(action=action, why="ended") for action in Action]
     made = figures.of_ends([(received, outcome) for outcome in ends])
     for each in leased:
-        each.in_flight.uncapped = True
+        each.in_flight.permits = RunPermits(uncapped=True)
     made += figures.of_starts([replace(each, rescued=True) for each in leased])
     expected = {name for name, each in METRICS.items() if Emitter.WORKER in each.roles and not each.processes_only}
     assert {each.metric.name for each in made} | {"JobsNotImported"} == expected

@@ -128,13 +128,13 @@ def test_profiles_are_read_with_the_revisions_and_then_believed(memory: Memory, 
     services = memory.connect(counts)
     memory.connect().tenants.put(TenantProfile(tenant=INSTALLATION, jobs=("a",)), expected=0)
     keys = [freeze_key("acme"), freeze_key("beta")]
-    first = services.schedules.revisions(keys, tenants={"acme", "beta"}, now=NOW)
+    first = services.schedules.revisions_freezes_profiles(keys, {"acme", "beta"}, NOW)
     assert counts.counted == {"BatchGetItem": 1}
     assert set(first.governance) == {"acme", "beta"}
     assert first.governance["beta"].profile.jobs == ("a",)
-    second = services.schedules.revisions(keys, tenants={"acme", "beta"}, now=NOW + 1_999)
+    second = services.schedules.revisions_freezes_profiles(keys, {"acme", "beta"}, NOW + 1_999)
     assert second.governance == first.governance
-    services.schedules.revisions(keys, tenants={"acme", "beta"}, now=NOW + 2_000)
+    services.schedules.revisions_freezes_profiles(keys, {"acme", "beta"}, NOW + 2_000)
     assert [len(detail.items) for _, detail in counts.calls] == [5, 2, 5]
     assert services.tenants.governance("acme", NOW + 2_600).read_at == NOW + 2_000  # without a request
     assert len(counts.calls) == 3
@@ -143,18 +143,18 @@ def test_profiles_are_read_with_the_revisions_and_then_believed(memory: Memory, 
 def test_a_profile_that_was_not_answered_is_not_none(memory: Memory, counts: Counts) -> None:
     services = memory.connect(counts)
     counts.refused = {("acme", "#profile")}
-    batch = services.schedules.revisions([freeze_key("acme")], tenants={"acme", "beta"}, now=NOW)
+    batch = services.schedules.revisions_freezes_profiles([freeze_key("acme")], {"acme", "beta"}, NOW)
     assert set(batch.governance) == {"beta"}
     assert not batch.unanswered
     counts.refused = {(INSTALLATION, "#profile")}
-    batch = memory.connect(counts).schedules.revisions([freeze_key("acme")], tenants={"acme"}, now=NOW)
+    batch = memory.connect(counts).schedules.revisions_freezes_profiles([freeze_key("acme")], {"acme"}, NOW)
     assert not batch.governance
 
 
 def test_a_damaged_profile_holds_for_nobody(memory: Memory) -> None:
     services = memory.connect()
     memory._tables[TENANTS].put("acme", "#profile", {"tenant": "acme", "item": "#profile", "state": "HAPPY"})
-    batch = services.schedules.revisions([freeze_key("acme")], tenants={"acme", "beta"}, now=NOW)
+    batch = services.schedules.revisions_freezes_profiles([freeze_key("acme")], {"acme", "beta"}, NOW)
     assert set(batch.governance) == {"beta"}
     with pytest.raises(Unreadable):
         services.tenants.governance("acme", NOW)
@@ -166,7 +166,7 @@ def test_what_is_remembered_is_bounded_and_what_a_batch_needs_stays(memory: Memo
     services = memory.connect()
     for batch in range(1_000):
         now, tenants = NOW + batch * 60, {f"t{batch * 100 + each}" for each in range(100)}
-        found = services.schedules.revisions([], tenants=tenants | {"t0"}, now=now)
+        found = services.schedules.revisions_freezes_profiles([], tenants | {"t0"}, now)
         assert set(found.governance) == tenants | {"t0"}
     known = vars(services.tenants)
     assert len(known["_known"]) <= 20_000

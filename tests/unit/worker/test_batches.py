@@ -18,7 +18,7 @@ from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.execution.executor import ThreadedExecutor
 from quarterjack.worker.pipeline import run_batch
-from quarterjack.worker.stages import Outcome, ReceivedMessage
+from quarterjack.worker.stages import AnyMessage, Outcome
 
 from tests.support.scenes.threads import PATIENCE
 from tests.support.scenes.world import Faults, World, crash, fails
@@ -41,10 +41,10 @@ class Batch:
     def submit(self, job: str, count: int = RUNS, **options: Any) -> list[str]:
         return [self.world.scheduler.submit(job, {"n": n}, **options).id for n in range(count)]
 
-    def take(self) -> list[ReceivedMessage]:
+    def take(self) -> list[AnyMessage]:
         return receive(self.worker, self.world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
 
-    def start(self) -> list[Sequence[ReceivedMessage]]:
+    def start(self) -> list[Sequence[AnyMessage]]:
         """Work off in threads what was received; its batches."""
         found = partition_batch(self.worker, self.take())
         for batch in found:

@@ -21,12 +21,10 @@ class Run(threading.Thread):
         self.began, self.may_end = threading.Event(), threading.Event()
 
     def run(self) -> None:
-        leave = self._of.enter(self._deaths)
-        self.had = leave is not None
+        self.had = self._of.enter(self, self._deaths)
         self.began.set()
         self.may_end.wait(60)
-        if leave is not None:
-            leave()
+        self._of.leave(self)
 
     def end(self) -> None:
         self.may_end.set()
@@ -113,5 +111,5 @@ def test_a_turn_whose_end_cannot_be_timed_is_over(monkeypatch: pytest.MonkeyPatc
     with monkeypatch.context() as short:
         short.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError, match="new thread"):
-            of.enter(1)
-    assert of.enter(2) is not None
+            of.enter(object(), 1)
+    assert of.enter(object(), 2)

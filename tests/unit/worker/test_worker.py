@@ -558,12 +558,12 @@ def test_a_job_that_kills_its_process_costs_its_neighbours_one_attempt_at_the_mo
 @contextlib.contextmanager
 def another_suspect(worker: WorkerContext) -> Iterator[None]:
     """Another suspect of this process executes."""
-    leave = worker.quarantine.enter(2)
-    assert leave is not None
+    suspect = object()
+    assert worker.quarantine.enter(suspect, 2)
     try:
         yield
     finally:
-        leave()
+        worker.quarantine.leave(suspect)
 
 
 def test_suspects_take_turns_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -111,12 +111,12 @@ class HeadCache:
         known = self._heads.pop((tenant, name), None)
         return self._schedules.head(tenant, name) if known is None else known
 
-    def revisions(self, keys: Iterable[RevisionKey], *, tenants: Collection[str] = (), now: int = 0) -> RevisionBatch:
+    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
         wanted = set(keys)
         known = {key: found for key in wanted if (found := self._revisions.pop(key, None)) is not None}
-        if len(known) == len(wanted) and not tenants:
+        if len(known) == len(wanted):
             return RevisionBatch(found=known)
-        answer = self._schedules.revisions(wanted - known.keys(), tenants=tenants, now=now)
+        answer = self._schedules.revisions(wanted - known.keys())
         return replace(answer, found={**known, **answer.found})
 
     def __getattr__(self, name: str) -> Any:

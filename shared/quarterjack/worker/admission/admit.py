@@ -13,6 +13,7 @@ from dataclasses import replace
 from quarterjack.domain.message import UNREADABLE, DeadLetter, Message
 from quarterjack.domain.run import Failure, RunState
 from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState, freeze_key
+from quarterjack.domain.tenants.profile import Governance
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import NotFound, TooNew, Unavailable
 from quarterjack.owner.backfill.control import refuse_stopped
@@ -25,7 +26,7 @@ from quarterjack.worker.admission.overlap import acquire_turn
 from quarterjack.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
 from quarterjack.worker.admission.tenant_state import RETURN, UNREAD, held_by_breaker, out_of_bounds, suspended
 from quarterjack.worker.context import WorkerContext
-from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
+from quarterjack.worker.stages import ENDED, Action, AnyMessage, Outcome, ReadyRun, ReceivedMessage, UnreadableMessage
 
 log = logging.getLogger(__name__)
 
@@ -40,102 +41,100 @@ _AHEAD = 10  # later revisions that are read at once
 Reason = Callable[[WorkerContext, ReadyRun], Outcome | None]
 
 
-def admit(worker: WorkerContext, received: ReceivedMessage) -> ReadyRun | Outcome:
+def admit(worker: WorkerContext, received: AnyMessage) -> ReadyRun | Outcome:
     """The run of a message, ready for its lease; or why it does not start now. Raises Unavailable."""
-    message = received.message
-    if message is None:
+    if isinstance(received, UnreadableMessage):
         return _unreadable(worker, received)
-    return out_of_bounds(worker, received, message) or _admit(worker, received, message)
+    found = received.definition
+    if found.governance is None or found.governance.profile.is_erased:
+        return out_of_bounds(worker, found.governance)
+    if found.spec is None or (received.message.run.is_fire and found.revision is None):
+        return _unfounded(worker, received)
+    outcome = _of_another_claim(received) or _quarantined(worker, received) or withdrawn(worker, received)
+    return outcome or _admit(worker, received, found.spec, found.governance)
 
 
-def _admit(worker: WorkerContext, received: ReceivedMessage, message: Message) -> ReadyRun | Outcome:
-    spec = received.spec
-    if spec is None or (message.run.is_fire and received.revision is None):
-        return _unfounded(worker, received, message)
-    outcome = (
-        _of_another_claim(received, message)
-        or _quarantined(worker, received, message)
-        or withdrawn(worker, received, message)
-    )
-    if outcome is not None:
-        return outcome
+def _admit(
+    worker: WorkerContext, received: ReceivedMessage, spec: RunSpec, governance: Governance
+) -> ReadyRun | Outcome:
     job = worker.jobs.get(spec.job)
     if job is None:
-        return unknown_job(worker, received, message, spec)
+        return unknown_job(worker, received, spec)
     own = job.policies.overridden(spec.overrides)
-    policies = own if message.backfill is None else unhurried(own)
-    ready = ReadyRun(received=received, message=message, job=job, spec=spec, policies=policies, payload=spec.payload)
-    for reason in (*REASONS, acquire_turn) if received.is_exclusive else REASONS:
+    policies = own if received.message.backfill is None else unhurried(own)
+    ready = ReadyRun(
+        received=received, job=job, spec=spec, policies=policies, payload=spec.payload, governance=governance
+    )
+    for reason in (*REASONS, acquire_turn) if received.definition.is_exclusive else REASONS:
         outcome = reason(worker, ready)
         if outcome is not None:
             return outcome
     return ready
 
 
-def _unfounded(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome:
+def _unreadable(worker: WorkerContext, received: UnreadableMessage) -> Outcome:
+    """Not one of our messages: to the dead-letter queue with the reason. One of a later release waits for its worker."""
+    if isinstance(received.problem, TooNew):
+        log.warning("message.too_new", extra={"error": str(received.problem)})
+        return Outcome.kept("too_new", at=worker.clock() + _LATER)
+    reason = f"unreadable: {received.problem}"
+    log.error("message.unreadable", extra={"error": reason, "message_id": received.delivery.id})
+    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=reason[:500], state=UNREADABLE))
+    return Outcome(action=Action.UNREADABLE, why="unreadable")
+
+
+def _unfounded(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
     """The run's row, or the revision that defines it, was not read or does not exist."""
-    ref, again = message.run, worker.clock() + UNREAD
-    if ref in received.rows.unanswered or (ref.is_one_off and received.row is not None):  # or its policies are garbage
+    message, found, again = received.message, received.definition, worker.clock() + UNREAD
+    ref, key, batch = message.run, found.defined_by, found.batch
+    if found.row_unread or (ref.is_one_off and found.row is not None):  # or its policies are garbage
         log.warning("run.unread", extra={"run_id": str(ref)})
-        return Outcome.kept(message, "run_unread", at=again)
-    key = received.defined_by
+        return Outcome.kept("run_unread", at=again)
     if key is None:
         return rejected(worker, received, "unknown_run")
-    if received.spec is not None:  # a backfill's run, which waits under another revision than defines it
+    if found.spec is not None:  # a backfill's run, which waits under another revision than defines it
         key = (ref.owner, message.revision)
-    if key in received.revisions.unanswered:
-        return Outcome.kept(message, "revision_unread", at=again)
+    if key in batch.unanswered:
+        return Outcome.kept("revision_unread", at=again)
     log.error("revision.missing", extra={"run_id": str(ref), "revision": key[1]})
-    if key in received.revisions.broken:  # of a later release, or a person can mend it
-        return Outcome.kept(message, "revision_unread", at=again)
+    if key in batch.broken:  # of a later release, or a person can mend it
+        return Outcome.kept("revision_unread", at=again)
     run = worker.services.ledger.read(ref)
     if run is None or run.revision != message.revision:
         return rejected(worker, received, "unknown_revision")
     missing = Failure(kind="RevisionMissing", message=f"revision {key[1]} of {key[0]!r} is missing")
-    return given_up(worker, received, message, "revision missing", missing)
+    return given_up(worker, received, "revision missing", missing)
 
 
-def _of_another_claim(received: ReceivedMessage, message: Message) -> Outcome | None:
+def _of_another_claim(received: ReceivedMessage) -> Outcome | None:
     """The row was claimed anew since, or the message says what is not so; the row's own message is another one."""
-    row = received.row
+    row, message = received.definition.row, received.message
     if row is None or (row.revision, row.backfill) == (message.revision, message.backfill):
         return None
-    return Outcome.refused(message, ENDED if row.is_terminal else "other_claim")
+    return Outcome.refused(ENDED if row.is_terminal else "other_claim")
 
 
-def _unreadable(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
-    """Not one of our messages: to the dead-letter queue with the reason. One of a later release waits for its worker."""
-    if isinstance(received.problem, TooNew):
-        log.warning("message.too_new", extra={"error": str(received.problem)})
-        return Outcome.kept(None, "too_new", at=worker.clock() + _LATER)
-    reason = f"unreadable: {received.problem}"
-    log.error("message.unreadable", extra={"error": reason, "message_id": received.delivery.id})
-    worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=reason[:500], state=UNREADABLE))
-    return Outcome(action=Action.UNREADABLE, message=None, why="unreadable")
-
-
-def _quarantined(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+def _quarantined(worker: WorkerContext, received: ReceivedMessage) -> Outcome | None:
     """Enter the crash quarantine if the run's worker crashed; a message that came for the first time needs no look. Raises Unavailable."""
     if received.delivery.receives <= 1:
         return None
-    crashes = deaths(worker.services.ledger.read(message.run), worker.clock())
-    leave = worker.quarantine.enter(crashes)
-    if leave is None:
-        return Outcome.kept(message, "other_suspect_runs", at=worker.clock() + _QUARANTINE_TAKEN)
-    received.in_flight.leave = leave
-    return None
+    crashes = deaths(worker.services.ledger.read(received.message.run), worker.clock())
+    if worker.quarantine.enter(received.in_flight, crashes):
+        return None
+    return Outcome.kept("other_suspect_runs", at=worker.clock() + _QUARANTINE_TAKEN)
 
 
-def withdrawn(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+def withdrawn(worker: WorkerContext, received: ReceivedMessage) -> Outcome | None:
     """Refuse a run that its owner took back before it ever started. Raises Unavailable."""
+    message = received.message
     if message.run.is_one_off:
         return None
-    fire_of = received.revision if message.run.is_fire else None
+    fire_of = received.definition.revision if message.run.is_fire else None
     refusal = _deleted(worker, message) if fire_of is None else _refused_by(worker, fire_of, message.run.instant or 0)
     if refusal is not None:
         return _refuse(worker, message, refusal)
     found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
-    return None if found is None else Outcome.refused(message, found.reason, found.state)
+    return None if found is None else Outcome.refused(found.reason, found.state)
 
 
 def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
@@ -189,12 +188,12 @@ def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcom
             reason=refusal.reason,
         )
         applied = ledger.move(message.run, transition).applied
-    return Outcome.refused(message, refusal.reason, refusal.to) if applied else None
+    return Outcome.refused(refusal.reason, refusal.to) if applied else None
 
 
-def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Message, spec: RunSpec) -> Outcome:
+def unknown_job(worker: WorkerContext, received: ReceivedMessage, spec: RunSpec) -> Outcome:
     """No job of that name here. Since when, the message says; but the run has not waited longer than its row says."""
-    now = worker.clock()
+    message, now = received.message, worker.clock()
     since, again = message.unknown_since or now, now + UNKNOWN_DELAY
     run = None if now - since < PATIENCE else worker.services.ledger.read(message.run)
     if run is not None:
@@ -202,9 +201,9 @@ def unknown_job(worker: WorkerContext, received: ReceivedMessage, message: Messa
     if now - since < PATIENCE:
         log.warning("job.unknown", extra={"job": spec.job, "run_id": str(message.run)})
         order = replace(message, unknown_since=since)
-        return Outcome.postponed(message, UNKNOWN, order=order, at=again, otherwise=again)
+        return Outcome.postponed(UNKNOWN, order=order, at=again, otherwise=again)
     text = f"no worker knew job {spec.job!r} for {PATIENCE // MINUTE} minutes"
-    return given_up(worker, received, message, "unknown job", Failure(kind="UnknownJob", message=text))
+    return given_up(worker, received, "unknown job", Failure(kind="UnknownJob", message=text))
 
 
 def without_payload(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -217,7 +216,7 @@ def without_payload(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 def _payload_missing(worker: WorkerContext, ready: ReadyRun, problem: str) -> Outcome:
     failure = Failure(kind="PayloadMissing", message=problem)
-    return given_up(worker, ready.received, ready.message, "payload missing", failure)
+    return given_up(worker, ready.received, "payload missing", failure)
 
 
 def payload_gone(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -233,23 +232,23 @@ def payload_gone(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Send the message back if its tenant is frozen."""
-    message, revisions, now = ready.message, ready.received.revisions, worker.clock()
+    message, batch, now = ready.message, ready.received.definition.batch, worker.clock()
     tenant = message.run.tenant
     key = freeze_key(tenant)
-    if now - revisions.read_at > FRESH:
-        revisions = worker.services.schedules.revisions([key])
-    if key in revisions.unanswered or key in revisions.broken:
-        return Outcome.kept(message, "freeze_unread", at=now + UNREAD)
-    freeze = revisions.frozen.get(tenant)
+    if now - batch.read_at > FRESH:
+        batch = worker.services.schedules.revisions([key])
+    if key in batch.unanswered or key in batch.broken:
+        return Outcome.kept("freeze_unread", at=now + UNREAD)
+    freeze = batch.frozen.get(tenant)
     if freeze is None or freeze.until <= now:
         return None
     until = min(freeze.until, now + RETURN) + SECOND  # a second later: an exact message comes that much early
-    return Outcome.postponed(message, "frozen", order=message, at=until, otherwise=now + UNREAD)
+    return Outcome.postponed("frozen", order=message, at=until, otherwise=now + UNREAD)
 
 
 def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """End the run of a schedule with ``shadow=True`` as SHADOWED."""
-    message, revision = ready.message, ready.received.revision
+    message, revision = ready.message, ready.received.definition.revision
     if revision is None or not revision.definition.options.shadow:
         return None
     now = worker.clock()
@@ -258,11 +257,11 @@ def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     moved = worker.services.ledger.move(message.run, transition)
     if not moved.applied:
         outcome = refused(worker, ready, moved.run, now)
-        return outcome or Outcome.kept(message, "contended", at=worker.clock() + RETRY_AFTER)
+        return outcome or Outcome.kept("contended", at=worker.clock() + RETRY_AFTER)
     lag = now - ready.spec.due
     ids = {"run_id": str(message.run), "job": ready.job.name, "tenant": message.run.tenant}
     log.info("run.shadowed", extra=ids | {"lateness_ms": lag})
-    return Outcome.ended(message, "shadow", RunState.SHADOWED, start_lag=lag)
+    return Outcome.ended("shadow", RunState.SHADOWED, start_lag=lag)
 
 
 REASONS: tuple[Reason, ...] = (

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from quarterjack.domain.times import SECOND
@@ -21,8 +22,9 @@ from quarterjack.fires.wait_queue import change_cap, enqueue
 from quarterjack.state.lease import SKEW, lease_end
 from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap, PermitHold, PermitRequest, caps_of
 from quarterjack.worker.context import Done, WorkerContext
+from quarterjack.worker.delivery.visibility import InFlightMessage
 from quarterjack.worker.permits import pause
-from quarterjack.worker.stages import Action, InFlightMessage, Outcome, ReadyRun, ReceivedMessage
+from quarterjack.worker.stages import Action, Outcome, ReadyRun, ReceivedMessage, UnreadableMessage
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +38,9 @@ def hold_permits(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Ready
     """For each run of a batch: itself, if it has a permit of each of its caps, or the outcome of its message."""
     wanted: dict[str, list[tuple[ReadyRun, PermitRequest]]] = defaultdict(list)  # by the record of the caps
     for each in ready:
-        if each.in_flight.permits:  # it asked before, with others
+        if each.in_flight.permits.holds:  # it asked before, with others
             continue
-        caps = caps_of(each.governance or each.received.governance, each.spec.job)
+        caps = caps_of(each.governance, each.spec.job)
         for record in dict.fromkeys(cap.record for cap in caps):
             shared = tuple(cap for cap in caps if cap.record == record)
             wanted[record].append(
@@ -61,11 +63,13 @@ def _ask(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, PermitRequest]]
         return _unread(worker, asking, problem)
     waiting: dict[ConcurrencyCap, list[ReadyRun]] = defaultdict(list)
     for each, request in asking:
-        each.in_flight.asked = True
+        has = each.in_flight.permits
         if request.run in refused:
+            each.in_flight.permits = replace(has, asked=True)
             waiting[refused[request.run]].append(each)
         else:
-            each.in_flight.permits += tuple(PermitHold(cap, process) for cap in request.caps)
+            more = tuple(PermitHold(cap, process) for cap in request.caps)
+            each.in_flight.permits = replace(has, asked=True, holds=has.holds + more)
     outcomes: _Outcomes = {}
     for cap, ready in waiting.items():
         outcomes |= _enqueue(worker, cap, ready)
@@ -82,13 +86,13 @@ def _unread(worker: WorkerContext, asking: Sequence[tuple[ReadyRun, PermitReques
         if any(cap.strict for cap in request.caps):
             strict.append(each)
         else:
-            each.in_flight.uncapped = True
+            each.in_flight.permits = replace(each.in_flight.permits, uncapped=True)
     return _kept(worker, strict, "permits_unread")
 
 
 def _kept(worker: WorkerContext, ready: Sequence[ReadyRun], why: str) -> _Outcomes:
     at = worker.clock() + _UNREAD
-    return {each.in_flight: Outcome.kept(each.message, why, at=at) for each in ready}
+    return {each.in_flight: Outcome.kept(why, at=at) for each in ready}
 
 
 def _enqueue(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRun]) -> _Outcomes:
@@ -105,22 +109,23 @@ def _enqueue(worker: WorkerContext, cap: ConcurrencyCap, ready: Sequence[ReadyRu
         change_cap(cap, CapPermits.enqueued, services, clock, pause=partial(pause, services, worker.name))
     except QuarterjackError as problem:  # then the ticker does
         log.warning("wait_queue.not_looked_at", extra={"cap": cap.id, "error": str(problem)})
-    return {each.in_flight: Outcome(action=Action.POSTPONED, message=each.message, why=NO_PERMIT) for each in ready}
+    return {each.in_flight: Outcome(action=Action.POSTPONED, why=NO_PERMIT) for each in ready}
 
 
 def is_covered(worker: WorkerContext, ready: ReadyRun) -> bool:
     """Whether a lease that is taken now ends before the permits of its run do."""
     until = lease_end(max(worker.clock(), ready.message.not_before))
-    return all(worker.permits.covers(hold, until) for hold in ready.in_flight.permits)
+    return all(worker.permits.covers(hold, until) for hold in ready.in_flight.permits.holds)
 
 
 def return_permits(worker: WorkerContext, done: Sequence[Done]) -> None:
     """Give back the permits of runs whose messages are finished, and those that were kept for messages from a wait queue."""
     give_back(worker, [received.in_flight for received, _ in done])
     for received, _ in done:
-        message = received.message
-        if message is not None and message.was_queued and not received.in_flight.asked:
-            _drop_reservation(worker, received, str(message.run))
+        if isinstance(received, UnreadableMessage) or received.in_flight.permits.asked:
+            continue
+        if received.message.was_queued:
+            _drop_reservation(worker, received)
 
 
 def give_back(worker: WorkerContext, messages: Iterable[InFlightMessage]) -> None:
@@ -128,16 +133,17 @@ def give_back(worker: WorkerContext, messages: Iterable[InFlightMessage]) -> Non
     holds = list[tuple[PermitHold, int]]()
     for in_flight in messages:
         over = in_flight.leased_until + SKEW if in_flight.leased_until else 0
-        holds += [(hold, over) for hold in in_flight.permits]
-        in_flight.permits = ()
+        has = in_flight.permits
+        if has.holds:
+            holds += [(hold, over) for hold in has.holds]
+            in_flight.permits = replace(has, holds=())
     if holds:
         worker.permits.give_back(holds, worker.services, worker.clock)
 
 
-def _drop_reservation(worker: WorkerContext, received: ReceivedMessage, run: str) -> None:
+def _drop_reservation(worker: WorkerContext, received: ReceivedMessage) -> None:
     """Whatever kept a queued run from asking for the permit that was kept for it: others may have that one."""
-    tenant, spec = received.in_flight.ref.tenant, received.spec
-    governance = received.revisions.governance.get(tenant)
+    run, spec, governance = str(received.message.run), received.definition.spec, received.definition.governance
     if governance is None or spec is None:
         return
     for cap in caps_of(governance, spec.job):

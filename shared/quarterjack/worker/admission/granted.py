@@ -31,7 +31,7 @@ def not_granted(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     if lost is not None:
         return lost
     log.warning("run.not_granted", extra={"run_id": str(message.run), "job": job.name, "tenant": message.run.tenant})
-    return given_up(worker, ready.received, message, NOT_GRANTED, Failure(kind=KIND, message=problem))
+    return given_up(worker, ready.received, NOT_GRANTED, Failure(kind=KIND, message=problem))
 
 
 def barred(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -44,7 +44,7 @@ def barred(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 def is_believed(worker: WorkerContext, ready: ReadyRun) -> bool:
     """Whether a run may start by what it was admitted by."""
-    return ready.governance is not None and is_fresh(worker, ready, ready.governance)
+    return is_fresh(worker, ready, ready.governance)
 
 
 def _as_lost(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -54,4 +54,4 @@ def _as_lost(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     now, run = worker.clock(), worker.services.ledger.read(ready.message.run)
     if run is None or run.state is not RunState.RUNNING or has_live_lease(run, now):
         return None
-    return refused(worker, ready, run, now) or Outcome.kept(ready.message, "contended", at=now + RETRY_AFTER)
+    return refused(worker, ready, run, now) or Outcome.kept("contended", at=now + RETRY_AFTER)

@@ -24,6 +24,7 @@ from quarterjack.worker.admission.granted import barred, is_believed
 from quarterjack.worker.admission.refused import RETRY_AFTER, record, refused
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.receive import on_failure, on_service_error
+from quarterjack.worker.delivery.visibility import Lease
 from quarterjack.worker.stages import Action, LeasedRun, Outcome, ReadyRun
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ def _taken(
     worker: WorkerContext, ready: ReadyRun, asked: Transition | None, moved: TransitionResult | None
 ) -> LeasedRun | Outcome | None:
     if asked is None:  # this process stops, or has stalled since the run was admitted
-        return Outcome.left(ready.message, Action.RELEASED, "stopping") if ready.in_flight.lost else None
+        return Outcome.left(Action.RELEASED, "stopping") if ready.in_flight.lost else None
     if moved is None:
         return on_service_error(worker, ready.received, "the lease was not answered")
     if not moved.applied:
@@ -104,7 +105,7 @@ def first_run(message: Message, spec: RunSpec, leased: Transition) -> RunRow:
 
 def _leased(ready: ReadyRun, run: RunRow, *, rescued: bool = False) -> LeasedRun:
     in_flight = ready.in_flight
-    in_flight.unbegun, in_flight.run, in_flight.fence = ready.ahead, run, run.fence
+    in_flight.lease = Lease(run=run, unbegun=ready.ahead)
     in_flight.leased_until = run.lease_until or 0
     return LeasedRun(**vars(ready), run=run, rescued=rescued)
 
@@ -117,13 +118,13 @@ def _lease_patiently(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outc
     abandoned: FailedAttemptRow | None = None  # by a worker that vanished: its lease is taken only when that was read
     for _ in range(_TRIES):
         if in_flight.lost:
-            return Outcome.left(message, Action.RELEASED, "stopping")
+            return Outcome.left(Action.RELEASED, "stopping")
         denied = barred(worker, ready)
         if denied is not None:
             return denied
         now = worker.clock()
         if not is_covered(worker, ready):
-            return Outcome.kept(message, "permits_lapsed", at=now + RETRY_AFTER)
+            return Outcome.kept("permits_lapsed", at=now + RETRY_AFTER)
         in_flight.leased_until = lease_end(max(worker.clock(), message.not_before))
         steal = abandoned is not None and not ready.is_at_most_once
         moved = worker.services.ledger.move(message.run, _lease_of(worker, ready, token, first=False, steal=steal))
@@ -139,7 +140,7 @@ def _lease_patiently(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outc
         if outcome is not None:
             return outcome
         abandoned = None if moved.run is None else vanished(moved.run, now)
-    return Outcome.kept(message, "contended", at=worker.clock() + RETRY_AFTER)
+    return Outcome.kept("contended", at=worker.clock() + RETRY_AFTER)
 
 
 def _leave_watch(worker: WorkerContext, message: Message, token: str) -> AgendaEntry:

@@ -79,7 +79,7 @@ class _Asking:
 
 def acquire_turn(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Ask for the turn of a run, whose runs must not overlap."""
-    message, revision, deadline = ready.message, ready.received.revision, ready.policies.deadline
+    message, revision, deadline = ready.message, ready.received.definition.revision, ready.policies.deadline
     assert revision is not None
     until = None if deadline is None else ready.spec.due + int(deadline * SECOND)
     me = QueuedRun(message.backfill is not None, _holder(message), until)
@@ -92,7 +92,7 @@ def acquire_turn(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
             return answer if isinstance(answer, Outcome) else None
     log.warning("overlap.contended", extra={"run_id": str(message.run)})
     until = worker.clock() + _CONTENDED
-    return Outcome.postponed(message, "contended", order=message, at=until, otherwise=until)
+    return Outcome.postponed("contended", order=message, at=until, otherwise=until)
 
 
 def _holder(message: Message) -> RunHolder:
@@ -170,7 +170,7 @@ def _wait(asking: _Asking, held: TurnsSnapshot, decision: Decision) -> _Step:
     if enqueued.run is None:
         return True  # there is no such run, as its refused lease says
     put_turn_timer(asking.owner, asking.me.holder, worker.services, worker.clock())
-    return Outcome(action=Action.POSTPONED, message=message, why="overlap")
+    return Outcome(action=Action.POSTPONED, why="overlap")
 
 
 def _skip(asking: _Asking, held: TurnsSnapshot, decision: Decision) -> _Step:
@@ -183,7 +183,7 @@ def _skip(asking: _Asking, held: TurnsSnapshot, decision: Decision) -> _Step:
         return _wait(asking, held, forced_to_wait(decision.turns, asking.me))
     _write(asking, held, decision)
     log.info("run.skipped", extra={"run_id": str(message.run), "reason": decision.reason})
-    return Outcome.refused(message, "overlap", RunState.SKIPPED)
+    return Outcome.refused("overlap", RunState.SKIPPED)
 
 
 def _passed_over(worker: WorkerContext, pair: RunHolder, to: RunState, reason: str) -> Transition:
@@ -222,10 +222,9 @@ def _terminate(asking: _Asking, others: Sequence[RunHolder]) -> None:
             log.warning("run.terminated", extra={"run_id": str(ref_of(asking.owner, pair)), "reason": asking.reason})
 
 
-def release_turn(worker: WorkerContext, outcome: Outcome) -> None:
+def release_turn(worker: WorkerContext, message: Message, outcome: Outcome) -> None:
     """A run that must not overlap has ended at this worker: those that wait for it move up. If this fails, the ticker sees to it."""
-    message = outcome.message
-    if message is None or not outcome.is_over or outcome.state is RunState.SKIPPED:
+    if not outcome.is_over or outcome.state is RunState.SKIPPED:
         return  # it goes on, or it never was in anybody's way
     try:
         pause = partial(_pause, worker)

@@ -63,7 +63,7 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     if not moved.applied or moved.run is None:
         return None
     report(moved.run, worker.services)
-    return Outcome.refused(message, "deadline", RunState.EXPIRED)
+    return Outcome.refused("deadline", RunState.EXPIRED)
 
 
 def _past_deadline(worker: WorkerContext, ready: ReadyRun, now: int) -> str:
@@ -90,9 +90,9 @@ def refused(worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int
                 run.state in _REPORTED
             ):  # who ended it may have died before its letter; by this clock it may not have ended
                 report(run, worker.services)
-            return Outcome.refused(message, answer.why)
+            return Outcome.refused(answer.why)
         case OnRefusedLease.WAIT:
-            return Outcome.kept(message, answer.why, at=answer.until + SECOND, action=Action.WAITING)
+            return Outcome.kept(answer.why, at=answer.until + SECOND, action=Action.WAITING)
         case OnRefusedLease.POSTPONE:
             return postponed(worker, ready, answer.until, answer.why)
         case OnRefusedLease.RETRY:
@@ -106,22 +106,21 @@ def rejected(worker: WorkerContext, received: ReceivedMessage, why: str) -> Outc
     extra = {"run_id": str(received.in_flight.ref), "reason": why, "message_id": received.delivery.id}
     log.error("message.rejected", extra=extra)
     worker.services.dead.send(DeadLetter(body=received.delivery.body, reason=why, state=REJECTED))
-    return Outcome(action=Action.REJECTED, message=received.message, why=why)
+    return Outcome(action=Action.REJECTED, why=why)
 
 
-def given_up(
-    worker: WorkerContext, received: ReceivedMessage, message: Message, reason: str, failure: Failure
-) -> Outcome:
+def given_up(worker: WorkerContext, received: ReceivedMessage, reason: str, failure: Failure) -> Outcome:
     """The run can never start: it is DEAD, with this failure; unless the message is not the run's, or another worker has it."""
-    now, run = worker.clock(), worker.services.ledger.read(message.run)
+    message, now = received.message, worker.clock()
+    run = worker.services.ledger.read(message.run)
     if run is None:
         return rejected(worker, received, "unknown_run")
     if run.is_terminal:
-        return Outcome.refused(message, ENDED)
+        return Outcome.refused(ENDED)
     if (run.revision, run.backfill) != (message.revision, message.backfill):
-        return Outcome.refused(message, "other_claim")
+        return Outcome.refused("other_claim")
     if has_live_lease(run, now):
-        return Outcome.kept(message, reason, at=takeable_at(run.lease_until or 0))
+        return Outcome.kept(reason, at=takeable_at(run.lease_until or 0))
     worker.send_dead_letter(received.delivery.body, run.fence, reason, failure)
     now = run.end_time(now)
     transition = give_up(
@@ -133,13 +132,13 @@ def given_up(
         failure=failure,
     )
     moved = worker.services.ledger.move(message.run, transition)
-    return Outcome.ended(message, reason, moved.run.state if moved.applied and moved.run else None)
+    return Outcome.ended(reason, moved.run.state if moved.applied and moved.run else None)
 
 
 def postponed(worker: WorkerContext, ready: ReadyRun, until: int, why: str) -> Outcome:
     """The run is ordered anew for a time (UTC ms)."""
     order = replace(ready.message, not_before=until)
-    return Outcome.postponed(ready.message, why, order=order, at=until, otherwise=worker.clock() + _OTHERWISE)
+    return Outcome.postponed(why, order=order, at=until, otherwise=worker.clock() + _OTHERWISE)
 
 
 def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedLease, why: str) -> Outcome | None:
@@ -170,7 +169,7 @@ def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedL
     if moved.run.state is RunState.LOST:
         report(moved.run, services)
     log.warning("run.ended", extra={"run_id": str(run.ref), "job": run.job, "state": str(transition.to), "reason": why})
-    return Outcome.ended(ready.message, why, transition.to, attempt=run.attempt)
+    return Outcome.ended(why, transition.to, attempt=run.attempt)
 
 
 def record(attempt: FailedAttemptRow, siblings: Siblings) -> None:

@@ -4,13 +4,13 @@ whose circuit breaker is open, only probes.
 
 from __future__ import annotations
 
-from quarterjack.domain.message import Message, Wait
+from quarterjack.domain.message import Wait
 from quarterjack.domain.tenants.profile import Governance
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import Unavailable
 from quarterjack.worker.breakers import Passage
 from quarterjack.worker.context import WorkerContext
-from quarterjack.worker.stages import Outcome, ReadyRun, ReceivedMessage
+from quarterjack.worker.stages import Outcome, ReadyRun
 
 RETURN = (
     5 * MINUTE
@@ -22,15 +22,14 @@ ERASED = "tenant_erased"
 _TRIES = 3  # readings that took so long that they say nothing of the present
 
 
-def out_of_bounds(worker: WorkerContext, received: ReceivedMessage, message: Message) -> Outcome | None:
+def out_of_bounds(worker: WorkerContext, governance: Governance | None) -> Outcome:
     """Drop the message of a tenant that is erased, without a write; before all else, because its rows may be gone.
 
     While it is not known what holds for the tenant, the message comes back.
     """
-    governance = received.revisions.governance.get(message.run.tenant)
     if governance is None:
-        return Outcome.kept(message, "tenant_unread", at=worker.clock() + UNREAD)
-    return Outcome.refused(message, ERASED) if governance.profile.is_erased else None
+        return Outcome.kept("tenant_unread", at=worker.clock() + UNREAD)
+    return Outcome.refused(ERASED)
 
 
 def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -39,16 +38,16 @@ def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     if profile.accepts:
         return None
     if profile.is_erased:
-        return Outcome.refused(message, ERASED)
+        return Outcome.refused(ERASED)
     now = worker.clock()
     at = now + RETURN + SECOND  # a second later: an exact message comes that much early
-    return Outcome.postponed(message, "tenant_suspended", order=message, at=at, otherwise=now + UNREAD)
+    return Outcome.postponed("tenant_suspended", order=message, at=at, otherwise=now + UNREAD)
 
 
 def held_by_breaker(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Send the message back if a circuit breaker stands before its job, and there is no probe for it."""
-    message, governance = ready.message, ready.governance or ready.received.governance
-    if governance.limits.breaker_percent is None:
+    message = ready.message
+    if ready.governance.limits.breaker_percent is None:
         return None
     now = worker.clock()
     passage = worker.breakers.ask(message.run.tenant, ready.spec.job, worker.services, now)
@@ -57,15 +56,14 @@ def held_by_breaker(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
         return None
     at = now + BREAK + int(worker.random.random() * 2 * BREAK)
     order = message.having_waited(Wait.BREAKER)
-    return Outcome.postponed(message, "breaker", order=order, at=at, otherwise=now + UNREAD)
+    return Outcome.postponed("breaker", order=order, at=at, otherwise=now + UNREAD)
 
 
 def governance_of(worker: WorkerContext, ready: ReadyRun) -> Governance:
     """What holds for the run's tenant, as young as its start needs it. Raises Unavailable, Unreadable."""
-    tenant = ready.message.run.tenant
-    read = ready.governance or ready.received.revisions.governance.get(tenant)
+    tenant, read = ready.message.run.tenant, ready.governance
     for _ in range(_TRIES):
-        if read is not None and is_fresh(worker, ready, read):
+        if is_fresh(worker, ready, read):
             ready.governance = read
             return read
         read = worker.services.tenants.governance(tenant, worker.clock(), longest=_longest(worker, ready))

@@ -12,23 +12,30 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypedDict
 
 from quarterjack.domain.message import GARBAGE, Message, decode
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow
-from quarterjack.domain.schedule import Revision, freeze_key
+from quarterjack.domain.run import AgendaEntry, EntryKind
+from quarterjack.domain.schedule import freeze_key
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable, Unreadable
 from quarterjack.fires.claim import lane_of, outgoing
 from quarterjack.ports.queues import RawMessage
-from quarterjack.state.run_spec import RunSpec, of_one_off, of_schedule, says_more
+from quarterjack.state.run_spec import of_one_off, of_schedule, says_more
 from quarterjack.state.start import MAX_DELAY
 from quarterjack.stores.ledger import BatchReadResult
-from quarterjack.stores.schedule_rows import RevisionKey
 from quarterjack.stores.schedules import RevisionBatch
 from quarterjack.worker.context import Done, WorkerContext
-from quarterjack.worker.stages import Acknowledgement, Action, InFlightMessage, Outcome, ReceivedMessage
+from quarterjack.worker.delivery.visibility import InFlightMessage
+from quarterjack.worker.stages import (
+    Acknowledgement,
+    Action,
+    AnyMessage,
+    Outcome,
+    ReceivedMessage,
+    RunDefinition,
+    UnreadableMessage,
+)
 
 log = logging.getLogger(__name__)
 
@@ -36,40 +43,40 @@ _SOON = 10 * SECOND  # before a message comes back that met an unavailable servi
 _LATER = 60 * SECOND  # before a message comes back that met a defect of ours
 
 
-def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[ReceivedMessage]:
+def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[AnyMessage]:
     """The messages of a batch. From here on the heartbeat keeps them hidden."""
     decoded = [_decode(delivery) for delivery in deliveries]
-    messages = [message for message, _ in decoded if message is not None]
+    messages = [message for message in decoded if isinstance(message, Message)]
     changed = threading.Condition()  # a watch replaces it by its own
     in_flight = [
-        InFlightMessage(delivery.receipt, message.run if message else RunRef("", ""), changed=changed)
-        for delivery, (message, _) in zip(deliveries, decoded, strict=True)
+        InFlightMessage(delivery.receipt, _ref_of(message), changed=changed)
+        for delivery, message in zip(deliveries, decoded, strict=True)
     ]
     worker.heartbeat.take(in_flight)
-    rows = _rows(worker, messages)
-    revisions = _revisions(worker, messages, rows)
+    rows = _read_rows(worker, messages)
+    batch = _read_revisions_freezes_profiles(worker, messages, rows)
     return [
         ReceivedMessage(
-            delivery=delivery,
-            in_flight=each,
-            message=message,
-            problem=problem,
-            rows=rows,
-            revisions=revisions,
-            **(_Found() if message is None else _found(message, rows, revisions)),
+            delivery=delivery, message=message, in_flight=each, definition=_definition(message, rows, batch)
         )
-        for delivery, each, (message, problem) in zip(deliveries, in_flight, decoded, strict=True)
+        if isinstance(message, Message)
+        else UnreadableMessage(delivery=delivery, in_flight=each, problem=message)
+        for delivery, message, each in zip(deliveries, decoded, in_flight, strict=True)
     ]
 
 
-def _decode(delivery: RawMessage) -> tuple[Message | None, Unreadable | None]:
+def _decode(delivery: RawMessage) -> Message | Unreadable:
     try:
-        return decode(delivery.body), None
+        return decode(delivery.body)
     except Unreadable as problem:
-        return None, problem
+        return problem
 
 
-def _rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult:
+def _ref_of(message: Message | Unreadable) -> RunRef:
+    return message.run if isinstance(message, Message) else RunRef("", "")
+
+
+def _read_rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult:
     """The rows of the runs of which they say more than the revision, in one batch; none for the fires of chains."""
     refs = [message.run for message in messages if says_more(message.run, message.backfill)]
     try:
@@ -79,40 +86,42 @@ def _rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult
         return BatchReadResult(unanswered=frozenset(refs))
 
 
-def _revisions(worker: WorkerContext, messages: Sequence[Message], rows: BatchReadResult) -> RevisionBatch:
+def _read_revisions_freezes_profiles(
+    worker: WorkerContext, messages: Sequence[Message], rows: BatchReadResult
+) -> RevisionBatch:
     """The revisions of runs of schedules, and the freezes and profiles of all tenants, in one batch."""
     tenants, now = {message.run.tenant for message in messages}, worker.clock()
     keys = {(message.run.owner, message.revision) for message in messages if not message.run.is_one_off}
-    keys |= {freeze_key(tenant) for tenant in tenants}
     keys |= {(ref.owner, run.defined_by) for ref, run in rows.found.items() if run.defined_by}
     try:
-        read = worker.services.schedules.revisions(keys, tenants=tenants, now=now) if keys else RevisionBatch()
+        schedules = worker.services.schedules
+        read = schedules.revisions_freezes_profiles(keys, tenants, now) if tenants else RevisionBatch()
     except Exception:  # whatever it is, the messages must not stay hidden for it
         log.exception("work.revisions_unread")
-        read = RevisionBatch(unanswered=frozenset(keys))
+        read = RevisionBatch(unanswered=frozenset({*keys, *map(freeze_key, tenants)}))
     return replace(read, read_at=worker.clock())
 
 
-class _Found(TypedDict, total=False):
-    """What was read of one message's run: fields of ``ReceivedMessage``."""
-
-    row: RunRow | None
-    revision: Revision | None
-    defined_by: RevisionKey | None
-    spec: RunSpec | None
-
-
-def _found(message: Message, rows: BatchReadResult, revisions: RevisionBatch) -> _Found:
+def _definition(message: Message, rows: BatchReadResult, batch: RevisionBatch) -> RunDefinition:
+    """What was read of one message's run."""
     ref, row = message.run, rows.found.get(message.run)
-    found = _Found(row=row, revision=revisions.found.get((ref.owner, message.revision)))
+    spec, defined_by = None, None
     if ref.is_one_off:
         with suppress(*GARBAGE):  # of a row whose policies cannot be read; others of its batch can
-            found["spec"] = None if row is None else of_one_off(row)
+            spec = None if row is None else of_one_off(row)
     elif row is not None or not says_more(ref, message.backfill):
-        found["defined_by"] = key = ref.owner, (row.defined_by if row else None) or message.revision
-        defining = revisions.found.get(key)
-        found["spec"] = None if defining is None else of_schedule(ref, defining, row)
-    return found
+        defined_by = ref.owner, (row.defined_by if row else None) or message.revision
+        defining = batch.found.get(defined_by)
+        spec = None if defining is None else of_schedule(ref, defining, row)
+    return RunDefinition(
+        row=row,
+        row_unread=ref in rows.unanswered,
+        revision=batch.found.get((ref.owner, message.revision)),
+        defined_by=defined_by,
+        spec=spec,
+        governance=batch.governance.get(ref.tenant),
+        batch=batch,
+    )
 
 
 # At its end.
@@ -140,11 +149,12 @@ def delete_before(worker: WorkerContext, received: ReceivedMessage) -> None:
         log.warning("work.delete_failed", extra=extra)
 
 
-def _resent(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> Outcome:
+def _resent(worker: WorkerContext, received: AnyMessage, outcome: Outcome) -> Outcome:
     """Send the new order to the run's own queue. The message is deleted if it was accepted, and else comes back."""
+    assert isinstance(received, ReceivedMessage)
     assert outcome.order is not None
-    assert received.spec is not None
-    spec, since = received.spec, _waits_since(received)
+    assert received.definition.spec is not None
+    spec, since = received.definition.spec, _waits_since(received)
     order = replace(outcome.order, queue=spec.queue, priority=spec.priority, since=since)
     try:
         accepted = _send(worker, order, outcome.at)
@@ -159,7 +169,8 @@ def _resent(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) 
 
 def _waits_since(received: ReceivedMessage) -> int | None:
     """UTC ms since which its run could start for the first time; of a fire without a row that is its instant."""
-    run = received.in_flight.run or received.row
+    lease = received.in_flight.lease
+    run = received.definition.row if lease is None else lease.run
     return received.in_flight.ref.instant if run is None else run.waits_since
 
 
@@ -181,7 +192,7 @@ def _send(worker: WorkerContext, order: Message, at: int) -> bool:
     return bool(worker.services.agenda.put([entry]))
 
 
-def _show(worker: WorkerContext, received: ReceivedMessage, at: int) -> None:
+def _show(worker: WorkerContext, received: AnyMessage, at: int) -> None:
     """Let the message come back at a time (UTC ms)."""
     left = max(at - worker.clock(), 0)
     try:
@@ -193,20 +204,20 @@ def _show(worker: WorkerContext, received: ReceivedMessage, at: int) -> None:
 # What a step does that fails.
 
 
-def on_failure(worker: WorkerContext, received: ReceivedMessage, problem: Exception) -> Outcome:
+def on_failure(worker: WorkerContext, received: AnyMessage, problem: Exception) -> Outcome:
     """The outcome of a message for which a step failed: the one boundary between exceptions and outcomes."""
     if isinstance(problem, Unavailable):
         return on_service_error(worker, received, str(problem))
     log.error("work.defect", extra={"run_id": str(received.in_flight.ref)}, exc_info=problem)
-    return on_internal_error(worker, received)
+    return on_internal_error(worker)
 
 
-def on_service_error(worker: WorkerContext, received: ReceivedMessage, problem: str) -> Outcome:
+def on_service_error(worker: WorkerContext, received: AnyMessage, problem: str) -> Outcome:
     """A service did not answer: the message comes back soon."""
     log.warning("work.unavailable", extra={"run_id": str(received.in_flight.ref), "error": problem})
-    return Outcome.kept(received.message, "unavailable", at=worker.clock() + _SOON)
+    return Outcome.kept("unavailable", at=worker.clock() + _SOON)
 
 
-def on_internal_error(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
+def on_internal_error(worker: WorkerContext) -> Outcome:
     """What went wrong is ours: the message comes back later."""
-    return Outcome.kept(received.message, "defect", at=worker.clock() + _LATER)
+    return Outcome.kept("defect", at=worker.clock() + _LATER)

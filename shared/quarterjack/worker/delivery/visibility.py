@@ -1,17 +1,24 @@
-"""Visibility: the heartbeat keeps messages hidden and leases live; the delete buffer deletes settled messages in batches."""
+"""Visibility: the heartbeat keeps messages hidden and leases live; the delete buffer deletes settled messages in batches.
+
+``InFlightMessage`` is what the threads of a batch, of its jobs and of the heartbeat tell each other about one message.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass, field
 
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Services
 from quarterjack.state.lease import lease_end, renew, takeable_at
+from quarterjack.state.tenants.permits import PermitHold
+from quarterjack.values import value
 from quarterjack.worker.permits import PermitPool
-from quarterjack.worker.stages import InFlightMessage
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +26,74 @@ log = logging.getLogger(__name__)
 HIDDEN = takeable_at(lease_end(0)) // SECOND
 LINGER = 0.1  # seconds that a deletion waits for others
 _FULL = 10  # deletions of one request
+
+
+@value(kw_only=True)
+class Lease:
+    """The lease on a run, as it was taken."""
+
+    run: RunRow  # as leased
+    unbegun: bool = False  # taken ahead of its instant, and its job has not begun
+
+
+@value(kw_only=True)
+class RunPermits:
+    """What a run has of concurrency caps."""
+
+    holds: tuple[PermitHold, ...] = ()
+    asked: bool = False  # it asked for permits
+    uncapped: bool = False  # it starts without one, because they could not be read or written
+
+
+@value(kw_only=True)
+class JobProgress:
+    """What a job says of itself, for the next heartbeat."""
+
+    fraction: float | None = None  # 0 to 1
+    stage: str | None = None
+
+
+@dataclass(eq=False)
+class InFlightMessage:
+    """A message that this process keeps hidden, as several threads see it.
+
+    Permits, lease and progress are values that one step or thread puts in place as a whole.
+    """
+
+    receipt: str
+    ref: RunRef
+    permits: RunPermits = field(default_factory=RunPermits)
+    has_probe: bool = False  # it took a probe of a circuit breaker
+    at_most_once: bool = False  # its message goes before the job's code, and its run is never given to another worker
+    lease: Lease | None = None  # on its run; it stays after the run's end was recorded
+    leased_until: int = 0  # UTC ms up to which a lease of it may be live; 0: none is for sure
+    settled: bool = False  # the end of the attempt was recorded
+    lost: bool = False  # another worker may have the run
+    cancel_seen: int | None = None  # UTC ms at which a heartbeat saw that the run's cancellation was asked for
+    progress: JobProgress = field(default_factory=JobProgress)
+    finished: bool = False  # its outcome was reported
+    changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes
+
+    @property
+    def fence(self) -> int | None:
+        """Of the lease; None before it and after the attempt's end was recorded."""
+        return None if self.lease is None or self.settled else self.lease.run.fence
+
+    def lose(self) -> None:
+        """Another worker may have the run, or will."""
+        self.lost = True  # before the condition is read: a watch that replaces it looks afterwards
+        self._wake()
+
+    def see_cancel(self, now: int) -> None:
+        """The run's owner asked for its cancellation."""
+        if self.cancel_seen is None:
+            self.cancel_seen = now
+            self._wake()
+
+    def _wake(self) -> None:
+        changed = self.changed  # read once: a watch may replace it meanwhile
+        with changed:
+            changed.notify_all()
 
 
 class Heartbeat:
@@ -71,11 +146,12 @@ class Heartbeat:
         fence = in_flight.fence
         if fence is None:  # settled meanwhile
             return
-        if not all(self.permits.covers(hold, lease_end(now)) for hold in in_flight.permits):
+        if not all(self.permits.covers(hold, lease_end(now)) for hold in in_flight.permits.holds):
             log.error("lease.without_permit", extra={"run_id": str(in_flight.ref)})
             return
         in_flight.leased_until = lease_end(now)
-        beat = renew(fence=fence, now=now, progress=in_flight.progress, stage=in_flight.stage)
+        said = in_flight.progress
+        beat = renew(fence=fence, now=now, progress=said.fraction, stage=said.stage)
         try:
             renewed = self._services.ledger.move(in_flight.ref, beat)
         except QuarterjackError as problem:

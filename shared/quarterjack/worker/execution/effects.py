@@ -177,7 +177,7 @@ class Effects:
         """Keep ``state`` for the next attempt or slice; where the function's time runs out, the slice ends here."""
         text = self.stored("checkpoint", state)
         self._keep(BesideKind.CHECKPOINT, "last", text)
-        self._leased.in_flight.checkpointed = True
+        self._leased.checkpointed = True
         with self._lock:
             if self._beside is not None:
                 self._beside = replace(self._beside, checkpoint=text)

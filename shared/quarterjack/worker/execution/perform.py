@@ -143,7 +143,7 @@ async def _awaited(result: Any) -> Any:
 
 def slice_ended(leased: LeasedRun, signal: Continue) -> AttemptResult:
     """The job asks for another slice. One that would only repeat this one is a failed attempt, and says what to do."""
-    problem = stuck(checkpointed=leased.in_flight.checkpointed, slices=leased.run.slices)
+    problem = stuck(checkpointed=leased.checkpointed, slices=leased.run.slices)
     if problem is None:
         return SliceEnded()
     return Failed(replace(failure_of(signal, leased.policies.retry, leased.masked), message=problem))

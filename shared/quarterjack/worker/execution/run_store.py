@@ -8,6 +8,7 @@ from typing import Any
 from quarterjack.domain.run import SiblingRows
 from quarterjack.stores.siblings import BesideKind, CommitResult
 from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.delivery.visibility import JobProgress
 from quarterjack.worker.stages import LeasedRun
 
 
@@ -64,7 +65,7 @@ class RunStore:
 
     def progress(self, fraction: float, stage: str | None) -> None:
         """Note it for the next heartbeat."""
-        self._leased.in_flight.progress, self._leased.in_flight.stage = fraction, stage
+        self._leased.in_flight.progress = JobProgress(fraction=fraction, stage=stage)
 
     @property
     def cancelled(self) -> bool:

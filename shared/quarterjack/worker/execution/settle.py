@@ -26,6 +26,7 @@ from quarterjack.worker.admission.refused import record
 from quarterjack.worker.ahead import dated
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.receive import on_failure
+from quarterjack.worker.delivery.visibility import InFlightMessage
 from quarterjack.worker.execution.perform import judged, log_end, presentable
 from quarterjack.worker.stages import (
     Abandoned,
@@ -35,7 +36,6 @@ from quarterjack.worker.stages import (
     Cancelled,
     EndedRun,
     Failed,
-    InFlightMessage,
     LeasedRun,
     NotBegun,
     Outcome,
@@ -111,7 +111,7 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
         worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)
     moved = _move(worker, leased, settlement.transition)
     if moved is None:
-        return Outcome.kept(leased.message, "unavailable", at=worker.clock() + _UNANSWERED)
+        return Outcome.kept("unavailable", at=worker.clock() + _UNANSWERED)
     outcome = _outcome(worker, leased, settlement, applied=moved.applied)
     if (
         moved.applied and settlement.failure is not None
@@ -213,16 +213,15 @@ def _move(worker: WorkerContext, leased: LeasedRun, transition: Transition) -> T
 
 
 def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *, applied: bool) -> Outcome:
-    leased.in_flight.fence, leased.in_flight.leased_until = None, 0
+    leased.in_flight.settled, leased.in_flight.leased_until = True, 0
     if not applied:
         return _lost(leased)
     message, run, transition = leased.message, leased.run, settlement.transition
     if transition.name == "release":
         log.warning("run.released", extra={"run_id": str(run.ref), "tenant": run.ref.tenant})
-        return Outcome.kept(message, settlement.why, at=worker.clock())
+        return Outcome.kept(settlement.why, at=worker.clock())
     outcome = Outcome(
         action=Action.SETTLED,
-        message=message,
         why=settlement.why,
         state=transition.to,
         start_lag=run.lateness if leased.should_be_in_time else None,
@@ -244,7 +243,7 @@ def _outcome(worker: WorkerContext, leased: LeasedRun, settlement: Settlement, *
 def _lost(leased: LeasedRun) -> Outcome:
     """Another worker may have the run: write nothing, delete nothing, and say so."""
     log.error("lease.lost", extra={"run_id": str(leased.run.ref), "job": leased.job.name})
-    return Outcome.left(leased.message, Action.LOST, "lease_lost")
+    return Outcome.left(Action.LOST, "lease_lost")
 
 
 def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
@@ -254,9 +253,9 @@ def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
     """
     if in_flight.at_most_once:
         return False
-    fence = in_flight.fence
-    if fence is not None:
-        transition = release(fence=fence, now=worker.clock(), begun=not in_flight.unbegun)
+    lease = in_flight.lease
+    if lease is not None and not in_flight.settled:
+        transition = release(fence=lease.run.fence, now=worker.clock(), begun=not lease.unbegun)
         if not worker.services.ledger.move(in_flight.ref, transition).applied:
             in_flight.leased_until = 0
             in_flight.lose()

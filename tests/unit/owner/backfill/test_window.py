@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from quarterjack.domain.message import Message
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import InvalidInput
+from quarterjack.fires.claim import fire_message
 from quarterjack.owner.backfill import advance, control, plan
 from quarterjack.owner.backfill.advance import move_on
 from quarterjack.owner.backfill.records import read_backfill, write_backfill
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.state.backfill import BackfillState, StoredBackfill
 from quarterjack.testing import Crash
-from quarterjack.worker.stages import Outcome
 
 from tests.support.scenes.backfills import At, Scene, whole
 from tests.support.scenes.world import NOON, OWNER, Faults, at, crash, fails
@@ -22,13 +23,14 @@ from tests.support.scenes.world import NOON, OWNER, Faults, at, crash, fails
 WINDOW = 3
 
 
-def ended(concurrency: int = WINDOW) -> tuple[Scene, Backfill, list[Outcome]]:
+def ended(concurrency: int = WINDOW) -> tuple[Scene, Backfill, list[Message]]:
     """The first runs of a backfill have ended, and nobody could count them: what their workers know of them."""
     scene = Scene().idle()
     started = scene.scheduler.backfill("s", at(0), at(1_200), **whole(concurrency=concurrency))
-    outcomes = scene.work(scene.worker(Faults().at("write_record", before=fails, times=None)))
-    assert [outcome.state for outcome in outcomes] == [RunState.SUCCEEDED] * concurrency
-    return scene, started, outcomes
+    scene.work(scene.worker(Faults().at("write_record", before=fails, times=None)))
+    runs = [run for run in scene.memory.runs() if run.state is RunState.SUCCEEDED]
+    assert len(runs) == concurrency
+    return scene, started, [fire_message(run, scene.memory.revisions(OWNER)[-1]) for run in runs]
 
 
 def stored(scene: Scene, backfill: Backfill) -> StoredBackfill:
@@ -37,46 +39,46 @@ def stored(scene: Scene, backfill: Backfill) -> StoredBackfill:
     return found
 
 
-def moves(scene: Scene, outcome: Outcome, hook: Faults | None = None) -> None:
-    move_on(outcome.message, outcome.state, None, scene.process(hook), scene.clock)
+def moves(scene: Scene, ended: Message, hook: Faults | None = None) -> None:
+    move_on(ended, RunState.SUCCEEDED, None, scene.process(hook), scene.clock)
 
 
 def calls(concurrency: int = WINDOW) -> int:
     """Calls of one mover that meets nobody."""
-    (scene, _, outcomes), faults = ended(concurrency), Faults()
-    moves(scene, outcomes[0], faults)
+    (scene, _, ends), faults = ended(concurrency), Faults()
+    moves(scene, ends[0], faults)
     return len(faults.calls)
 
 
 def test_a_mover_that_loses_a_race_counts_all_that_have_ended_in_one_write() -> None:
-    scene, started, outcomes = ended(5)
+    scene, started, ends = ended(5)
     before = stored(scene, started)
-    moves(scene, outcomes[0], Faults().at("write_record", before=lambda: moves(scene, outcomes[1])))
+    moves(scene, ends[0], Faults().at("write_record", before=lambda: moves(scene, ends[1])))
     after = stored(scene, started)
     assert (after.done, after.version - before.version) == (5, 2)
     assert after.window == tuple(NOON + second * SECOND for second in range(360, 660, 60))
-    for outcome in outcomes:
-        moves(scene, outcome)
+    for each in ends:
+        moves(scene, each)
     assert stored(scene, started) == after, "counted once"
 
 
 def test_a_mover_whose_run_another_counted_writes_nothing() -> None:
-    scene, started, outcomes = ended(2)
-    moves(scene, outcomes[1], Faults().at("write_record", before=lambda: moves(scene, outcomes[0])))
+    scene, started, ends = ended(2)
+    moves(scene, ends[1], Faults().at("write_record", before=lambda: moves(scene, ends[0])))
     version, faults = stored(scene, started).version, Faults()
-    moves(scene, outcomes[0], faults)
+    moves(scene, ends[0], faults)
     assert (stored(scene, started).version, faults.count("PutItem")) == (version, 0)
 
 
 @pytest.mark.parametrize("before", [True, False])
 def test_two_movers_at_any_call_of_each_other_do_no_harm(*, before: bool) -> None:
     for number in range(1, calls() + 1):
-        scene, started, outcomes = ended()
+        scene, started, ends = ended()
 
-        def meets(scene: Scene = scene, outcomes: list[Outcome] = outcomes) -> None:
-            moves(scene, outcomes[1])
+        def meets(scene: Scene = scene, ends: list[Message] = ends) -> None:
+            moves(scene, ends[1])
 
-        moves(scene, outcomes[0], At(number, meets, before=before))
+        moves(scene, ends[0], At(number, meets, before=before))
         now = stored(scene, started)
         assert len(now.window) == WINDOW, f"call {number}"
         assert {run.due for run in scene.of(started) if not run.is_terminal} <= set(now.window), f"call {number}"
@@ -92,7 +94,7 @@ STOPS = ["pause_backfill", "cancel_backfill", "pause_schedule"]
 def test_an_owner_who_stops_it_at_any_call_of_two_movers_has_stopped_it(stop: str) -> None:
     for first in range(1, calls() + 1):
         for second in range(1, calls() + 1):
-            scene, started, outcomes = ended()
+            scene, started, ends = ended()
             where, began = f"calls {first} and {second}", len(scene.started)
 
             def stops(scene: Scene = scene, started: Backfill = started) -> None:
@@ -100,13 +102,13 @@ def test_an_owner_who_stops_it_at_any_call_of_two_movers_has_stopped_it(stop: st
 
             def meets(
                 scene: Scene = scene,
-                outcomes: list[Outcome] = outcomes,
+                ends: list[Message] = ends,
                 second: int = second,
                 stops: Callable[[], None] = stops,
             ) -> None:
-                moves(scene, outcomes[1], At(second, stops, before=True))
+                moves(scene, ends[1], At(second, stops, before=True))
 
-            moves(scene, outcomes[0], At(first, meets, before=True))
+            moves(scene, ends[0], At(first, meets, before=True))
             scene.live(120)
             if stops_called(scene, stop, started):
                 assert len(scene.started) == began, where

@@ -88,7 +88,7 @@ def test_a_tier_is_as_old_as_when_it_was_read_whoever_of_it_was_read_since(memor
     other = memory.connect(cut)
     other.tenants.governance("acme", NOW)
     later = NOW + 4 * SECOND
-    read = other.schedules.revisions([("beta/s", 1)], tenants=["beta"], now=later).governance["beta"]
+    read = other.schedules.revisions_freezes_profiles([("beta/s", 1)], ["beta"], later).governance["beta"]
     assert (read.limits.schedules, read.read_at) == (1, NOW), "a batch reads no tier of a tenant that it did not know"
     cut.is_off = True
     with pytest.raises(Unavailable):  # nobody goes by a tier of six seconds ago
@@ -115,11 +115,11 @@ def test_a_worker_reads_the_tier_with_its_batch(memory: Memory, tenants: Tenants
     tenants.create(GOLD, jobs=["b"])
     tenants.create("acme", tier="gold")
     services = memory.connect()
-    unknown = services.schedules.revisions([("acme/s", 1)], tenants=["acme"], now=NOW).governance
+    unknown = services.schedules.revisions_freezes_profiles([("acme/s", 1)], ["acme"], NOW).governance
     assert unknown == {}, "the batch did not have the tier, so the worker reads it for this tenant"
     assert services.tenants.governance("acme", NOW).profile.jobs == ("b",)
     later = NOW + 4 * SECOND
-    known = services.schedules.revisions([("acme/s", 1)], tenants=["acme"], now=later).governance["acme"]
+    known = services.schedules.revisions_freezes_profiles([("acme/s", 1)], ["acme"], later).governance["acme"]
     assert (known.profile.jobs, known.read_at) == (("b",), later)
 
 

@@ -170,7 +170,7 @@ def _returned(ctx: Context, payload: Any) -> Any:
 
 def _progress(ctx: Context, payload: Any) -> None:
     ctx.progress(0.5, f"with {ctx.secret('crm')}")
-    raise RuntimeError(ctx.effects._leased.in_flight.stage)  # type: ignore[attr-defined]  # what the next heartbeat writes
+    raise RuntimeError(ctx.effects._leased.in_flight.progress.stage)  # type: ignore[attr-defined]  # what the next heartbeat writes
 
 
 BODIES = [
